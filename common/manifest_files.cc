@@ -1,6 +1,7 @@
 #include "common/manifest_files.h"
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -16,13 +17,20 @@ using nlohmann::json;
 
 constexpr char kFormatWithoutBlocks[] = "coxswain-checkpoint/1";
 
-bool IsPlainName(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
+bool IsPlainName(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
+}
+
+// A name, or one in a folder.
+bool StaysInside(std::string_view name) {
+  const size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return IsPlainName(name);
+  return IsPlainName(name.substr(0, slash)) && IsPlainName(name.substr(slash + 1));
 }
 
 absl::StatusOr<ManifestFile> FileOf(const json& in, const std::string& path) {
   ManifestFile file{.name = in.at("name"), .bytes = in.at("bytes")};
-  if (!IsPlainName(file.name)) {
+  if (!StaysInside(file.name)) {
     return absl::DataLossError(
         absl::StrCat(path, ": file name ", file.name, " leaves the directory"));
   }

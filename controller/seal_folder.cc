@@ -14,19 +14,30 @@ std::string ManifestIn(const std::string& directory) {
   return absl::StrCat(directory, "/", kExportManifestName);
 }
 
+// The files of `directory`, with `prefix` before their names, and those of its folders.
+absl::Status ListSealed(Files* files, const std::string& directory, const std::string& prefix,
+                        std::vector<ManifestFile>* listed) {
+  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(directory));
+  for (const FileEntry& entry : entries) {
+    const std::string path = absl::StrCat(directory, "/", entry.name);
+    ASSIGN_OR_RETURN(const PathFacts facts, files->Look(path));
+    if (facts.kind == PathFacts::Kind::kDirectory) {
+      RETURN_IF_ERROR(ListSealed(files, path, absl::StrCat(prefix, entry.name, "/"), listed));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const BlockDigests digests, files->Digests(path));
+    listed->push_back(FileInBlocks(absl::StrCat(prefix, entry.name), digests));
+    listed->back().modified_ns = facts.modified_ns;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> SealFolder(Files* files, const std::string& directory,
                                        const Author& author) {
   std::vector<ManifestFile> listed;
-  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(directory));
-  for (const FileEntry& entry : entries) {
-    const std::string path = absl::StrCat(directory, "/", entry.name);
-    ASSIGN_OR_RETURN(const PathFacts facts, files->Look(path));
-    ASSIGN_OR_RETURN(const BlockDigests digests, files->Digests(path));
-    listed.push_back(FileInBlocks(entry.name, digests));
-    listed.back().modified_ns = facts.modified_ns;
-  }
+  RETURN_IF_ERROR(ListSealed(files, directory, "", &listed));
   nlohmann::json json = {{"format", kExportManifestFormat},
                          {"job", author.job},
                          {"step", author.step},

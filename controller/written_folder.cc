@@ -67,13 +67,27 @@ absl::StatusOr<std::string> Difference(Files* files, const std::string& path,
   return std::string();
 }
 
-// An entry that `names` does not have, or that is no plain file; empty: there is none.
+// Whether one of `names` is in the folder `name`, which ends with a slash.
+bool HasFolder(const std::set<std::string>& names, const std::string& name) {
+  const auto first = names.lower_bound(name);
+  return first != names.end() && first->starts_with(name);
+}
+
+// An entry that `names` does not have, or that is no plain file; empty: there is none. `inside` is
+// the name of the folder in `folder` that has the entries, with a slash behind; empty: itself.
 absl::StatusOr<std::string> Stranger(Files* files, const WrittenFolder& folder,
+                                     const std::string& inside,
                                      const std::vector<FileEntry>& entries,
                                      const std::set<std::string>& names) {
   for (const FileEntry& entry : entries) {
-    const std::string path = absl::StrCat(folder.path, "/", entry.name);
-    if (!names.contains(entry.name)) return absl::StrCat(path, " is not a file of its job");
+    const std::string name = inside + entry.name, path = absl::StrCat(folder.path, "/", name);
+    if (entry.directory && !entry.link && HasFolder(names, name + "/")) {
+      ASSIGN_OR_RETURN(const std::vector<FileEntry> within, files->List(path));
+      ASSIGN_OR_RETURN(std::string stranger, Stranger(files, folder, name + "/", within, names));
+      if (!stranger.empty()) return stranger;
+      continue;
+    }
+    if (!names.contains(name)) return absl::StrCat(path, " is not a file of its job");
     ASSIGN_OR_RETURN(const PathFacts facts, files->Look(path));
     const bool plain =
         facts.kind == PathFacts::Kind::kFile || facts.kind == PathFacts::Kind::kAbsent;
@@ -103,7 +117,7 @@ absl::StatusOr<Finding> Compare(Files* files, const WrittenFolder& folder,
   std::set<std::string> names = {
       folder.kind == WrittenFolder::Kind::kCheckpoint ? kManifestName : kExportManifestName};
   for (const ManifestFile& file : manifest.files) names.insert(file.name);
-  ASSIGN_OR_RETURN(finding.what, Stranger(files, folder, entries, names));
+  ASSIGN_OR_RETURN(finding.what, Stranger(files, folder, "", entries, names));
   if (!finding.what.empty()) {
     finding.state = State::kForeign;
     return finding;

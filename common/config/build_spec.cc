@@ -54,6 +54,7 @@ RecordFields Fields(const Json& item) {
                       .instruction = text("field_instruction"),
                       .input = text("field_input"),
                       .output = text("field_output"),
+                      .history = text("field_history"),
                       .prompt = text("field_prompt"),
                       .completion = text("field_completion"),
                       .text = text("field_text"),
@@ -79,6 +80,10 @@ std::vector<DatasetSpec> Datasets(const Json& list, bool held_out) {
     dataset.format = Format(item["format"]);
     dataset.prompt_style = Word<PromptStyle, 2>(
         item["prompt_style"], {{{"alpaca", PromptStyle::kAlpaca}, {"chat", PromptStyle::kChat}}});
+    dataset.special_tokens =
+        Word<SpecialTokens, 3>(item["special_tokens"], {{{"auto", SpecialTokens::kAuto},
+                                                         {"plain", SpecialTokens::kPlain},
+                                                         {"content", SpecialTokens::kContent}}});
     dataset.weight = item["weight"];
     dataset.fields = Fields(item);
     out.push_back(std::move(dataset));
@@ -172,6 +177,7 @@ void ReadData(const Json& spec, JobSpec* job) {
   }
   job->val_set_size = Optional<double>(spec["val_set_size"]);
   if (job->val_set_size == 0.0) job->val_set_size.reset();
+  job->data_rules = spec["data_rules"];
   job->chat_template = spec["chat_template"];
   job->chat_template_kwargs = spec["chat_template_kwargs"].dump();
   job->roles_to_train = spec["roles_to_train"].get<std::vector<std::string>>();

@@ -24,6 +24,7 @@ enum class DatasetFormat {
   kAuto
 };
 enum class PromptStyle { kAlpaca, kChat };
+enum class SpecialTokens { kAuto, kPlain, kContent };
 enum class TrainOn { kAll, kLast, kSplit };
 enum class TrainOnEos { kTurn, kLast, kAll, kNone };
 enum class OnBadRecord { kError, kSkip };
@@ -59,7 +60,7 @@ struct LoraSpec {
 struct RecordFields {
   std::string messages;  // empty: messages or conversations
   std::string tools, system;
-  std::string instruction, input, output;
+  std::string instruction, input, output, history;
   std::string prompt, completion;
   std::string text;
   std::string role, content;                 // of a message; empty: by the format
@@ -74,6 +75,7 @@ struct DatasetSpec {
   bool held_out{};                        // of test_datasets
   DatasetFormat format{};
   PromptStyle prompt_style{};
+  SpecialTokens special_tokens{};
   double weight{};  // copies of each record per pass
   RecordFields fields{};
 };
@@ -128,6 +130,10 @@ struct GenerateSpec {
   bool asks() const { return !prompts.empty() || !messages.empty(); }
 };
 
+// The rules by which this release makes tokens and targets of records. Raised when the same records
+// come to give others; JobSpec::data_rules says by which a job was accepted.
+inline constexpr int64_t kDataRules = 2;
+
 struct JobSpec {
   std::string name;
   std::map<std::string, std::string> labels;
@@ -146,6 +152,7 @@ struct JobSpec {
   std::vector<DatasetSpec> datasets;
   std::vector<DatasetSpec> test_datasets;  // exclusive with val_set_size
   std::optional<double> val_set_size;      // < 1: fraction, >= 1: count
+  int64_t data_rules{};                    // kDataRules, or those of an earlier release
   std::string chat_template;         // a word of the schema, or the absolute path of a Jinja file
   std::string chat_template_kwargs;  // JSON object
   std::vector<std::string> roles_to_train;

@@ -135,13 +135,21 @@ void AppendData(std::vector<Key>* t) {
                  "input_output", "tokenized"},
        .doc = "`alpaca`: instruction, input, output; `chat`: messages (role, content, tool_calls, "
               "...); `sharegpt`: conversations (from, value); `prompt_completion`; `completion`: "
-              "text; `input_output`: segments (text, label); `tokenized`: input_ids, labels. "
-              "`auto`: told by the fields of the first record."},
+              "text; `input_output`: segments (text, label); `tokenized`: input_ids, labels... "
+              "`auto`: told by the fields of the first record. "
+              "controller/data/RECORDS.md shows each by a record."},
       {.path = "spec.datasets[].prompt_style", .type = Type::kWord, .def = "alpaca",
        .words = {"alpaca", "chat"},
        .doc = "Of `format: alpaca`: the Stanford text, or a user turn of `chat_template`."},
       {.path = "spec.datasets[].weight", .type = Type::kNumber, .def = "1.0", .range = kPositive,
        .doc = "Copies of each record per pass; it does not scale the loss."},
+      {.path = "spec.datasets[].special_tokens", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "plain", "content"},
+       .doc = "Special tokens that stand in the text of records: `plain` text, or the tokens that "
+              "they name (`content`). `auto`: plain in contents of messages and in alpaca, content "
+              "in text that is rendered already (completion, prompt and completion, segments). "
+              "`base_model.added_tokens` always count, unless the chat template writes them "
+              "around turns."},
       {.path = "spec.datasets[].field_messages", .type = Type::kString, .def = "null",
        .doc = "Of chat and sharegpt; absent: messages or conversations.", .nullable = true},
       {.path = "spec.datasets[].field_tools", .type = Type::kString, .def = "tools",
@@ -155,6 +163,10 @@ void AppendData(std::vector<Key>* t) {
        .doc = "Of alpaca; may be absent from records."},
       {.path = "spec.datasets[].field_output", .type = Type::kString, .def = "output",
        .doc = "Of alpaca."},
+      {.path = "spec.datasets[].field_history", .type = Type::kString, .def = "history",
+       .doc = "Of alpaca: earlier turns, a list of pairs of a question and its answer, trained "
+              "with `train_on: all` alone; may be absent from records.",
+       .before = "''"},
       {.path = "spec.datasets[].field_prompt", .type = Type::kString, .def = "prompt",
        .doc = "Of prompt_completion: text or messages."},
       {.path = "spec.datasets[].field_completion", .type = Type::kString, .def = "completion",
@@ -173,6 +185,12 @@ void AppendData(std::vector<Key>* t) {
       {.path = "spec.val_set_size", .type = Type::kNumber, .def = "null", .range = kNonNegative,
        .doc = "Held-back part of the training records: below 1 a fraction, else a count. Chosen "
               "by hash before packing.", .nullable = true},
+      {.path = "spec.data_rules", .type = Type::kInt, .def = "2", .range = {.min = 2, .max = 2},
+       .doc = "The rules by which this release makes tokens and targets of records "
+              "(controller/data/RECORDS.md). A job that an earlier release "
+              "accepted and prepared keeps its own: it goes on with the tokens that were made by "
+              "them, or is refused. One that was never prepared takes these.",
+       .before = "1"},
       {.path = "spec.chat_template", .type = Type::kTemplate, .def = "auto",
        .words = {"auto", "tokenizer_default", "chatml", "llama3", "mistral", "gemma", "alpaca"},
        .doc = "How conversations become text: `tokenizer_default` is the model's own template, "

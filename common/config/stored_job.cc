@@ -93,7 +93,9 @@ class StoredWalker {
     if (key.type == Type::kMapList) return Json::array();
     if (key.type == Type::kStringMap) return Json::object();
     const char* value = key.before == nullptr ? key.def : key.before;
-    return *ReadValue(key, ParseYaml(value).root, "/");
+    Key lenient = key;
+    lenient.range = {};
+    return *ReadValue(lenient, ParseYaml(value).root, "/");
   }
 
   Json Read(const Key& key, const Json& stored, const Node* file, const std::string& path) {
@@ -168,6 +170,12 @@ ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& ya
   job.spec = BuildSpec(effective);
   job.effective_json = effective.dump(2);
   return job;
+}
+
+std::string WithTodaysDataRules(const std::string& effective_json) {
+  Json job = Json::parse(effective_json);
+  job["spec"]["data_rules"] = kDataRules;
+  return job.dump(2);
 }
 
 }  // namespace coxswain::config

@@ -20,6 +20,10 @@ namespace coxswain::config {
 ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& yaml,
                         const std::string& base_dir, const ChosenResources& chosen = {});
 
+// `effective_json` of a stored job, which is an object, with spec.data_rules as this release has
+// them: for a job none of whose records has become tokens yet.
+std::string WithTodaysDataRules(const std::string& effective_json);
+
 }  // namespace coxswain::config
 
 #endif  // COXSWAIN_COMMON_CONFIG_STORED_JOB_H_

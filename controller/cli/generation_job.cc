@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
+#include "common/files/safetensors.h"
 #include "common/status_macros.h"
 
 namespace coxswain::cli {
@@ -49,6 +52,22 @@ int64_t LongestText(const Json& config) {
   return kLongest;
 }
 
+// target_modules of PEFT that is one text is a pattern of module names. Those that it matched are
+// the modules that the adapter's file has tensors of: their last names.
+absl::StatusOr<Json> ModulesOf(const std::string& adapter, const Json& targets) {
+  if (!targets.is_string() || targets == "all-linear") return targets;
+  const std::string path = absl::StrCat(adapter, "/adapter_model.safetensors");
+  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
+  std::set<std::string> modules;
+  for (const TensorInfo& tensor : file->tensors()) {
+    const std::string module = tensor.name.substr(0, tensor.name.find(".lora_"));
+    if (module.size() < tensor.name.size()) modules.insert(module.substr(module.rfind('.') + 1));
+  }
+  if (!modules.empty()) return Json(modules);
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, " holds no LoRA tensor of a module that target_modules ", targets.dump(), " matches"));
+}
+
 // The section spec.lora of an adapter that PEFT, or we, wrote.
 absl::StatusOr<Json> LoraOf(const std::string& adapter) {
   const std::string path = absl::StrCat(adapter, "/adapter_config.json");
@@ -64,10 +83,11 @@ absl::StatusOr<Json> LoraOf(const std::string& adapter) {
     if (!has(key) || config[key].empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", key, " is not supported"));
   }
+  ASSIGN_OR_RETURN(const Json modules, ModulesOf(adapter, config["target_modules"]));
   Json lora = {{"init_from", Absolute(adapter)},
                {"r", config["r"]},
                {"alpha", config["lora_alpha"]},
-               {"target_modules", config["target_modules"]},
+               {"target_modules", modules},
                {"use_rslora", config.value("use_rslora", false)},
                {"use_dora", config.value("use_dora", false)}};
   if (has("modules_to_save")) lora["modules_to_save"] = config["modules_to_save"];

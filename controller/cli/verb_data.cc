@@ -3,38 +3,42 @@
 #include "controller/cli/clean_stream.h"
 #include "controller/cli/default_job.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 #include "controller/data/inspect.h"
 #include "controller/data/preview.h"
+#include "controller/data/preview_text.h"
+#include "controller/data/source_check.h"
 
 namespace coxswain::cli {
 namespace {
 
-struct DataArgs {
+struct PreviewArgs {
   JobFileArgs file;
   int64_t documents = 3;
+  std::string record;
+  bool ids = false;
   std::string output = "table";
 };
 
-int RunData(Cox* cox, const DataArgs& args) {
+int RunPreview(Cox* cox, const PreviewArgs& args) {
   const auto file = ReadJobFile(args.file);
   if (!file.ok()) return cox->Fail(file.status());
   const auto job = ParseJobFile(*file);
   if (!job.ok()) return cox->Fail(job.status());
-  if (args.output == "table") {
-    const absl::StatusOr<std::string> text =
-        data::PreviewData(job->spec, static_cast<int>(args.documents), cox->terminal.color);
-    if (!text.ok()) return cox->Fail(text.status());
-    cox->out() << Coloured{*text};
-    return kOk;
+  const auto documents =
+      data::PreviewDocuments(job->spec, static_cast<int>(args.documents), args.record);
+  if (!documents.ok()) return cox->Fail(documents.status());
+  if (IsStructured(args.output)) {
+    PrintStructured(nlohmann::ordered_json::parse(data::PreviewJson(*documents)), args.output,
+                    cox->out());
+  } else {
+    cox->out() << Coloured{
+        data::PreviewText(*documents, {.ids = args.ids, .color = cox->terminal.color})};
   }
-  const absl::StatusOr<std::string> json =
-      data::PreviewJson(job->spec, static_cast<int>(args.documents));
-  if (!json.ok()) return cox->Fail(json.status());
-  PrintStructured(nlohmann::ordered_json::parse(*json), args.output, cox->out());
   return kOk;
 }
 
@@ -69,18 +73,64 @@ void AddInspectData(Verb* data, Cox* cox) {
       .Run(cox, [cox, args] { return RunInspectData(cox, *args); });
 }
 
+struct CheckArgs {
+  DefaultJobArgs job;
+  std::string output = "table";
+  bool verbose = false;
+};
+
+// Its exit code tells findings from errors.
+int RunCheckData(Cox* cox, const CheckArgs& args) {
+  constexpr size_t kFewPlaces = 10;
+  const auto fail = [cox](const absl::Status& status) {
+    cox->Fail(status);
+    return kUsage;
+  };
+  const auto job = DefaultJob(args.job);
+  if (!job.ok()) return fail(job.status());
+  const auto report =
+      data::CheckSource(*job, job->datasets[0], [] { return InterruptSignal() != 0; });
+  if (!report.ok()) return fail(report.status());
+  if (IsStructured(args.output)) {
+    PrintStructured(data::SourceReportJson(*report), args.output, cox->out());
+  } else {
+    cox->out() << data::SourceReportText(*report,
+                                         args.verbose ? data::Finding::kMaxPlaces : kFewPlaces);
+  }
+  return report->clean() ? kOk : kFailed;
+}
+
+void AddCheckData(Verb* data, Cox* cox) {
+  auto args = std::make_shared<CheckArgs>();
+  Verb(data->app(), "check", "What is odd about a dataset's records, by record")
+      .RequiredText("path", &args->job.dataset, "File, folder or glob")
+      .RequiredText("--model", &args->job.model,
+                    "Model directory, whose tokenizer and template count")
+      .Text("--format", &args->job.format, "As in a job file")
+      .Text("--chat-template", &args->job.chat_template, "As in a job file")
+      .Integer("--sequence-len", &args->job.sequence_len, 2, 1048576, "Tokens of a bin")
+      .Flag("-v,--verbose", &args->verbose, "A hundred records of each finding in place of ten")
+      .Output(&args->output, {"table", "json", "yaml"})
+      .Footer("Exit codes: 0 nothing found, 1 something found, 2 an error.")
+      .Run(cox, [cox, args] { return RunCheckData(cox, *args); });
+}
+
 }  // namespace
 
 void AddData(CLI::App* app, Cox* cox) {
-  auto args = std::make_shared<DataArgs>();
+  auto args = std::make_shared<PreviewArgs>();
   Verb data(app, "data", "Look at a job's data; needs no controller");
   data.RequireSubverb();
-  Verb preview(data.app(), "preview", "The first documents of each dataset as tokens with labels");
+  Verb preview(data.app(), "preview",
+               "The first documents of each dataset, their targets between ⟦ and ⟧");
   AddJobFileArgs(&preview, &args->file);
-  preview.Integer("-n,--documents", &args->documents, 1, 1 << 20, "Documents of each dataset")
+  preview.Integer("-n,--documents", &args->documents, 1, 1 << 20, "Records of each dataset")
+      .Text("--record", &args->record, "This record alone: LINE or FILE:LINE, as findings name it")
+      .Flag("--ids", &args->ids, "Each token with its label and id")
       .Output(&args->output, {"table", "json", "yaml"})
-      .Run(cox, [cox, args] { return RunData(cox, *args); });
+      .Run(cox, [cox, args] { return RunPreview(cox, *args); });
   AddInspectData(&data, cox);
+  AddCheckData(&data, cox);
 }
 
 }  // namespace coxswain::cli

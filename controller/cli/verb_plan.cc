@@ -15,6 +15,8 @@
 #include "controller/cli/state_dir.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/data/dataset_files.h"
+#include "controller/data/findings.h"
 #include "controller/data/prepare.h"
 #include "controller/data/prompts.h"
 #include "controller/output_place.h"
@@ -32,6 +34,7 @@ struct PlanArgs {
   double memory_gib = 0;  // 0: nothing is refused for memory
   int64_t threads = 1;
   std::string output = "table";
+  bool verbose = false;
 };
 
 // The job, with auto resources as this machine has them.
@@ -41,6 +44,39 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
   ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(StateDir())));
   cox->err() << local.line << "\n";
   return ParseJobFile(file, local.chosen);
+}
+
+struct SourceFindings {
+  std::string path;
+  std::vector<std::string> files;
+  data::Findings findings;
+};
+
+// What of the records was not used as it stands, by source.
+absl::StatusOr<std::vector<SourceFindings>> FindingsOf(const config::JobSpec& job,
+                                                       const data::PreparedData& data) {
+  std::vector<SourceFindings> sources;
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      if (sources.size() == data.findings.size()) return sources;
+      ASSIGN_OR_RETURN(data::DatasetFiles files, data::ListDatasetFiles(dataset));
+      sources.push_back({dataset.path, std::move(files.paths), data.findings[sources.size()]});
+    }
+  }
+  return sources;
+}
+
+// [{path, findings: [{what, name, records, times}]}], with `places` of each where the user asked.
+nlohmann::ordered_json FindingsJson(const std::vector<SourceFindings>& sources, bool places) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const SourceFindings& source : sources) {
+    auto findings = data::PlacedFindingsJson(source.findings, source.files);
+    for (auto& finding : findings) {
+      if (!places) finding.erase("places");
+    }
+    list.push_back({{"path", source.path}, {"findings", std::move(findings)}});
+  }
+  return list;
 }
 
 // The same steps as the controller takes before it asks for workers.
@@ -63,6 +99,13 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   warnings.insert(warnings.end(), data.warnings.begin(), data.warnings.end());
   for (const std::string& warning : warnings)
     cox->err() << "cox: warning: " << OneLine(warning) << "\n";
+  ASSIGN_OR_RETURN(const std::vector<SourceFindings> findings, FindingsOf(job.spec, data));
+  for (const SourceFindings& source : findings) {
+    if (!args.verbose) break;
+    for (const std::string& line : data::FindingLines(source.findings, source.files)) {
+      cox->err() << line << "\n";
+    }
+  }
   RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(const planner::Recipe recipe,
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));
@@ -77,8 +120,10 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(
       const planner::PlannedJob planned,
       planner::MakePlan(job.spec.name, job.spec, model, recipe, resources, generation));
-  return IsStructured(args.output) ? planner::PlanJson(job.spec, recipe, planned, data)
-                                   : planner::FormatPlan(job.spec, recipe, planned, data);
+  if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);
+  auto json = nlohmann::ordered_json::parse(planner::PlanJson(job.spec, recipe, planned, data));
+  json["data"]["findings"] = FindingsJson(findings, args.verbose);
+  return json.dump();
 }
 
 int RunPlan(Cox* cox, const PlanArgs& args) {
@@ -100,6 +145,7 @@ void AddPlan(CLI::App* app, Cox* cox) {
   AddJobFileArgs(&verb, &args->file);
   verb.Number("--memory-gib", &args->memory_gib, "Memory of one worker; a plan above it is refused")
       .Integer("--threads", &args->threads, 1, 1024, "CPU threads of one worker")
+      .Flag("-v,--verbose", &args->verbose, "Records that were not used as they stand, by place")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunPlan(cox, *args); });
 }

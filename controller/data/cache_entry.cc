@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -43,13 +44,32 @@ absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
   return stats;
 }
 
-// `split` and `rewritten` came later than the others: an entry without them was made before there
-// were such documents.
+// `split` and the counts of turns came later than the others: an entry without them was made before
+// there were such documents. The largest id of one that does not say it is looked for.
+constexpr std::pair<const char*, int64_t TurnCounts::*> kTurnCounts[] = {
+    {"rewritten", &TurnCounts::rewritten},
+    {"as_said", &TurnCounts::as_said},
+    {"unended", &TurnCounts::unended},
+    {"without_calls", &TurnCounts::without_calls},
+    {"without_thought", &TurnCounts::without_thought},
+};
+
 nlohmann::json StatsJson(const DatasetStats& stats) {
   nlohmann::json json = stats;
   json["split"] = stats.split;
-  json["rewritten"] = stats.rewritten;
+  json["largest_id"] = stats.largest_id;
+  for (const auto& [name, count] : kTurnCounts) json[name] = stats.turns.*count;
   return json;
+}
+
+int64_t LargestId(const TokenStore& store) {
+  int64_t largest = -1;
+  for (int64_t document = 0; document < store.num_documents(); ++document) {
+    for (const int32_t id : store.tokens(document)) {
+      largest = std::max(largest, static_cast<int64_t>(id));
+    }
+  }
+  return largest;
 }
 
 absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* part,
@@ -58,7 +78,12 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
   try {
     stats.at(part).get_to(result);
     result.split = stats.at(part).value("split", int64_t{0});
-    result.rewritten = stats.at(part).value("rewritten", int64_t{0});
+    result.largest_id = stats.at(part).contains("largest_id")
+                            ? stats.at(part).at("largest_id").get<int64_t>()
+                            : LargestId(store);
+    for (const auto& [name, count] : kTurnCounts) {
+      result.turns.*count = stats.at(part).value(name, int64_t{0});
+    }
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(absl::StrCat(kStatsFile, " is damaged: ", error.what()));
   }
@@ -67,6 +92,20 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
     return absl::DataLossError(absl::StrCat(kStatsFile, " does not belong to ", store.path()));
   }
   return result;
+}
+
+// Entries of earlier rules have none.
+absl::StatusOr<std::vector<Findings>> ReadFindings(const nlohmann::json& stats) {
+  std::vector<Findings> findings;
+  if (!stats.contains("findings")) return findings;
+  try {
+    for (const nlohmann::json& of_source : stats["findings"]) {
+      findings.push_back(FindingsOf(of_source));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(absl::StrCat(kStatsFile, " is damaged: ", error.what()));
+  }
+  return findings;
 }
 
 absl::StatusOr<std::unique_ptr<TokenStore>> OpenVerified(const std::string& path,
@@ -121,6 +160,7 @@ absl::StatusOr<PreparedData> CacheEntry::Load(const Cancelled& cancelled) const 
     ASSIGN_OR_RETURN(data.eval, OpenVerified(absl::StrCat(directory_, "/", kEvalFile), cancelled));
     ASSIGN_OR_RETURN(data.eval_stats, StatsOf(stats, "eval", *data.eval));
   }
+  ASSIGN_OR_RETURN(data.findings, ReadFindings(stats));
   return data;
 }
 
@@ -132,9 +172,12 @@ absl::StatusOr<std::string> CacheEntry::BeginBuild() {
   return building_;
 }
 
-absl::Status CacheEntry::Publish(const DatasetStats& train, const DatasetStats* eval) {
+absl::Status CacheEntry::Publish(const DatasetStats& train, const DatasetStats* eval,
+                                 const std::vector<Findings>& findings) {
   nlohmann::json stats = {{"train", StatsJson(train)}};
   if (eval != nullptr) stats["eval"] = StatsJson(*eval);
+  for (const Findings& of_source : findings)
+    stats["findings"].push_back(nlohmann::json(FindingsJson(of_source)));
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(building_, "/", kStatsFile), stats.dump(2) + "\n"));
   RETURN_IF_ERROR(fault::Reach(fault::Point::kTokensPublish));
   RETURN_IF_ERROR(RemoveAll(directory_));

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,7 +34,8 @@ class CacheEntry {
   // removed.
   absl::StatusOr<std::string> BeginBuild();
   // Adds stats.json and gives the directory its final name, replacing a damaged entry.
-  absl::Status Publish(const DatasetStats& train, const DatasetStats* eval);
+  absl::Status Publish(const DatasetStats& train, const DatasetStats* eval,
+                       const std::vector<Findings>& findings);
 
  private:
   CacheEntry(std::string directory, std::string building, int lock_fd)

@@ -18,24 +18,19 @@
 namespace coxswain::data {
 namespace {
 
-// Raised when the same inputs come to give other tokens, masks or files, those of a named template
-// among them. A job resumes under the name that it began with: a key that came later is described
-// only where it is not what jobs did before it.
-constexpr int kPreparationVersion = 1;
+// The rules since which tokens that the job adds count in content, known ones too.
+constexpr int64_t kAddedTokensCount = 2;
+// The rules since which the model's ends decide where turns end.
+constexpr int64_t kEndsCount = 2;
 
 nlohmann::json DescribeFields(const config::RecordFields& fields) {
   const std::pair<const char*, const std::string*> all[] = {
-      {"field_messages", &fields.messages},
-      {"field_tools", &fields.tools},
-      {"field_system", &fields.system},
-      {"field_instruction", &fields.instruction},
-      {"field_input", &fields.input},
-      {"field_output", &fields.output},
-      {"field_prompt", &fields.prompt},
-      {"field_completion", &fields.completion},
-      {"field_text", &fields.text},
-      {"message_role_key", &fields.role},
-      {"message_content_key", &fields.content},
+      {"field_messages", &fields.messages},     {"field_tools", &fields.tools},
+      {"field_system", &fields.system},         {"field_instruction", &fields.instruction},
+      {"field_input", &fields.input},           {"field_output", &fields.output},
+      {"field_history", &fields.history},       {"field_prompt", &fields.prompt},
+      {"field_completion", &fields.completion}, {"field_text", &fields.text},
+      {"message_role_key", &fields.role},       {"message_content_key", &fields.content},
   };
   nlohmann::json described = nlohmann::json::object();
   for (const auto& [key, name] : all) {
@@ -73,6 +68,9 @@ absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::Datase
                          {"weight", dataset.weight}});
     nlohmann::json fields = DescribeFields(dataset.fields);
     if (!fields.empty()) described.back()["fields"] = std::move(fields);
+    if (dataset.special_tokens != config::SpecialTokens::kAuto) {
+      described.back()["special_tokens"] = static_cast<int>(dataset.special_tokens);
+    }
     if (dataset.max_samples) described.back()["max_samples"] = *dataset.max_samples;
   }
   return described;
@@ -104,9 +102,10 @@ bool DrawsRecords(const config::JobSpec& job) {
 absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
                                         const std::string& tokenizer_fingerprint,
                                         const std::string& chat_template,
+                                        const std::vector<std::string>& ends,
                                         const Cancelled& cancelled) {
   nlohmann::json all = {
-      {"version", kPreparationVersion},
+      {"version", job.data_rules},
       {"tokenizer", tokenizer_fingerprint},
       {"chat_template", chat_template},
       {"train_on_inputs", job.train_on_inputs},
@@ -116,6 +115,10 @@ absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
       {"val_set_size", job.val_set_size.value_or(0)},
   };
   DescribeTargets(job, &all);
+  if (job.data_rules >= kAddedTokensCount && !job.added_tokens.empty()) {
+    all["added_tokens"] = job.added_tokens;
+  }
+  if (job.data_rules >= kEndsCount && !ends.empty()) all["ends"] = ends;
   if (DrawsRecords(job)) all["seed"] = job.train.seed;
   ASSIGN_OR_RETURN(all["datasets"], DescribeDatasets(job.datasets, cancelled));
   ASSIGN_OR_RETURN(all["test_datasets"], DescribeDatasets(job.test_datasets, cancelled));

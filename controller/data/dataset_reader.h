@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,19 +24,29 @@ class DatasetReader {
   // False at the end. Errors as RecordReader.
   absl::StatusOr<bool> Next(RawRecord* record);
 
+  // Columns of Parquet and Arrow that were not decoded, by name, and records that have them.
+  struct LeftOut {
+    std::string type;  // LeftOutColumn::type
+    int64_t records = 0;
+  };
+  const std::map<std::string, LeftOut>& LeftOutColumns();
+  const std::vector<std::string>& paths() const { return paths_; }
+
   // Bytes of all files behind the records given so far.
   int64_t consumed_bytes() const;
 
  private:
-  DatasetReader(std::vector<std::string> paths, std::vector<std::string> columns,
-                int64_t max_samples)
+  DatasetReader(std::vector<std::string> paths, std::vector<Column> columns, int64_t max_samples)
       : paths_(std::move(paths)), columns_(std::move(columns)), left_(max_samples) {}
 
   absl::StatusOr<bool> OpenNext();  // false: no file is left
+  void CountLeftOut();
 
   const std::vector<std::string> paths_;
-  const std::vector<std::string> columns_;
-  int64_t left_;  // records that may still be given
+  const std::vector<Column> columns_;
+  std::map<std::string, LeftOut> left_out_;
+  int64_t of_file_ = 0;  // records given of the file at hand, not yet in left_out_
+  int64_t left_;         // records that may still be given
   size_t next_path_ = 0;
   std::unique_ptr<RecordReader> file_;
   int64_t bytes_before_ = 0;  // of the files before file_

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/data/templates/conversation_template.h"
-#include "controller/data/templates/named_templates.h"
+#include "controller/data/model_ends.h"
+#include "controller/data/templates/content_guard.h"
 
 namespace coxswain::data {
 namespace {
@@ -40,6 +40,10 @@ TemplateTokens TokensOf(const Tokenizer& tokenizer, const std::string& name) {
   tokens.pad = text(tokenizer.pad_id());
   for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
     if (tokenizer.IsSpecial(id)) tokens.special.push_back(text(id));
+    if (tokenizer.Counts(id)) tokens.counted.push_back(text(id));
+  }
+  for (const int32_t id : ModelEnds(name, tokenizer)) {
+    if (!tokenizer.IdToToken(id).empty()) tokens.ends.push_back(text(id));
   }
   tokens.own_template = tokenizer.chat_template();
   tokens.own_tool_template = tokenizer.chat_template("tool_use");
@@ -50,64 +54,145 @@ absl::StatusOr<DocumentEncoder> DocumentEncoder::Create(const config::JobSpec& j
                                                         const config::DatasetSpec& dataset,
                                                         const Tokenizer& tokenizer) {
   DocumentEncoder encoder;
-  TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
+  const TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
   if (dataset.format != config::DatasetFormat::kTokenized) {
     ASSIGN_OR_RETURN(encoder.renderer_, MakeRecordRenderer(job, dataset, tokens));
   }
-  encoder.FindBreakable(ResolvedTemplateName(job, tokens), dataset, tokens);
-  encoder.tokenizer_ = &tokenizer;
-  RETURN_IF_ERROR(encoder.FindLead());
-  const bool written_by_the_user = dataset.format == config::DatasetFormat::kTokenized ||
-                                   dataset.format == config::DatasetFormat::kInputOutput;
-  if (!UsesChatTemplate(dataset) && !written_by_the_user && !tokenizer.byte_level()) {
-    const auto front = tokenizer.ids_in_front();
-    encoder.front_.assign(front.begin(), front.end());
+  std::shared_ptr<const ConversationTemplate> chat_template;
+  if (UsesChatTemplate(dataset) || dataset.format == config::DatasetFormat::kPromptCompletion) {
+    // Prompts of text need none.
+    absl::StatusOr<ConversationTemplate> parsed = ConversationTemplate::Create(job, tokens);
+    if (parsed.ok()) {
+      chat_template = std::make_shared<const ConversationTemplate>(*std::move(parsed));
+      encoder.notes_.emplace(*chat_template, job.roles_to_train);
+    }
   }
+  RETURN_IF_ERROR(encoder.Use(tokenizer, tokens, std::move(chat_template)));
+  if (dataset.format == config::DatasetFormat::kInputOutput) encoder.front_.clear();
   encoder.train_on_inputs_ = job.train_on_inputs;
   encoder.sequence_len_ = job.sequence_len;
   encoder.excess_length_ = job.excess_length;
   return encoder;
 }
 
-absl::StatusOr<DocumentEncoder::Tokens> DocumentEncoder::Given(
-    const TokenizedRecord& record) const {
+absl::StatusOr<DocumentEncoder> DocumentEncoder::ForPrompts(
+    const Tokenizer& tokenizer, const TemplateTokens& tokens,
+    std::shared_ptr<const ConversationTemplate> chat_template) {
+  DocumentEncoder encoder;
+  RETURN_IF_ERROR(encoder.Use(tokenizer, tokens, std::move(chat_template)));
+  return encoder;
+}
+
+absl::Status DocumentEncoder::Use(const Tokenizer& tokenizer, const TemplateTokens& tokens,
+                                  std::shared_ptr<const ConversationTemplate> chat_template) {
+  tokenizer_ = &tokenizer;
+  front_.assign(tokenizer.ids_in_front().begin(), tokenizer.ids_in_front().end());
+  chat_template_ = std::move(chat_template);
+  if (chat_template_ != nullptr) guarded_ = GuardedMarkers(*chat_template_, tokens);
+  if (chat_template_ == nullptr && tokens.eos.id >= 0) guarded_ = {tokens.eos.text};
+  const auto is_in = [](const std::vector<std::string>& list, const std::string& marker) {
+    return std::find(list.begin(), list.end(), marker) != list.end();
+  };
+  for (const std::string& marker : guarded_) {
+    if (is_in(tokens.special, marker) && !is_in(tokens.counted, marker)) continue;
+    breakable_.push_back(marker);
+  }
+  return FindLead();
+}
+
+absl::Status DocumentEncoder::EncodeGiven(const TokenizedRecord& record,
+                                          std::vector<EncodedDocument>* documents) const {
   for (const int32_t id : record.ids) {
     if (id < tokenizer_->vocab_size()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("input_ids holds ", id, ", but the model's tokenizer ends at ",
                      tokenizer_->vocab_size() - 1, "; was it prepared with another one?"));
   }
-  return Tokens{record.ids, record.trained};
+  size_t begin = 0;
+  for (size_t i = 0; i <= record.begins.size(); ++i) {
+    const size_t end = i < record.begins.size() ? record.begins[i] : record.ids.size();
+    const auto from = static_cast<int64_t>(begin), to = static_cast<int64_t>(end);
+    const Tokens tokens = {{record.ids.begin() + from, record.ids.begin() + to},
+                           {record.trained.begin() + from, record.trained.begin() + to}};
+    RETURN_IF_ERROR(AppendPieces(tokens, documents));
+    begin = end;
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Record& record) const {
+absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Record& record,
+                                                                     RecordNotes* notes) const {
   std::vector<EncodedDocument> documents;
   if (const auto* tokenized = std::get_if<TokenizedRecord>(&record)) {
-    ASSIGN_OR_RETURN(const Tokens tokens, Given(*tokenized));
-    RETURN_IF_ERROR(AppendPieces(tokens, &documents));
+    RETURN_IF_ERROR(EncodeGiven(*tokenized, &documents));
     return documents;
   }
+  if (const auto* chat = std::get_if<ChatRecord>(&record); chat != nullptr && notes_) {
+    notes_->Add(*chat, notes);
+  }
   ASSIGN_OR_RETURN(const std::vector<RenderedDocument> rendered, renderer_(record));
+  std::vector<int32_t> special_as_text;
   for (const RenderedDocument& document : rendered) {
     const size_t first = documents.size();
     Tokens tokens;
-    if (document.rule == TargetRule::kFormat) {
-      tokens = {front_, std::vector<bool>(front_.size(), false)};
-    }
-    for (const Segment& segment : document.segments) {
-      RETURN_IF_ERROR(AppendSegment(segment, &tokens));
-    }
+    RETURN_IF_ERROR(AppendSegments(document.segments, &tokens, &special_as_text));
+    if (document.rule == TargetRule::kFormat) PutFront(&tokens);
     RETURN_IF_ERROR(AppendPieces(tokens, &documents));
-    for (size_t i = first; i < documents.size(); ++i) documents[i].rule = document.rule;
-    if (first < documents.size()) documents[first].rewritten = document.rewritten;
+    for (size_t i = first; i < documents.size(); ++i) {
+      documents[i].rule = document.rule;
+      documents[i].rendering = static_cast<size_t>(&document - rendered.data());
+    }
+    if (first < documents.size()) documents[first].turns = document.turns;
+  }
+  for (const int32_t id : special_as_text) {
+    Note(NoteKind::kSpecialAsText, std::string(tokenizer_->IdToToken(id)), notes);
   }
   return documents;
+}
+
+absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodePrompt(const std::string& text) const {
+  Tokens tokens;
+  std::vector<int32_t> ignored;
+  RETURN_IF_ERROR(AppendSegments({{.text = text, .markup = true}}, &tokens, &ignored));
+  PutFront(&tokens);
+  return std::move(tokens.ids);
+}
+
+absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodePrompt(ChatRecord record) const {
+  const ContentGuard guard(guarded_, &record);
+  ASSIGN_OR_RETURN(jinja::Rendering rendered,
+                   chat_template_->Render(record.messages, record, /*prompt=*/true));
+  std::vector<ByteRange> targets;
+  TextMarks marks{guard.Clean(&rendered.text, &targets), {}};
+  Tokens tokens;
+  std::vector<int32_t> ignored;
+  const Segment all = {.text = std::move(rendered.text), .marks = std::move(marks)};
+  RETURN_IF_ERROR(AppendSegment(all, &tokens, &ignored));
+  return std::move(tokens.ids);
+}
+
+// A text that begins with it already gets no second one.
+void DocumentEncoder::PutFront(Tokens* tokens) const {
+  std::vector<int32_t>& ids = tokens->ids;
+  const bool there =
+      ids.size() >= front_.size() && std::equal(front_.begin(), front_.end(), ids.begin());
+  if (front_.empty() || there) return;
+  ids.insert(ids.begin(), front_.begin(), front_.end());
+  tokens->trained.insert(tokens->trained.begin(), front_.size(), false);
 }
 
 // The document, cut as excess_length says.
 absl::Status DocumentEncoder::AppendPieces(const Tokens& tokens,
                                            std::vector<EncodedDocument>* documents) const {
-  const int64_t length = static_cast<int64_t>(tokens.ids.size());
+  const auto length = static_cast<int64_t>(tokens.ids.size());
+  const size_t first = documents->size();
+  RETURN_IF_ERROR(AppendCut(tokens, length, documents));
+  (*documents)[first].whole_tokens = length;
+  return absl::OkStatus();
+}
+
+absl::Status DocumentEncoder::AppendCut(const Tokens& tokens, int64_t length,
+                                        std::vector<EncodedDocument>* documents) const {
   if (length <= sequence_len_) {
     documents->push_back(Cut(tokens, 0, length, Outcome::kKept));
     return absl::OkStatus();
@@ -122,6 +207,8 @@ absl::Status DocumentEncoder::AppendPieces(const Tokens& tokens,
       break;
     case config::ExcessLength::kTruncate:
       documents->push_back(Cut(tokens, 0, sequence_len_, Outcome::kTruncated));
+      documents->back().answer_cut = std::find(tokens.trained.begin() + sequence_len_,
+                                               tokens.trained.end(), true) != tokens.trained.end();
       break;
     case config::ExcessLength::kSplit:
       for (int64_t begin = 0; begin < length; begin += sequence_len_) {
@@ -149,32 +236,34 @@ EncodedDocument DocumentEncoder::Cut(const Tokens& tokens, int64_t begin, int64_
   return document;
 }
 
-absl::Status DocumentEncoder::AppendSegment(const Segment& segment, Tokens* tokens) const {
+absl::Status DocumentEncoder::AppendSegments(const std::vector<Segment>& segments, Tokens* tokens,
+                                             std::vector<int32_t>* special_as_text) const {
+  for (const Segment& segment : segments) {
+    RETURN_IF_ERROR(AppendSegment(segment, tokens, special_as_text));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DocumentEncoder::AppendSegment(const Segment& segment, Tokens* tokens,
+                                            std::vector<int32_t>* special_as_text) const {
+  if (segment.marks.has_value()) {
+    return tokenizer_->EncodeMarked(segment.text, *segment.marks, &tokens->ids, &tokens->trained,
+                                    special_as_text);
+  }
   const size_t first = tokens->ids.size();
   size_t untrained = 0;
   if (segment.token >= 0) {
+    const bool there = first > 0 && tokens->ids.back() == segment.token && tokens->trained.back();
+    if (segment.once && there) return absl::OkStatus();
     tokens->ids.push_back(segment.token);
   } else {
-    RETURN_IF_ERROR(AppendText(segment, &tokens->ids));
+    RETURN_IF_ERROR(AppendText(segment, &tokens->ids, special_as_text));
     untrained =
         TokensWithin(*tokenizer_, std::span(tokens->ids).subspan(first), segment.untrained_prefix);
   }
   tokens->trained.resize(first + untrained, false);
   tokens->trained.resize(tokens->ids.size(), segment.target);
   return absl::OkStatus();
-}
-
-void DocumentEncoder::FindBreakable(const std::string& template_name,
-                                    const config::DatasetSpec& dataset,
-                                    const TemplateTokens& tokens) {
-  std::vector<std::string_view> markers;
-  if (UsesChatTemplate(dataset)) markers = TokensOfNamedTemplate(template_name);
-  if (tokens.eos.id >= 0) markers.push_back(tokens.eos.text);
-  for (const std::string_view marker : markers) {
-    const bool special =
-        std::find(tokens.special.begin(), tokens.special.end(), marker) != tokens.special.end();
-    if (!special) breakable_.emplace_back(marker);
-  }
 }
 
 absl::Status DocumentEncoder::FindLead() {
@@ -192,9 +281,10 @@ absl::Status DocumentEncoder::FindLead() {
 }
 
 // A text goes on where the one before it ended, unless that was a special token.
-absl::Status DocumentEncoder::AppendText(const Segment& segment, std::vector<int32_t>* ids) const {
+absl::Status DocumentEncoder::AppendText(const Segment& segment, std::vector<int32_t>* ids,
+                                         std::vector<int32_t>* special_as_text) const {
   const auto append = [&](const std::string& text, std::vector<int32_t>* to) {
-    return segment.markup ? tokenizer_->Encode(text, to) : AppendPlain(text, to);
+    return segment.markup ? tokenizer_->Encode(text, to) : AppendPlain(text, to, special_as_text);
   };
   if (lead_.empty() || ids->empty() || tokenizer_->IsSpecial(ids->back())) {
     return append(segment.text, ids);
@@ -210,12 +300,19 @@ absl::Status DocumentEncoder::AppendText(const Segment& segment, std::vector<int
 
 // Text never becomes a turn marker: EncodePlain keeps special tokens plain, and the markers that a
 // tokenizer did not mark special are tokenised in two parts.
-absl::Status DocumentEncoder::AppendPlain(std::string_view text, std::vector<int32_t>* ids) const {
+absl::Status DocumentEncoder::AppendPlain(std::string_view text, std::vector<int32_t>* ids,
+                                          std::vector<int32_t>* special_as_text) const {
   while (true) {
     size_t cut = std::string_view::npos;
-    for (const std::string& marker : breakable_) cut = std::min(cut, text.find(marker));
-    if (cut == std::string_view::npos) return tokenizer_->EncodePlain(text, ids);
-    RETURN_IF_ERROR(tokenizer_->EncodePlain(text.substr(0, cut + 1), ids));
+    const std::string* broken = nullptr;
+    for (const std::string& marker : breakable_) {
+      const size_t at = text.find(marker);
+      if (at < cut) broken = &marker;
+      cut = std::min(cut, at);
+    }
+    if (broken == nullptr) return tokenizer_->EncodePlain(text, ids, special_as_text);
+    special_as_text->push_back(*tokenizer_->TokenToId(*broken));
+    RETURN_IF_ERROR(tokenizer_->EncodePlain(text.substr(0, cut + 1), ids, special_as_text));
     text.remove_prefix(cut + 1);
   }
 }

@@ -4,12 +4,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/data/readers/record.h"
+#include "controller/data/readers/record_notes.h"
+#include "controller/data/templates/conversation_notes.h"
+#include "controller/data/templates/conversation_template.h"
 #include "controller/data/templates/record_renderer.h"
 #include "controller/data/tokenizer/tokenizer.h"
 
@@ -29,7 +33,10 @@ struct EncodedDocument {
   std::vector<uint8_t>
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
   TargetRule rule = TargetRule::kFormat;
-  int rewritten = 0;  // MarkedText::rewritten, at the first piece
+  TurnCounts turns = {};     // at the first piece
+  bool answer_cut = false;   // targets were cut off with its end
+  int64_t whole_tokens = 0;  // at the first piece: tokens before excess_length cut the document
+  size_t rendering = 0;      // of the record's renderings, the one that this is of
 };
 
 // An encoder is thread-safe once made.
@@ -40,13 +47,23 @@ class DocumentEncoder {
   static absl::StatusOr<DocumentEncoder> Create(const config::JobSpec& job,
                                                 const config::DatasetSpec& dataset,
                                                 const Tokenizer& tokenizer);
+  // Encodes prompts alone: of text, or with `chat_template` of conversations.
+  static absl::StatusOr<DocumentEncoder> ForPrompts(
+      const Tokenizer& tokenizer, const TemplateTokens& tokens,
+      std::shared_ptr<const ConversationTemplate> chat_template);
 
   // The record's document, or those of its turns under train_on: split, each perhaps in pieces
   // under excess_length: split, where the first token of a piece is no target: it follows nothing
-  // there. Plain text between two special tokens, or between a prompt and the answer that follows
-  // it, is tokenised in one go. Without path and line: InvalidArgument, a bad record; OutOfRange, a
-  // document above sequence_len under excess_length: error.
-  absl::StatusOr<std::vector<EncodedDocument>> Encode(const Record& record) const;
+  // there. A conversation has the ids that the tokenizer gives for all of its text at once. Without
+  // path and line: InvalidArgument, a bad record; OutOfRange, a document above sequence_len under
+  // excess_length: error.
+  // What of the record is not used as it stands is added to `notes`, which may be null.
+  absl::StatusOr<std::vector<EncodedDocument>> Encode(const Record& record,
+                                                      RecordNotes* notes = nullptr) const;
+  // What a model that was trained on such documents is asked: the text itself, or the conversation
+  // up to where its answer begins. Errors as Encode.
+  absl::StatusOr<std::vector<int32_t>> EncodePrompt(const std::string& text) const;
+  absl::StatusOr<std::vector<int32_t>> EncodePrompt(ChatRecord record) const;
 
  private:
   struct Tokens {
@@ -55,26 +72,38 @@ class DocumentEncoder {
   };
 
   DocumentEncoder() = default;
-  absl::StatusOr<Tokens> Given(const TokenizedRecord& record) const;
+  absl::Status Use(const Tokenizer& tokenizer, const TemplateTokens& tokens,
+                   std::shared_ptr<const ConversationTemplate> chat_template);
+  absl::Status EncodeGiven(const TokenizedRecord& record,
+                           std::vector<EncodedDocument>* documents) const;
   absl::Status AppendPieces(const Tokens& tokens, std::vector<EncodedDocument>* documents) const;
-  absl::Status AppendSegment(const Segment& segment, Tokens* tokens) const;
+  absl::Status AppendCut(const Tokens& tokens, int64_t length,
+                         std::vector<EncodedDocument>* documents) const;
+  // Special tokens that became text join `special_as_text`.
+  absl::Status AppendSegments(const std::vector<Segment>& segments, Tokens* tokens,
+                              std::vector<int32_t>* special_as_text) const;
+  absl::Status AppendSegment(const Segment& segment, Tokens* tokens,
+                             std::vector<int32_t>* special_as_text) const;
+  void PutFront(Tokens* tokens) const;
   EncodedDocument Cut(const Tokens& tokens, int64_t begin, int64_t end, Outcome outcome) const;
-  absl::Status AppendText(const Segment& segment, std::vector<int32_t>* ids) const;
-  absl::Status AppendPlain(std::string_view text, std::vector<int32_t>* ids) const;
-  void FindBreakable(const std::string& template_name, const config::DatasetSpec& dataset,
-                     const TemplateTokens& tokens);
+  absl::Status AppendText(const Segment& segment, std::vector<int32_t>* ids,
+                          std::vector<int32_t>* special_as_text) const;
+  absl::Status AppendPlain(std::string_view text, std::vector<int32_t>* ids,
+                           std::vector<int32_t>* special_as_text) const;
   absl::Status FindLead();
 
   const Tokenizer* tokenizer_ = nullptr;
-  RecordRenderer renderer_;  // null: records are tokens
-  // Put before each text without a template: what the tokenizer's post-processor puts in front.
-  // Not of byte-level ones, whose texts began without it before others were read.
+  RecordRenderer renderer_;                                    // null: records are tokens
+  std::shared_ptr<const ConversationTemplate> chat_template_;  // null: there are no conversations
+  std::optional<ConversationNotes> notes_;                     // likewise
+  // Before each text without a template stands what the tokenizer's post-processor puts in front.
   std::vector<int32_t> front_;
   // Tokenizers that write a space before every text would write one into the middle of a document
   // that is encoded in parts. There a text is encoded behind kLead, whose ids are these; empty: the
   // tokenizer writes no such space.
   std::vector<int32_t> lead_;
   std::vector<std::string> breakable_;  // turn markers that EncodePlain would recognise in content
+  std::vector<std::string> guarded_;    // those that content must not forge
   bool train_on_inputs_ = false;
   int64_t sequence_len_ = 0;
   config::ExcessLength excess_length_ = config::ExcessLength::kTruncate;

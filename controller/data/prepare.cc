@@ -18,6 +18,7 @@
 #include "controller/data/template_check.h"
 #include "controller/data/templates/named_templates.h"
 #include "controller/data/tokenizer/tokenizer.h"
+#include "controller/data/turn_notes.h"
 #include "controller/data/val_split.h"
 
 namespace coxswain::data {
@@ -49,7 +50,7 @@ class Builder {
     RETURN_IF_ERROR(IngestTest());
     RETURN_IF_ERROR(train_.Finish(directory, kTrainFile, "the training set"));
     if (evaluates) RETURN_IF_ERROR(eval_.Finish(directory, kEvalFile, "the evaluation set"));
-    return OfTokenCache(entry.Publish(train_.stats, evaluates ? &eval_.stats : nullptr));
+    return OfTokenCache(entry.Publish(train_.stats, evaluates ? &eval_.stats : nullptr, findings_));
   }
 
  private:
@@ -109,6 +110,7 @@ class Builder {
                          std::function<IngestTarget(int64_t)> route) {
     int64_t dataset_bytes = 0;
     IngestArgs args;
+    args.findings = &findings_.emplace_back();
     args.job = &job_;
     args.dataset = &dataset;
     args.tokenizer = &tokenizer_;
@@ -136,6 +138,7 @@ class Builder {
   const PrepareOptions& options_;
   const Tokenizer& tokenizer_;
   Part train_, eval_;
+  std::vector<Findings> findings_;
   int64_t total_bytes_ = 0, done_bytes_ = 0;
 };
 
@@ -148,10 +151,8 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
   warn(stats.truncated, "were truncated to sequence_len");
   warn(stats.dropped_too_long, "were dropped: above sequence_len");
   warn(stats.bad_records, "were skipped: bad records");
-  if (stats.rewritten > 0) {
-    warnings->push_back(absl::StrCat(
-        part, ": ", stats.rewritten, " turns are not trained: the chat template writes them anew ",
-        "once others follow (reasoning templates do); train_on: split trains each of them"));
+  for (const std::string& note : TurnNotes(stats.turns)) {
+    warnings->push_back(absl::StrCat(part, ": ", note));
   }
   if (stats.split > 0 && stats.no_target > 0) {  // of them some are pieces of a record
     warnings->push_back(absl::StrCat(part, ": ", stats.no_target,
@@ -159,6 +160,20 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
                                      "trainable token"));
   } else {
     warn(stats.no_target, "were dropped: no trainable token");
+  }
+}
+
+void WarnOfFindings(const config::JobSpec& job, const std::vector<Findings>& findings,
+                    std::vector<std::string>* warnings) {
+  auto of_source = findings.begin();
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      if (of_source == findings.end()) return;
+      for (std::string& warning : FindingWarnings(dataset.path, *of_source)) {
+        warnings->push_back(std::move(warning));
+      }
+      ++of_source;
+    }
   }
 }
 
@@ -173,6 +188,16 @@ absl::Status TellChosenFiles(const config::JobSpec& job, std::vector<std::string
   return absl::OkStatus();
 }
 
+// Tokens are made by this release's rules alone.
+absl::Status CheckRules(const config::JobSpec& job, const PrepareOptions& options) {
+  if (job.data_rules == config::kDataRules) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job was accepted by a release that made tokens of records by other rules (data_rules ",
+      job.data_rules, ", this release has ", config::kDataRules, "), and ", options.cache_dir,
+      " has no tokens that were made by them. Bring them back, or ",
+      "submit the job again: it begins anew"));
+}
+
 absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const PrepareOptions& options,
                                          const Tokenizer& tokenizer, const std::string& hash) {
   ASSIGN_OR_RETURN(auto entry, CacheEntry::Lock(options.cache_dir, hash, options.cancelled));
@@ -182,6 +207,7 @@ absl::StatusOr<PreparedData> LoadOrBuild(const config::JobSpec& job, const Prepa
     return cached;
   }
   RETURN_IF_ERROR(CheckCancelled(options.cancelled));
+  RETURN_IF_ERROR(CheckRules(job, options));
   RETURN_IF_ERROR(Builder(job, options, tokenizer).Build(*entry));
   ASSIGN_OR_RETURN(PreparedData data, entry->Load(options.cancelled));
   if (!absl::IsNotFound(cached.status())) {
@@ -211,6 +237,17 @@ absl::StatusOr<std::string> TemplateInHash(const config::JobSpec& job, const Tok
   return std::string();  // prompts of text need none
 }
 
+// The ends on which targets of conversations depend; none where there are no conversations.
+std::vector<std::string> EndsInHash(const config::JobSpec& job, const Tokenizer& tokenizer) {
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      const bool prompts = dataset.format == config::DatasetFormat::kPromptCompletion;
+      if (prompts || UsesChatTemplate(dataset)) return TokensOf(tokenizer, job.model_path).ends;
+    }
+  }
+  return {};
+}
+
 void WarnOfKnownTokens(const config::JobSpec& job, const Tokenizer& tokenizer,
                        std::vector<std::string>* warnings) {
   const auto added = tokenizer.added();
@@ -230,7 +267,8 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
   ASSIGN_OR_RETURN(const config::JobSpec job, ResolveFormats(given));
   ASSIGN_OR_RETURN(const std::string chat_template, TemplateInHash(job, *tokenizer));
   ASSIGN_OR_RETURN(const std::string hash,
-                   ContentHash(job, tokenizer->fingerprint(), chat_template, options.cancelled));
+                   ContentHash(job, tokenizer->fingerprint(), chat_template,
+                               EndsInHash(job, *tokenizer), options.cancelled));
   ASSIGN_OR_RETURN(PreparedData data, LoadOrBuild(job, options, *tokenizer, hash));
   data.content_hash = hash;
   data.vocab_size = tokenizer->vocab_size();
@@ -239,6 +277,7 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
   RETURN_IF_ERROR(TellChosenFiles(job, &data.warnings));
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));
   data.warnings.insert(data.warnings.end(), warnings.begin(), warnings.end());
+  WarnOfFindings(job, data.findings, &data.warnings);
   WarnOfLosses(data.train_stats, "train", &data.warnings);
   if (data.eval != nullptr) WarnOfLosses(data.eval_stats, "eval", &data.warnings);
   return data;

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "common/data/token_store.h"
+#include "controller/data/findings.h"
+#include "controller/data/templates/turn_counts.h"
 
 namespace coxswain::data {
 
@@ -17,12 +19,13 @@ struct DatasetStats {
   int64_t dropped_too_long = 0;
   int64_t truncated = 0;
   int64_t split = 0;        // records cut into pieces, each a document
-  int64_t rewritten = 0;    // turns left untrained, as the template writes them anew later on
+  TurnCounts turns;         // of conversations
   int64_t bad_records = 0;  // skipped by on_bad_record: skip
   int64_t no_target = 0;    // dropped: no trainable token
   int64_t tokens = 0;
   int64_t targets = 0;
   int64_t longest_document = 0;  // tokens
+  int64_t largest_id = -1;       // of all tokens
 };
 
 struct PreparedData {
@@ -30,9 +33,10 @@ struct PreparedData {
   std::unique_ptr<TokenStore> eval;  // null: the job evaluates nothing
   DatasetStats train_stats;
   DatasetStats eval_stats;
-  int64_t vocab_size = 0;    // of the tokenizer, added tokens included: the largest id + 1
-  int64_t added_tokens = 0;  // those of the job that the tokenizer lacked
-  std::string content_hash;  // SHA-256 hex of everything the tokens depend on
+  int64_t vocab_size = 0;          // of the tokenizer, added tokens included: the largest id + 1
+  int64_t added_tokens = 0;        // those of the job that the tokenizer lacked
+  std::vector<Findings> findings;  // of each of job.datasets, then of test_datasets
+  std::string content_hash;        // SHA-256 hex of everything the tokens depend on
   std::vector<std::string> warnings;
 };
 

@@ -1,9 +1,11 @@
 #include "controller/data/preview.h"
 
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "common/outside_text.h"
@@ -11,16 +13,15 @@
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/escape_token.h"
+#include "controller/data/findings.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/resolve_formats.h"
 #include "controller/data/tokenizer/byte_alphabet.h"
 #include "controller/data/tokenizer/tokenizer.h"
+#include "controller/data/turn_notes.h"
 
 namespace coxswain::data {
 namespace {
-
-constexpr int kIgnoredLabel = -100;
-constexpr char kGreen[] = "\x1b[32m", kGrey[] = "\x1b[90m", kPlain[] = "\x1b[0m";
 
 std::string NoteOf(Outcome outcome) {
   switch (outcome) {
@@ -50,101 +51,193 @@ std::string RuleText(TargetRule rule) {
   return "what each trained turn adds to the text";
 }
 
-std::vector<PreviewToken> TokensOf(const Tokenizer& tokenizer, const EncodedDocument& document) {
-  std::vector<PreviewToken> tokens;
-  for (size_t t = 0; t < document.ids.size(); ++t) {
-    const int32_t id = document.ids[t];
+void AddTokens(const Tokenizer& tokenizer, const EncodedDocument& encoded,
+               PreviewDocument* document) {
+  std::vector<std::string> bytes;  // of each run
+  for (size_t t = 0; t < encoded.ids.size(); ++t) {
+    const int32_t id = encoded.ids[t];
     const std::string_view written = tokenizer.IdToToken(id);
-    const bool target = t > 0 && (document.target_bits[(t - 1) / 8] >> ((t - 1) % 8) & 1);
-    tokens.push_back(
-        {id, EscapeToken(TokenToBytes(written).value_or(std::string(written))), target});
+    const bool target = t > 0 && (encoded.target_bits[(t - 1) / 8] >> ((t - 1) % 8) & 1);
+    const std::string text = TokenToBytes(written).value_or(std::string(written));
+    document->tokens.push_back({id, EscapeToken(text), target});
+    if (bytes.empty() || document->runs.back().target != target) {
+      document->runs.push_back({"", target});
+      bytes.emplace_back();
+    }
+    bytes.back() += text;
   }
-  return tokens;
+  for (size_t i = 0; i < bytes.size(); ++i) document->runs[i].text = EscapeToken(bytes[i]);
 }
 
 // The documents of one record, each a copy of `record` with its tokens.
 void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDocument>& encoded,
-                     const Tokenizer& tokenizer, std::vector<PreviewDocument>* documents) {
+                     const std::vector<std::vector<FieldPart>>& parts, const Tokenizer& tokenizer,
+                     std::vector<PreviewDocument>* documents) {
   for (size_t i = 0; i < encoded.size(); ++i) {
     PreviewDocument document = record;
     document.note = NoteOf(encoded[i].outcome);
     if (encoded.size() > 1) {
       const bool piece = encoded[i].outcome == Outcome::kSplit;
-      document.note = absl::StrCat(piece ? "piece " : "turn ", i + 1, " of ", encoded.size(),
-                                   document.note.empty() ? "" : ", ", document.note);
+      const bool turn = encoded[i].rule != TargetRule::kFormat;
+      document.note = absl::StrCat(piece  ? "piece "
+                                   : turn ? "turn "
+                                          : "document ",
+                                   i + 1, " of ", encoded.size(), document.note.empty() ? "" : ", ",
+                                   document.note);
     }
     document.rule = RuleText(encoded[i].rule);
-    if (encoded[i].rewritten > 0) {
-      absl::StrAppend(&document.rule, "; ", encoded[i].rewritten,
-                      " earlier turns, which the template writes anew, are not trained (train_on: "
-                      "split trains them)");
+    for (const std::string& note : TurnNotes(encoded[i].turns)) {
+      absl::StrAppend(&document.rule, "; ", note);
     }
-    document.tokens = TokensOf(tokenizer, encoded[i]);
+    if (encoded[i].answer_cut) document.note += ", what was to be trained is cut off";
+    AddTokens(tokenizer, encoded[i], &document);
+    if (i > 0) {
+      document.notes.clear();
+      document.unwritten.clear();
+    }
+    const bool first = i == 0 || encoded[i].rendering != encoded[i - 1].rendering;
+    if (first && encoded[i].rendering < parts.size()) document.parts = parts[encoded[i].rendering];
     documents->push_back(std::move(document));
   }
 }
 
-absl::Status PreviewDataset(const config::JobSpec& job, const config::DatasetSpec& dataset, int n,
-                            const Tokenizer& tokenizer, std::vector<PreviewDocument>* documents) {
-  ASSIGN_OR_RETURN(const auto encoder, DocumentEncoder::Create(job, dataset, tokenizer));
-  ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
-  RecordParser parser(dataset.format, dataset.fields);
-  RawRecord raw;
-  for (int i = 0; i < n; ++i) {
-    ASSIGN_OR_RETURN(bool more, reader->Next(&raw));
-    if (!more) break;
-    PreviewDocument document = {std::string(raw.path), raw.line, "", "", {}};
-    absl::StatusOr<Record> record = absl::InvalidArgumentError(std::string(raw.error));
-    if (raw.error.empty()) record = parser.Parse(raw.json);
-    absl::StatusOr<std::vector<EncodedDocument>> encoded =
-        record.ok() ? encoder.Encode(*record) : record.status();
-    if (encoded.ok()) {
-      AppendDocuments(document, *encoded, tokenizer, documents);
-      continue;
+// "LINE" or "FILE:LINE", where FILE may be the end of a path.
+bool IsAt(const RawRecord& raw, std::string_view place) {
+  const size_t colon = place.rfind(':');
+  const std::string_view file = colon == std::string_view::npos ? "" : place.substr(0, colon);
+  const std::string_view line = place.substr(colon == std::string_view::npos ? 0 : colon + 1);
+  const bool named =
+      file.empty() || raw.path == file || raw.path.ends_with(absl::StrCat("/", std::string(file)));
+  return named && line == std::to_string(raw.line);
+}
+
+// The records of one dataset.
+class DatasetPreview {
+ public:
+  static absl::StatusOr<DatasetPreview> Create(const config::JobSpec& job,
+                                               const config::DatasetSpec& dataset,
+                                               const Tokenizer& tokenizer) {
+    DatasetPreview preview(job, dataset, tokenizer);
+    ASSIGN_OR_RETURN(preview.encoder_, DocumentEncoder::Create(job, dataset, tokenizer));
+    if (dataset.format != config::DatasetFormat::kTokenized) {
+      ASSIGN_OR_RETURN(preview.renderer_,
+                       MakeRecordRenderer(job, dataset, TokensOf(tokenizer, job.model_path)));
     }
-    if (job.on_bad_record == config::OnBadRecord::kSkip &&
-        absl::IsInvalidArgument(encoded.status())) {
-      document.note = CleanText(absl::StrCat("skipped: ", encoded.status().message()));
-    } else {
+    return preview;
+  }
+
+  absl::Status Add(int n, std::string_view place, std::vector<PreviewDocument>* documents) {
+    ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset_));
+    RawRecord raw;
+    const size_t first = documents->size();
+    for (int i = 0; i < n;) {
+      ASSIGN_OR_RETURN(const bool more, reader->Next(&raw));
+      if (!more) break;
+      if (!place.empty() && !IsAt(raw, place)) continue;
+      RETURN_IF_ERROR(AddRecord(raw, documents));
+      ++i;
+    }
+    for (const auto& [name, column] : reader->LeftOutColumns()) {
+      if (first < documents->size()) Note(NoteKind::kUnreadField, name, &(*documents)[first].notes);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  DatasetPreview(const config::JobSpec& job, const config::DatasetSpec& dataset,
+                 const Tokenizer& tokenizer)
+      : job_(job),
+        dataset_(dataset),
+        tokenizer_(tokenizer),
+        parser_(std::make_unique<RecordParser>(dataset.format, dataset.fields)) {}
+
+  absl::Status AddRecord(const RawRecord& raw, std::vector<PreviewDocument>* documents) {
+    PreviewDocument document;
+    document.path = raw.path;
+    document.line = raw.line;
+    const absl::StatusOr<std::vector<EncodedDocument>> encoded = Encode(raw, &document.notes);
+    if (encoded.ok()) {
+      const RecordParts parts = PartsOfRecord(raw.json, parser_.get(), renderer_);
+      document.unwritten = Unnamed(parts.unwritten, document.notes);
+      AppendDocuments(document, *encoded, parts.texts, tokenizer_, documents);
+      return absl::OkStatus();
+    }
+    const bool skip = job_.on_bad_record == config::OnBadRecord::kSkip &&
+                      absl::IsInvalidArgument(encoded.status());
+    if (!skip) {
       return absl::InvalidArgumentError(
           absl::StrCat(document.path, ":", raw.line, ": ", encoded.status().message()));
     }
+    document.note = CleanText(absl::StrCat("skipped: ", encoded.status().message()));
     documents->push_back(std::move(document));
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
 
-int64_t CountTargets(const PreviewDocument& document) {
-  int64_t targets = 0;
-  for (const PreviewToken& token : document.tokens) targets += token.target;
-  return targets;
-}
-
-void AppendTokens(const PreviewDocument& document, bool color, std::string* out) {
-  bool line_begins = true;
-  for (const PreviewToken& token : document.tokens) {
-    if (!line_begins) *out += ' ';
-    if (color) *out += token.target ? kGreen : kGrey;
-    absl::StrAppend(out, token.text, "(", token.target ? token.id : kIgnoredLabel, ", ", token.id,
-                    ")");
-    if (color) *out += kPlain;
-    line_begins = token.text.ends_with("\\n");
-    if (line_begins) *out += '\n';
+  absl::StatusOr<std::vector<EncodedDocument>> Encode(const RawRecord& raw, RecordNotes* notes) {
+    if (!raw.error.empty()) return absl::InvalidArgumentError(std::string(raw.error));
+    ASSIGN_OR_RETURN(const Record record, parser_->Parse(raw.json, notes));
+    return encoder_->Encode(record, notes);
   }
-  if (!line_begins) *out += '\n';
-}
+
+  // Without those that a note tells already.
+  static std::vector<std::string> Unnamed(std::vector<std::string> fields,
+                                          const RecordNotes& notes) {
+    std::erase_if(fields, [&](const std::string& field) {
+      return std::any_of(notes.begin(), notes.end(), [&](const RecordNote& note) {
+        return note.kind == NoteKind::kUnreadField && note.name == field;
+      });
+    });
+    return fields;
+  }
+
+  const config::JobSpec& job_;
+  const config::DatasetSpec& dataset_;
+  const Tokenizer& tokenizer_;
+  std::unique_ptr<RecordParser> parser_;
+  std::optional<DocumentEncoder> encoder_;
+  RecordRenderer renderer_;  // null: records are tokens
+};
 
 }  // namespace
 
-absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& given, int n) {
+absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& given, int n,
+                                                              const std::string& place) {
   ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(given.model_path, given.added_tokens));
   ASSIGN_OR_RETURN(const config::JobSpec job, ResolveFormats(given));
   std::vector<PreviewDocument> documents;
   for (const config::DatasetSpec& dataset : job.datasets) {
-    RETURN_IF_ERROR(PreviewDataset(job, dataset, n, *tokenizer, &documents));
+    ASSIGN_OR_RETURN(DatasetPreview preview, DatasetPreview::Create(job, dataset, *tokenizer));
+    RETURN_IF_ERROR(preview.Add(place.empty() ? n : 1, place, &documents));
+  }
+  if (!place.empty() && documents.empty()) {
+    return absl::NotFoundError(absl::StrCat("no record of the job's datasets begins at ", place,
+                                            "; name it as LINE or FILE:LINE"));
   }
   return documents;
 }
+
+int64_t CountTargets(const PreviewDocument& document) {
+  return std::count_if(document.tokens.begin(), document.tokens.end(),
+                       [](const PreviewToken& token) { return token.target; });
+}
+
+namespace {
+
+std::vector<std::string> NoteWarnings(const std::vector<PreviewDocument>& documents) {
+  std::map<std::string, Findings> of_files;
+  for (const PreviewDocument& document : documents) {
+    of_files[document.path].Add(document.notes, {.file = 0, .line = document.line});
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [path, findings] : of_files) {
+    for (std::string& warning : FindingWarnings(path, findings)) {
+      warnings.push_back(std::move(warning));
+    }
+  }
+  return warnings;
+}
+
+}  // namespace
 
 std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& documents) {
   int64_t tokens = 0, targets = 0;
@@ -154,7 +247,7 @@ std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& docu
     targets += CountTargets(document);
     prompts |= !document.rule.empty();
   }
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings = NoteWarnings(documents);
   if (tokens > 0 && 100 * targets < tokens) {
     warnings.push_back(
         absl::StrCat(targets, " of ", tokens,
@@ -168,47 +261,6 @@ std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& docu
         "marks all of its text");
   }
   return warnings;
-}
-
-absl::StatusOr<std::string> PreviewData(const config::JobSpec& job, int n, bool color) {
-  ASSIGN_OR_RETURN(const auto documents, PreviewDocuments(job, n));
-  std::string out;
-  for (const PreviewDocument& document : documents) {
-    absl::StrAppend(&out, document.path, ":", document.line, ": ", document.tokens.size(),
-                    " tokens, ", CountTargets(document), " targets");
-    if (!document.rule.empty()) absl::StrAppend(&out, ", ", document.rule);
-    if (!document.note.empty()) absl::StrAppend(&out, "; ", document.note);
-    out += '\n';
-    AppendTokens(document, color, &out);
-    out += '\n';
-  }
-  for (const std::string& warning : TargetWarnings(documents)) {
-    absl::StrAppend(&out, "warning: ", warning, "\n");
-  }
-  return out;
-}
-
-absl::StatusOr<std::string> PreviewJson(const config::JobSpec& job, int n) {
-  ASSIGN_OR_RETURN(const auto documents, PreviewDocuments(job, n));
-  nlohmann::json all = nlohmann::json::array();
-  for (const PreviewDocument& document : documents) {
-    nlohmann::json ids = nlohmann::json::array(), labels = ids, text = ids;
-    for (const PreviewToken& token : document.tokens) {
-      ids.push_back(token.id);
-      labels.push_back(token.target ? token.id : kIgnoredLabel);
-      text.push_back(token.text);
-    }
-    all.push_back({{"path", document.path},
-                   {"line", document.line},
-                   {"rule", document.rule},
-                   {"note", document.note},
-                   {"tokens", document.tokens.size()},
-                   {"targets", CountTargets(document)},
-                   {"input_ids", ids},
-                   {"labels", labels},
-                   {"text", text}});
-  }
-  return nlohmann::json{{"documents", all}, {"warnings", TargetWarnings(documents)}}.dump(2) + "\n";
 }
 
 }  // namespace coxswain::data

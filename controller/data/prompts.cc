@@ -1,15 +1,14 @@
 #include "controller/data/prompts.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "common/files/read_file.h"
 #include "common/status_macros.h"
 #include "controller/data/document_encoder.h"
+#include "controller/data/model_ends.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/templates/conversation_template.h"
 
@@ -18,52 +17,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Adds what `json` calls the end of a text: an id or a list of them.
-void AddEnds(const Json& json, std::set<int32_t>* ends) {
-  const auto found = json.find("eos_token_id");
-  if (found == json.end()) return;
-  for (const Json& id : found->is_array() ? *found : Json::array({*found})) {
-    if (id.is_number_integer() && id.get<int64_t>() >= 0) ends->insert(id.get<int32_t>());
-  }
-}
-
-// Source: transformers GenerationConfig.from_pretrained, which falls back on config.json.
-std::vector<int32_t> EndsOf(const std::string& model, const Tokenizer& tokenizer) {
-  std::set<int32_t> ends;
-  if (tokenizer.eos_id() >= 0) ends.insert(tokenizer.eos_id());
-  for (const char* name : {"/generation_config.json", "/config.json"}) {
-    const absl::StatusOr<std::string> text = ReadFile(model + name, kMaxConfigBytes);
-    const Json json = text.ok() ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
-    if (!json.is_object()) continue;
-    AddEnds(json, &ends);
-    if (json.contains("text_config") && json["text_config"].is_object()) {
-      AddEnds(json["text_config"], &ends);
-    }
-  }
-  return {ends.begin(), ends.end()};
-}
-
 // The JSON of a record that asks.
 std::string RecordOf(const Json& messages) {
   return Json{{"messages", messages}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-absl::StatusOr<std::string> Rendered(const ConversationTemplate& chat, const std::string& record) {
+absl::StatusOr<std::vector<int32_t>> EncodedConversation(const DocumentEncoder& encoder,
+                                                         const std::string& record) {
   RecordParser parser(config::DatasetFormat::kChat, {});
   ASSIGN_OR_RETURN(const Record parsed, parser.Parse(record));
-  const auto& conversation = std::get<ChatRecord>(parsed);
-  ASSIGN_OR_RETURN(const jinja::Rendering rendering,
-                   chat.Render(conversation.messages, conversation, /*prompt=*/true));
-  return rendering.text;
-}
-
-absl::StatusOr<std::vector<int32_t>> Encoded(const Tokenizer& tokenizer, const std::string& text,
-                                             bool plain) {
-  std::vector<int32_t> ids;
-  if (plain) ids.assign(tokenizer.ids_in_front().begin(), tokenizer.ids_in_front().end());
-  RETURN_IF_ERROR(tokenizer.Encode(text, &ids));
-  if (ids.empty()) return absl::InvalidArgumentError("it has no token");
-  return ids;
+  return encoder.EncodePrompt(std::get<ChatRecord>(parsed));
 }
 
 absl::StatusOr<Json> ParseMessages(const std::string& text) {
@@ -93,11 +56,14 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
   const TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
   const bool talks = !job.generate.messages.empty();
   const bool plain = !talks && job.chat_template == "auto" && tokens.own_template.empty();
-  std::optional<ConversationTemplate> chat;
+  std::shared_ptr<const ConversationTemplate> chat;
   if (!plain) {
-    ASSIGN_OR_RETURN(chat, ConversationTemplate::Create(job, tokens));
+    ASSIGN_OR_RETURN(ConversationTemplate parsed, ConversationTemplate::Create(job, tokens));
+    chat = std::make_shared<const ConversationTemplate>(std::move(parsed));
   }
-  prepared.ends = EndsOf(job.model_path, tokenizer);
+  ASSIGN_OR_RETURN(const DocumentEncoder encoder,
+                   DocumentEncoder::ForPrompts(tokenizer, tokens, std::move(chat)));
+  prepared.ends = ModelEnds(job.model_path, tokenizer);
   prepared.texts = talks ? std::vector<std::string>{job.generate.messages} : job.generate.prompts;
   for (const std::string& text : prepared.texts) {
     const std::string where = absl::StrCat("prompt ", prepared.ids.size() + 1);
@@ -105,10 +71,9 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
     if (talks) {
       ASSIGN_OR_RETURN(messages, ParseMessages(text));
     }
-    absl::StatusOr<std::string> rendered = text;
-    if (!plain) rendered = Rendered(*chat, RecordOf(messages));
-    if (!rendered.ok()) return At(rendered.status(), where);
-    absl::StatusOr<std::vector<int32_t>> ids = Encoded(tokenizer, *rendered, plain);
+    absl::StatusOr<std::vector<int32_t>> ids =
+        plain ? encoder.EncodePrompt(text) : EncodedConversation(encoder, RecordOf(messages));
+    if (ids.ok() && ids->empty()) ids = absl::InvalidArgumentError("it has no token");
     if (!ids.ok()) return At(ids.status(), where);
     prepared.ids.push_back(*std::move(ids));
   }

@@ -22,6 +22,16 @@ absl::StatusOr<config::DatasetFormat> FormatOfRecord(const RawRecord& record,
       absl::StrCat(std::string(record.path), ":", record.line, ": ", format.status().message()));
 }
 
+// The columns that might have told the format, had their types a form in JSON.
+absl::Status WithColumns(const absl::Status& refused, DatasetReader& reader) {
+  std::string columns;
+  for (const auto& [name, column] : reader.LeftOutColumns()) {
+    absl::StrAppend(&columns, columns.empty() ? "; not read: " : ", ", "column \"", name,
+                    "\" of type ", column.type);
+  }
+  return absl::Status(refused.code(), absl::StrCat(std::string(refused.message()), columns));
+}
+
 }  // namespace
 
 absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& dataset,
@@ -38,7 +48,7 @@ absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& datase
     if (format.ok()) return format;
     refused.Update(format.status());
   }
-  if (!refused.ok()) return refused;
+  if (!refused.ok()) return WithColumns(refused, *reader);
   return config::DatasetFormat::kCompletion;
 }
 

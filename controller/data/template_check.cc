@@ -65,6 +65,43 @@ absl::StatusOr<Compared> CompareFirstRecords(const config::DatasetSpec& dataset,
   return compared;
 }
 
+// Records of the first hundred whose tools leave no trace in the text.
+absl::StatusOr<int> RecordsWithoutTheirTools(const config::DatasetSpec& dataset,
+                                             const ConversationTemplate& ours) {
+  ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
+  RecordParser parser(dataset.format, dataset.fields);
+  RawRecord raw;
+  int without = 0;
+  for (int scanned = 0; scanned < kComparedRecords; ++scanned) {
+    absl::StatusOr<bool> more = reader->Next(&raw);
+    if (!more.ok() || !*more) break;
+    const absl::StatusOr<Record> record = parser.Parse(raw.json);
+    if (!record.ok()) continue;
+    const ChatRecord with = ConversationOf(*record);
+    if (with.tools.is(jinja::Kind::kNone)) continue;
+    ChatRecord bare = with;
+    bare.tools = jinja::Value::None();
+    const auto text = ours.Render(with.messages, with, /*prompt=*/false);
+    const auto other = ours.Render(bare.messages, bare, /*prompt=*/false);
+    without += text.ok() && other.ok() && text->text == other->text;
+  }
+  return without;
+}
+
+absl::Status WarnOfTools(const config::JobSpec& job, const ConversationTemplate& ours,
+                         std::vector<std::string>* warnings) {
+  for (const config::DatasetSpec& dataset : job.datasets) {
+    if (!UsesChatTemplate(dataset)) continue;
+    ASSIGN_OR_RETURN(const int without, RecordsWithoutTheirTools(dataset, ours));
+    if (without == 0) continue;
+    warnings->push_back(absl::StrCat(
+        dataset.path, ": ", ours.name(), " does not write the tools of ", without, " of the first ",
+        kComparedRecords, " records: the model is not told of them; name a ",
+        "template that knows tools"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> CheckTemplates(const config::JobSpec& job,
@@ -72,8 +109,10 @@ absl::StatusOr<std::vector<std::string>> CheckTemplates(const config::JobSpec& j
   std::vector<std::string> warnings;
   const TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
   const bool any = std::any_of(job.datasets.begin(), job.datasets.end(), UsesChatTemplate);
-  if (!any || tokens.own_template.empty()) return warnings;
+  if (!any) return warnings;
   ASSIGN_OR_RETURN(const ConversationTemplate ours, ConversationTemplate::Create(job, tokens));
+  RETURN_IF_ERROR(WarnOfTools(job, ours, &warnings));
+  if (tokens.own_template.empty()) return warnings;
   const absl::StatusOr<ConversationTemplate> own = ConversationTemplate::OwnOf(tokens);
   if (!own.ok()) {
     warnings.push_back(absl::StrCat("the model's own template cannot be read, so nothing was ",

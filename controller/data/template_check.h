@@ -11,9 +11,10 @@
 
 namespace coxswain::data {
 
-// Warnings, one per dataset at most, when the model's own template renders some of the dataset's
-// first 100 records otherwise than the job's, with the place where they part. Bad records are
-// passed over. No dataset's format is kAuto.
+// Warnings, two per dataset at most: when the template leaves out the tools of some of the
+// dataset's first 100 records, and when the model's own template renders some of them otherwise
+// than the job's, with the place where they part. Bad records are passed over. No dataset's format
+// is kAuto.
 absl::StatusOr<std::vector<std::string>> CheckTemplates(const config::JobSpec& job,
                                                         const Tokenizer& tokenizer);
 

@@ -8,6 +8,7 @@
 #include "controller/data/document_encoder.h"
 #include "controller/data/readers/conversation_parser.h"
 #include "controller/data/templates/turn_targets.h"
+#include "controller/data/turn_notes.h"
 
 namespace coxswain::data {
 namespace {
@@ -55,10 +56,7 @@ absl::StatusOr<std::string> TemplateSample(const config::JobSpec& job, bool colo
   for (const MarkedText& text : *texts) {
     absl::StrAppend(&out, "# a conversation; targets: ", std::string(RuleOf(text)), "\n",
                     Marked(text, color), "\n");
-    if (text.rewritten > 0) {
-      absl::StrAppend(&out, "# ", text.rewritten, " earlier answer is written anew once others ",
-                      "follow, and not trained; train_on: split trains each in its own document\n");
-    }
+    for (const std::string& note : TurnNotes(text.turns)) absl::StrAppend(&out, "# ", note, "\n");
   }
   return out;
 }

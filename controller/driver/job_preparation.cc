@@ -129,9 +129,24 @@ bool JobPreparation::TakeResources(const ResourceChoice& choice) {
   return true;
 }
 
+// A job that an earlier release accepted keeps its data_rules only for the sake of what came of
+// them: a recipe.
+void JobPreparation::TakeDataRules() {
+  if (spec_->data_rules == config::kDataRules || !record_->job().recipe_hash().empty()) return;
+  record_->AddEvent(WarningEvent(),
+                    absl::StrCat("the job was accepted under data_rules ", spec_->data_rules,
+                                 ", and its data was never prepared: it is prepared by those of "
+                                 "this release, data_rules ",
+                                 config::kDataRules));
+  spec_->data_rules = config::kDataRules;
+  v1::Job& job = record_->edit();
+  job.set_effective_json(config::WithTodaysDataRules(job.effective_json()));
+}
+
 // Without resources all that does not depend on them: then what is wrong with model or data is told
 // at once, and the tokens are cached.
 void JobPreparation::Prepare() {
+  TakeDataRules();
   const bool chosen = HasResources();
   if (state::IsTerminal(record_->phase())) return;  // the choice broke a rule of the job
   waits_for_choice_ = false;

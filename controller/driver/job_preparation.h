@@ -53,6 +53,7 @@ class JobPreparation {
   config::JobSpec SpecOfData() const;
   bool TakeResources(const ResourceChoice& choice);
   void Prepare();
+  void TakeDataRules();
   void Offload(bool chosen, int64_t unended);
   void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
   void SayPrepared();

@@ -12,6 +12,7 @@
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
 #include "controller/data/prompts.h"
+#include "controller/data/trained_chat.h"
 #include "controller/driver/prompt_curriculum.h"
 #include "controller/driver/recipe_curriculum.h"
 #include "controller/export/export_artifacts.h"
@@ -157,13 +158,16 @@ absl::StatusOr<GangPlan> ReadGangPlan(const std::string& bytes, const Curriculum
 
 absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
   ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(input.plan_bytes));
+  ASSIGN_OR_RETURN(data::TrainedChat chat, data::TrainedChatOf(input.spec));
   ASSIGN_OR_RETURN(const exports::ExportResult result,
-                   exports::ExportArtifacts(files, {.job = input.spec,
-                                                    .plan = std::move(plan),
-                                                    .checkpoint_dir = input.checkpoint_dir,
-                                                    .owner = input.owner,
-                                                    .author = input.author,
-                                                    .guard = input.guard}));
+                   exports::ExportArtifacts(
+                       files, {.job = input.spec,
+                               .plan = std::move(plan),
+                               .checkpoint_dir = input.checkpoint_dir,
+                               .format = {std::move(chat.chat_template), std::move(chat.ends)},
+                               .owner = input.owner,
+                               .author = input.author,
+                               .guard = input.guard}));
   return ExportedTo{.directory = result.directory,
                     .merged_directory = result.merged_directory,
                     .digest = result.digest,

@@ -77,6 +77,9 @@ absl::Status ExportAdapter(Files* files, const ExportRequest& request,
   RETURN_IF_ERROR(WriteAdapter(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(staging, "/", kCardName), AdapterCard(request)));
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
+  if (!request.format.ends.empty() || !request.format.chat_template.empty()) {
+    RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
+  }
   const WrittenFolder folder = AdapterFolder(request.job.output_dir);
   ASSIGN_OR_RETURN(result->digest, PutInPlace(files, request, folder, kAdapterName, result));
   result->directory = folder.path;
@@ -91,6 +94,7 @@ absl::Status ExportModel(Files* files, const ExportRequest& request,
   RETURN_IF_ERROR(WriteModel(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, ModelCompanions()));
+  RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
   const WrittenFolder folder = ModelFolder(request.job.output_dir);
   const bool merged = !result->directory.empty();
   ASSIGN_OR_RETURN(const std::string digest,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/plan/plan.h"
+#include "controller/export/export_tokenizer.h"
 #include "controller/files.h"
 #include "controller/guard.h"
 #include "controller/seal_folder.h"
@@ -22,6 +23,7 @@ struct ExportRequest {
   config::JobSpec job;         // adapter settings, export settings, output_dir
   plan::Plan plan;             // parameter table and model path
   std::string checkpoint_dir;  // committed checkpoint with rank-*.safetensors
+  TrainedFormat format = {};   // what answers were rendered with
   std::string owner = {};      // ending of the names in .staging, unique to this attempt
   Author author = {};          // whom the manifest of the export names
   // Runs each replacement of a directory, or refuses: the output may have another owner by then.

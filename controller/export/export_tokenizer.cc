@@ -1,9 +1,12 @@
 #include "controller/export/export_tokenizer.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +19,7 @@
 namespace coxswain::exports {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 struct NewToken {
@@ -79,12 +83,59 @@ absl::Status Rewrite(const std::string& from, const std::string& to, const char*
                           json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
+absl::Status CopyNamedTemplates(const std::string& base, const std::string& directory) {
+  constexpr char kFolder[] = "additional_chat_templates";
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(fs::path(base) / kFolder, none)) {
+    if (entry.path().extension() == ".jinja") names.push_back(entry.path().filename().string());
+  }
+  if (names.empty()) return absl::OkStatus();
+  const std::string to = absl::StrCat(directory, "/", kFolder);
+  std::error_code error;
+  fs::create_directories(to, error);
+  if (error) return absl::InternalError(absl::StrCat("cannot create ", to, ": ", error.message()));
+  return CopyFilesThatExist(absl::StrCat(base, "/", kFolder), to, names);
+}
+
+// eos_token_id of a file: an id, a list of them, or nothing.
+Json EndsOf(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  const Json json = text.ok() ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  if (!json.is_object() || !json.contains("eos_token_id")) return Json::array();
+  const Json& ends = json["eos_token_id"];
+  if (ends.is_array()) return ends;
+  return ends.is_number_integer() ? Json::array({ends}) : Json::array();
+}
+
 }  // namespace
+
+absl::Status WriteTrainedFormat(const TrainedFormat& format, const plan::Plan& plan,
+                                const std::string& directory) {
+  if (!format.chat_template.empty()) {
+    RETURN_IF_ERROR(
+        WriteFileDurably(absl::StrCat(directory, "/chat_template.jinja"), format.chat_template));
+  }
+  constexpr char kFile[] = "generation_config.json";
+  Json ends = EndsOf(absl::StrCat(plan.model_path, "/", kFile));
+  if (ends.empty()) ends = EndsOf(absl::StrCat(plan.model_path, "/config.json"));
+  const size_t known = ends.size();
+  for (const int64_t id : format.ends) {
+    if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+  }
+  if (ends.size() == known) return CopyFilesThatExist(plan.model_path, directory, {kFile});
+  const absl::StatusOr<std::string> text = ReadFile(absl::StrCat(plan.model_path, "/", kFile));
+  Json config = text.ok() ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  if (!config.is_object()) config = Json::object();
+  config["eos_token_id"] = ends.size() == 1 ? ends[0] : ends;
+  return WriteFileDurably(absl::StrCat(directory, "/", kFile), config.dump(2) + "\n");
+}
 
 absl::Status WriteTokenizer(const config::JobSpec& job, const plan::Plan& plan,
                             const std::string& directory) {
   const std::string& base = plan.model_path;
   RETURN_IF_ERROR(CopyFilesThatExist(base, directory, TokenizerFiles()));
+  RETURN_IF_ERROR(CopyNamedTemplates(base, directory));
   if (plan.model.added_tokens.count == 0) return absl::OkStatus();
   absl::StatusOr<std::vector<NewToken>> tokens =
       absl::NotFoundError(absl::StrCat(base, "/tokenizer.json is gone"));

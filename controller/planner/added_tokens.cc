@@ -7,8 +7,21 @@
 
 namespace coxswain::planner {
 
+namespace {
+
+absl::Status CheckIds(const data::PreparedData& data, int64_t rows) {
+  const int64_t largest = std::max(data.train_stats.largest_id, data.eval_stats.largest_id);
+  if (largest < rows) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the data holds token ", largest, ", and the embedding has ", rows,
+      " rows (vocab_size of config.json): the tokenizer has ", data.vocab_size,
+      " tokens; resize the base's embedding, or use the tokenizer that belongs to it"));
+}
+
+}  // namespace
+
 absl::Status GrowVocabulary(const data::PreparedData& data, model::ModelConfig* model) {
-  if (data.added_tokens == 0) return absl::OkStatus();
+  if (data.added_tokens == 0) return CheckIds(data, model->vocab_size);
   const int64_t known = data.vocab_size - data.added_tokens, rows = model->vocab_size;
   if (known > rows) {
     return absl::InvalidArgumentError(absl::StrCat("base_model.added_tokens: the tokenizer has ",
@@ -18,7 +31,7 @@ absl::Status GrowVocabulary(const data::PreparedData& data, model::ModelConfig* 
   }
   model->added_tokens = {.count = data.added_tokens, .known = known, .base_rows = rows};
   model->vocab_size = std::max(rows, data.vocab_size);
-  return absl::OkStatus();
+  return CheckIds(data, model->vocab_size);
 }
 
 }  // namespace coxswain::planner

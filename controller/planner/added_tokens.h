@@ -10,7 +10,8 @@ namespace coxswain::planner {
 
 // Makes the base's config that of the job: tokens that the data was prepared with and the base's
 // tokenizer lacks take the rows behind its last, and embedding and head grow by those that are
-// missing. InvalidArgument: the base has fewer rows than its tokenizer has tokens.
+// missing. InvalidArgument: the base has fewer rows than its tokenizer has tokens, or than a token
+// of the data needs.
 absl::Status GrowVocabulary(const data::PreparedData& data, model::ModelConfig* model);
 
 }  // namespace coxswain::planner

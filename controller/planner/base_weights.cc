@@ -15,6 +15,7 @@
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/status_macros.h"
+#include "controller/planner/adapter_settings.h"
 
 namespace coxswain::planner {
 namespace {
@@ -34,6 +35,7 @@ std::string FileOf(const std::string& directory, const std::string& tensor) {
 }  // namespace
 
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model) {
+  RETURN_IF_ERROR(CheckAdapterSettings(job));
   if (job.init == "random") return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(job.model_path, model::TextPartOf(model).spellings));

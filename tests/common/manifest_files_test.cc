@@ -58,6 +58,9 @@ TEST(ManifestFilesTest, DigestsThatAreNotThoseOfTheRootAreDataLoss) {
   refused([](json& file) { file["root"] = "00"; });
   refused([](json& file) { file.erase("root"); });
   refused([](json& file) { file["name"] = "../a"; });
+  refused([](json& file) { file["name"] = "a/.."; });
+  refused([](json& file) { file["name"] = "/a"; });
+  refused([](json& file) { file["name"] = "a/b/c"; });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -70,6 +71,22 @@ TEST_F(WrittenFolderTest, WhatAJobWroteIsReplacedAndDeleted) {
   EXPECT_FALSE(fs::exists(folder_.path));
   EXPECT_EQ(Look().state, State::kFree);
   EXPECT_TRUE(fs::is_empty(out_ + "/.staging"));
+}
+
+TEST_F(WrittenFolderTest, FilesInAFolderOfItAreOfTheJobToo) {
+  fs::create_directories(folder_.path + "/additional_chat_templates");
+  Write("additional_chat_templates/tool_use.jinja", "{{ tools }}");
+  ExpectStands(State::kForeign, folder_.path + "/additional_chat_templates");
+  fs::remove(folder_.ManifestPath());
+  ASSERT_TRUE(SealFolder(&files_, folder_.path, {.job = "job-a", .step = 7}).ok());
+  EXPECT_EQ(Look().state, State::kOurs) << Look().what;
+  const auto seal = ReadSeal(&files_, folder_.path);
+  ASSERT_TRUE(seal.ok()) << seal.status();
+  EXPECT_TRUE(std::any_of(seal->files.begin(), seal->files.end(), [](const ManifestFile& file) {
+    return file.name == "additional_chat_templates/tool_use.jinja";
+  }));
+  Write("additional_chat_templates/mine.jinja", "{{ mine }}");
+  ExpectStands(State::kForeign, folder_.path + "/additional_chat_templates/mine.jinja");
 }
 
 // Invariant driver-12.

@@ -20,16 +20,40 @@ constexpr int64_t kParquetBatchBytes = int64_t{8} << 20;
 constexpr int64_t kParquetBatchRows = 4096;
 constexpr int64_t kParquetBufferBytes = int64_t{1} << 20;
 
-// Where the wanted columns stand in the schema; all when it lacks the first.
-arrow::Result<std::vector<int>> ColumnsOf(const arrow::Schema& schema,
-                                          const std::vector<std::string>& wanted) {
-  std::vector<int> columns;
-  const bool all = wanted.empty() || schema.GetFieldIndex(wanted[0]) < 0;
+struct Columns {
+  std::vector<int> chosen;  // their places in the schema
+  std::vector<LeftOut> left_out;
+};
+
+// Those that are wanted; all when the schema has none of them.
+arrow::Result<Columns> ColumnsOf(const arrow::Schema& schema,
+                                 const std::vector<WantedColumn>& wanted) {
+  Columns columns;
+  const bool all = std::none_of(wanted.begin(), wanted.end(), [&](const WantedColumn& column) {
+    return schema.GetFieldIndex(column.name) >= 0;
+  });
   for (int i = 0; i < schema.num_fields(); ++i) {
-    const std::string& name = schema.field(i)->name();
-    if (!all && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
-    ARROW_RETURN_NOT_OK(CheckType(name, *schema.field(i)->type()));
-    columns.push_back(i);
+    const arrow::Field& field = *schema.field(i);
+    const auto found = std::find_if(wanted.begin(), wanted.end(), [&](const WantedColumn& column) {
+      return column.name == field.name();
+    });
+    if (!all && found == wanted.end()) {
+      columns.left_out.push_back({field.name(), ""});
+    } else if (HasJson(*field.type())) {
+      columns.chosen.push_back(i);
+      for (const auto& [name, type] : PartsWithoutJson(field)) {
+        columns.left_out.push_back({name, type});
+      }
+    } else if (all || !found->needed) {
+      columns.left_out.push_back({field.name(), field.type()->ToString()});
+    } else {
+      return arrow::Status::Invalid("column \"", field.name(), "\" is of type ",
+                                    field.type()->ToString(), ", which has no form in JSON");
+    }
+  }
+  if (columns.chosen.empty() && !columns.left_out.empty()) {
+    return arrow::Status::Invalid("no column has a form in JSON; \"", columns.left_out[0].name,
+                                  "\" is of type ", columns.left_out[0].type);
   }
   return columns;
 }
@@ -37,7 +61,7 @@ arrow::Result<std::vector<int>> ColumnsOf(const arrow::Schema& schema,
 class ParquetBatches : public BatchSource {
  public:
   static arrow::Result<std::unique_ptr<BatchSource>> Open(
-      std::shared_ptr<arrow::io::ReadableFile> file, const std::vector<std::string>& wanted) {
+      std::shared_ptr<arrow::io::ReadableFile> file, const std::vector<WantedColumn>& wanted) {
     parquet::ReaderProperties properties(arrow::system_memory_pool());
     properties.enable_buffered_stream();
     properties.set_buffer_size(kParquetBufferBytes);
@@ -77,10 +101,12 @@ class ParquetBatches : public BatchSource {
     return std::clamp<int64_t>(kParquetBatchBytes / row_bytes, 1, kParquetBatchRows);
   }
 
-  arrow::Status Begin(const std::vector<std::string>& wanted) {
+  arrow::Status Begin(const std::vector<WantedColumn>& wanted) {
     std::shared_ptr<arrow::Schema> schema;
     ARROW_RETURN_NOT_OK(file_->GetSchema(&schema));
-    ARROW_ASSIGN_OR_RAISE(const std::vector<int> columns, ColumnsOf(*schema, wanted));
+    ARROW_ASSIGN_OR_RAISE(Columns found, ColumnsOf(*schema, wanted));
+    left_out_ = std::move(found.left_out);
+    const std::vector<int>& columns = found.chosen;
     // Parquet counts leaves: a list of structs has one for each field.
     const parquet::SchemaDescriptor& leaves = *file_->parquet_reader()->metadata()->schema();
     std::vector<int> chosen, row_groups;
@@ -114,11 +140,13 @@ class ArrowFileBatches : public BatchSource {
  public:
   static arrow::Result<std::unique_ptr<BatchSource>> Open(
       const std::shared_ptr<arrow::io::ReadableFile>& file,
-      const std::vector<std::string>& wanted) {
+      const std::vector<WantedColumn>& wanted) {
     auto source = std::make_unique<ArrowFileBatches>();
     arrow::ipc::IpcReadOptions options = IpcOptions();
     ARROW_ASSIGN_OR_RAISE(const auto all, arrow::ipc::RecordBatchFileReader::Open(file, options));
-    ARROW_ASSIGN_OR_RAISE(options.included_fields, ColumnsOf(*all->schema(), wanted));
+    ARROW_ASSIGN_OR_RAISE(Columns columns, ColumnsOf(*all->schema(), wanted));
+    options.included_fields = std::move(columns.chosen);
+    source->left_out_ = std::move(columns.left_out);
     ARROW_ASSIGN_OR_RAISE(source->file_, arrow::ipc::RecordBatchFileReader::Open(file, options));
     return source;
   }
@@ -142,11 +170,13 @@ class ArrowFileBatches : public BatchSource {
 class ArrowStreamBatches : public BatchSource {
  public:
   static arrow::Result<std::unique_ptr<BatchSource>> Open(
-      std::shared_ptr<arrow::io::ReadableFile> file, const std::vector<std::string>& wanted) {
+      std::shared_ptr<arrow::io::ReadableFile> file, const std::vector<WantedColumn>& wanted) {
     auto source = std::make_unique<ArrowStreamBatches>();
     arrow::ipc::IpcReadOptions options = IpcOptions();
     ARROW_ASSIGN_OR_RAISE(const auto all, arrow::ipc::RecordBatchStreamReader::Open(file, options));
-    ARROW_ASSIGN_OR_RAISE(options.included_fields, ColumnsOf(*all->schema(), wanted));
+    ARROW_ASSIGN_OR_RAISE(Columns columns, ColumnsOf(*all->schema(), wanted));
+    options.included_fields = std::move(columns.chosen);
+    source->left_out_ = std::move(columns.left_out);
     ARROW_RETURN_NOT_OK(file->Seek(0));
     ARROW_ASSIGN_OR_RAISE(source->stream_,
                           arrow::ipc::RecordBatchStreamReader::Open(file, options));
@@ -175,7 +205,7 @@ class ArrowStreamBatches : public BatchSource {
 }  // namespace
 
 arrow::Result<std::unique_ptr<BatchSource>> BatchSource::Open(
-    const std::string& path, ColumnarKind kind, const std::vector<std::string>& columns) {
+    const std::string& path, ColumnarKind kind, const std::vector<WantedColumn>& columns) {
   ARROW_ASSIGN_OR_RAISE(auto file,
                         arrow::io::ReadableFile::Open(path, arrow::system_memory_pool()));
   switch (kind) {

@@ -1,8 +1,10 @@
 #include "controller/data/columnar/json_cell.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include <arrow/util/formatting.h>
 
@@ -72,8 +74,10 @@ void AppendListCell(const arrow::Array& array, int64_t row, std::string* out) {
 void AppendStructCell(const arrow::Array& array, int64_t row, std::string* out) {
   const auto& fields = checked_cast<const arrow::StructArray&>(array);
   out->push_back('{');
+  bool first = true;
   for (int i = 0; i < fields.num_fields(); ++i) {
-    if (i > 0) out->append(", ");
+    if (!HasJson(*array.type()->field(i)->type())) continue;
+    if (!std::exchange(first, false)) out->append(", ");
     AppendJsonString(array.type()->field(i)->name(), out);
     out->append(": ");
     AppendCell(*fields.field(i), row, out);
@@ -173,20 +177,39 @@ bool IsText(const arrow::DataType& type) {
 
 }  // namespace
 
-arrow::Status CheckType(const std::string& column, const arrow::DataType& type) {
-  const bool odd_map =
-      type.id() == Type::MAP && !IsText(*checked_cast<const arrow::MapType&>(type).key_type());
-  if (AppendOf(type.id()) == nullptr || odd_map) {
-    return arrow::Status::Invalid("column \"", column, "\" is of type ", type.ToString(),
-                                  ", which has no form in JSON; leave the column out of the file");
+bool HasJson(const arrow::DataType& type) {
+  const auto& fields = type.fields();
+  const auto has = [](const std::shared_ptr<arrow::Field>& field) {
+    return HasJson(*field->type());
+  };
+  if (AppendOf(type.id()) == nullptr) return false;
+  if (type.id() == Type::STRUCT) {
+    return fields.empty() || std::any_of(fields.begin(), fields.end(), has);
   }
   if (type.id() == Type::DICTIONARY) {
-    return CheckType(column, *checked_cast<const arrow::DictionaryType&>(type).value_type());
+    return HasJson(*checked_cast<const arrow::DictionaryType&>(type).value_type());
   }
-  for (const std::shared_ptr<arrow::Field>& field : type.fields()) {
-    ARROW_RETURN_NOT_OK(CheckType(column, *field->type()));
+  if (type.id() == Type::MAP) {
+    const auto& map = checked_cast<const arrow::MapType&>(type);
+    return IsText(*map.key_type()) && HasJson(*map.item_type());
   }
-  return arrow::Status::OK();
+  return std::all_of(fields.begin(), fields.end(), has);
+}
+
+std::vector<std::pair<std::string, std::string>> PartsWithoutJson(const arrow::Field& field) {
+  std::vector<std::pair<std::string, std::string>> parts;
+  const bool named = field.type()->id() == Type::STRUCT;  // a list calls its items "item"
+  for (const std::shared_ptr<arrow::Field>& part : field.type()->fields()) {
+    const std::string name = named ? field.name() + "." + part->name() : field.name();
+    if (!HasJson(*part->type())) {
+      parts.emplace_back(name, part->type()->ToString());
+      continue;
+    }
+    for (auto& [inner, type] : PartsWithoutJson(*part->WithName(name))) {
+      parts.emplace_back(std::move(inner), std::move(type));
+    }
+  }
+  return parts;
 }
 
 void AppendCell(const arrow::Array& array, int64_t row, std::string* out) {

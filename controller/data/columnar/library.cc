@@ -15,6 +15,7 @@
 using coxswain::data::AppendJsonString;
 using coxswain::data::columnar::AppendCell;
 using coxswain::data::columnar::BatchSource;
+using coxswain::data::columnar::WantedColumn;
 
 struct ColumnarFile {
   std::unique_ptr<BatchSource> source;
@@ -63,16 +64,26 @@ arrow::Status Guarded(Function function) {
   }
 }
 
-ColumnarFile* OpenColumnar(const char* path, ColumnarKind kind, const char* const* columns,
+ColumnarFile* OpenColumnar(const char* path, ColumnarKind kind, const ColumnarColumn* columns,
                            size_t num_columns, char* error, size_t capacity) {
   auto file = std::make_unique<ColumnarFile>();
   const arrow::Status opened = Guarded([&] {
-    return BatchSource::Open(path, kind, std::vector<std::string>(columns, columns + num_columns))
-        .Value(&file->source);
+    std::vector<WantedColumn> wanted;
+    for (size_t i = 0; i < num_columns; ++i) {
+      wanted.push_back({columns[i].name, columns[i].needed != 0});
+    }
+    return BatchSource::Open(path, kind, wanted).Value(&file->source);
   });
   if (opened.ok()) return file.release();
   std::snprintf(error, capacity, "%s", opened.message().c_str());
   return nullptr;
+}
+
+const char* LeftOutColumn(const ColumnarFile* file, size_t index, const char** type) {
+  const auto& left_out = file->source->left_out();
+  if (index >= left_out.size()) return nullptr;
+  *type = left_out[index].type.c_str();
+  return left_out[index].name.c_str();
 }
 
 int NextRow(ColumnarFile* file, const char** json, size_t* size) {
@@ -99,7 +110,8 @@ void CloseColumnar(ColumnarFile* file) { delete file; }
 
 }  // namespace
 
-__attribute__((visibility("default"))) const ColumnarApi* coxswain_columnar_api() {
-  static constexpr ColumnarApi kApi = {OpenColumnar, NextRow, LastError, ProgressOf, CloseColumnar};
+__attribute__((visibility("default"))) const ColumnarApi* coxswain_columnar_api_2() {
+  static constexpr ColumnarApi kApi = {OpenColumnar, LeftOutColumn, NextRow,
+                                       LastError,    ProgressOf,    CloseColumnar};
   return &kApi;
 }

@@ -11,6 +11,7 @@
 #include "controller/data/cache_failure.h"
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
+#include "controller/data/loss_notes.h"
 #include "controller/data/pipeline/ordered_pipeline.h"
 #include "controller/data/pipeline/record_batch.h"
 #include "controller/data/readers/record_parser.h"
@@ -25,6 +26,7 @@ struct EncodedBatch {
     std::string_view path;
     int64_t line = 0;
     absl::StatusOr<std::vector<EncodedDocument>> documents;  // error: a bad record
+    RecordNotes notes;
   };
   std::vector<Item> items;
   int64_t first_index = 0;
@@ -35,10 +37,11 @@ struct EncodedBatch {
 absl::StatusOr<std::vector<EncodedDocument>> EncodeRecord(const DocumentEncoder& encoder,
                                                           RecordParser& parser,
                                                           const RecordBatch& batch,
-                                                          const RecordBatch::Item& item) {
+                                                          const RecordBatch::Item& item,
+                                                          RecordNotes* notes) {
   if (!item.error.empty()) return absl::InvalidArgumentError(item.error);
-  ASSIGN_OR_RETURN(const Record record, parser.Parse(batch.json(item)));
-  return encoder.Encode(record);
+  ASSIGN_OR_RETURN(const Record record, parser.Parse(batch.json(item), notes));
+  return encoder.Encode(record, notes);
 }
 
 EncodedBatch EncodeBatch(const DocumentEncoder& encoder, RecordParser& parser,
@@ -49,7 +52,9 @@ EncodedBatch EncodeBatch(const DocumentEncoder& encoder, RecordParser& parser,
   encoded.error = batch.error;
   encoded.items.reserve(batch.items.size());
   for (const RecordBatch::Item& item : batch.items) {
-    encoded.items.push_back({item.path, item.line, EncodeRecord(encoder, parser, batch, item)});
+    RecordNotes notes;
+    auto documents = EncodeRecord(encoder, parser, batch, item, &notes);
+    encoded.items.push_back({item.path, item.line, std::move(documents), std::move(notes)});
   }
   return encoded;
 }
@@ -57,7 +62,9 @@ EncodedBatch EncodeBatch(const DocumentEncoder& encoder, RecordParser& parser,
 // The consuming end: counts and writes documents in order of records.
 class Sink {
  public:
-  explicit Sink(const IngestArgs& args) : args_(args) {}
+  // `files`: those of the dataset, of which the paths of batches are views.
+  Sink(const IngestArgs& args, const std::vector<std::string>& files)
+      : args_(args), files_(files) {}
 
   absl::Status Consume(const EncodedBatch& batch) {
     RETURN_IF_ERROR(CheckCancelled(args_.cancelled));
@@ -94,16 +101,25 @@ class Sink {
       if (!skip) return At(item);
       ++stats.bad_records;
       ++seen_.bad_records;
+      args_.findings->Add({{NoteKind::kBadRecord}}, PlaceOf(item));
       return absl::OkStatus();
     }
+    RecordNotes notes = item.notes;
+    NoteLosses(*item.documents, &notes);
+    if (!notes.empty()) args_.findings->Add(notes, PlaceOf(item));
     stats.split += std::any_of(
         item.documents->begin(), item.documents->end(),
         [](const EncodedDocument& document) { return document.outcome == Outcome::kSplit; });
     for (const EncodedDocument& document : *item.documents) {
-      stats.rewritten += document.rewritten;
+      stats.turns += document.turns;
       RETURN_IF_ERROR(ConsumeDocument(document, target));
     }
     return absl::OkStatus();
+  }
+
+  RecordPlace PlaceOf(const EncodedBatch::Item& item) {
+    while (files_[file_].data() != item.path.data()) ++file_;  // records come in order of files
+    return {.file = static_cast<int64_t>(file_), .line = item.line};
   }
 
   absl::Status ConsumeDocument(const EncodedDocument& document, const IngestTarget& target) {
@@ -126,20 +142,25 @@ class Sink {
     }
     any_target_ = true;
     if (target.copies == 0) return absl::OkStatus();
+    for (const int32_t id : document.ids) {
+      stats.largest_id = std::max(stats.largest_id, static_cast<int64_t>(id));
+    }
     return OfTokenCache(target.writer->Add(document.ids, document.target_bits, target.copies));
   }
 
-  // The record's error with its place. A document above sequence_len (OutOfRange) is the user's to
-  // decide on, like a bad record.
+  // The record's error with its place. A document above sequence_len (OutOfRange) and a record of
+  // preference tuning (Unimplemented) are the user's to decide on, like a bad record.
   absl::Status At(const EncodedBatch::Item& item) const {
     const absl::Status& status = item.documents.status();
-    const absl::StatusCode code =
-        absl::IsOutOfRange(status) ? absl::StatusCode::kInvalidArgument : status.code();
+    const bool to_decide = absl::IsOutOfRange(status) || absl::IsUnimplemented(status);
+    const absl::StatusCode code = to_decide ? absl::StatusCode::kInvalidArgument : status.code();
     return absl::Status(
         code, absl::StrCat(std::string(item.path), ":", item.line, ": ", status.message()));
   }
 
   const IngestArgs& args_;
+  const std::vector<std::string>& files_;
+  size_t file_ = 0;    // of the last place
   DatasetStats seen_;  // of this dataset alone
   bool any_target_ = false;
 };
@@ -152,7 +173,7 @@ absl::Status Ingest(const IngestArgs& args) {
   ASSIGN_OR_RETURN(const std::unique_ptr<DatasetReader> reader, DatasetReader::Open(*args.dataset));
   int64_t next_index = 0;
   bool failed = false;
-  Sink sink(args);
+  Sink sink(args, reader->paths());
 
   using Pipeline = OrderedPipeline<RecordBatch, EncodedBatch>;
   Pipeline::Stages stages;
@@ -173,6 +194,9 @@ absl::Status Ingest(const IngestArgs& args) {
   stages.threads = args.threads;
   stages.in_flight = 2 * args.threads + 2;
   RETURN_IF_ERROR(Pipeline::Run(stages));
+  for (const auto& [name, column] : reader->LeftOutColumns()) {
+    args.findings->Add(NoteKind::kUnreadField, name, column.records);
+  }
   return sink.CheckAnyTarget();
 }
 

@@ -10,6 +10,7 @@
 #include "common/config/job_spec.h"
 #include "common/data/token_store_writer.h"
 #include "controller/data/cancelled.h"
+#include "controller/data/findings.h"
 #include "controller/data/prepared_data.h"
 #include "controller/data/sampling.h"
 #include "controller/data/tokenizer/tokenizer.h"
@@ -24,6 +25,7 @@ struct IngestTarget {
 };
 
 struct IngestArgs {
+  Findings* findings = nullptr;  // of the dataset
   const config::JobSpec* job = nullptr;
   const config::DatasetSpec* dataset = nullptr;
   const Tokenizer* tokenizer = nullptr;

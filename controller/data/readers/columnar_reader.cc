@@ -40,18 +40,18 @@ absl::StatusOr<const ColumnarApi*> LoadColumnarApi() {
 }
 
 absl::StatusOr<std::unique_ptr<RecordReader>> ColumnarReader::Open(
-    const std::string& path, ColumnarKind kind, const std::vector<std::string>& columns) {
+    const std::string& path, ColumnarKind kind, const std::vector<Column>& columns) {
   ASSIGN_OR_RETURN(const int64_t file_bytes, DatasetFileBytes(path));
   const absl::StatusOr<const ColumnarApi*> api = LoadColumnarApi();
   if (!api.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("dataset ", path, ": ", api.status().message()));
   }
-  std::vector<const char*> names;
-  for (const std::string& column : columns) names.push_back(column.c_str());
+  std::vector<ColumnarColumn> wanted;
+  for (const Column& column : columns) wanted.push_back({column.name.c_str(), column.needed});
   std::array<char, 1024> error = {};
   ColumnarFile* file =
-      (*api)->open(path.c_str(), kind, names.data(), names.size(), error.data(), error.size());
+      (*api)->open(path.c_str(), kind, wanted.data(), wanted.size(), error.data(), error.size());
   if (file == nullptr) return Unreadable(path, error.data());
   return std::unique_ptr<RecordReader>(new ColumnarReader(path, *api, file, file_bytes));
 }
@@ -73,6 +73,15 @@ absl::StatusOr<bool> ColumnarReader::Next(RawRecord* record) {
     *record = {std::string_view(json, size), path_, row_, {}};
   }
   return true;
+}
+
+std::vector<LeftOutColumn> ColumnarReader::left_out() const {
+  std::vector<LeftOutColumn> columns;
+  const char* type = nullptr;
+  while (const char* name = api_->left_out(file_, columns.size(), &type)) {
+    columns.push_back({name, type});
+  }
+  return columns;
 }
 
 int64_t ColumnarReader::consumed_bytes() const {

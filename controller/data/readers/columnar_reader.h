@@ -22,10 +22,11 @@ absl::StatusOr<const ColumnarApi*> LoadColumnarApi();
 
 class ColumnarReader : public RecordReader {
  public:
-  // FailedPrecondition as LoadColumnarApi; InvalidArgument: damaged or cut short, or a column of a
-  // type without a form in JSON.
-  static absl::StatusOr<std::unique_ptr<RecordReader>> Open(
-      const std::string& path, ColumnarKind kind, const std::vector<std::string>& columns);
+  // FailedPrecondition as LoadColumnarApi; InvalidArgument: damaged or cut short, or a needed
+  // column of a type without a form in JSON.
+  static absl::StatusOr<std::unique_ptr<RecordReader>> Open(const std::string& path,
+                                                            ColumnarKind kind,
+                                                            const std::vector<Column>& columns);
   ~ColumnarReader() override { api_->close(file_); }
   ColumnarReader(const ColumnarReader&) = delete;
   ColumnarReader& operator=(const ColumnarReader&) = delete;
@@ -33,6 +34,7 @@ class ColumnarReader : public RecordReader {
   absl::StatusOr<bool> Next(RawRecord* record) override;
   int64_t consumed_bytes() const override;
   int64_t file_bytes() const override { return file_bytes_; }
+  std::vector<LeftOutColumn> left_out() const override;
 
  private:
   ColumnarReader(std::string path, const ColumnarApi* api, ColumnarFile* file, int64_t file_bytes)

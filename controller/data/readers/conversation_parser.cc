@@ -1,9 +1,12 @@
 #include "controller/data/readers/conversation_parser.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/data/jinja/json.h"
@@ -12,6 +15,9 @@ namespace coxswain::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Beside the arguments of a call, until its message is whole: the text that they came as.
+constexpr char kArgumentsText[] = "arguments as text";
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
@@ -28,14 +34,20 @@ const Json* Find(const Json& object, const std::string& key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-// Names of data sets for the roles of templates.
+// Names of data sets for the roles of templates, in any case.
 // Source: Axolotl's and LLaMA-Factory's documentation of the sharegpt format.
 std::string RoleOf(const std::string& name, const config::RecordFields& fields) {
   const auto own = fields.roles.find(name);
   if (own != fields.roles.end()) return own->second;
-  if (name == "human" || name == "user" || name == "prompter") return "user";
-  if (name == "gpt" || name == "chatgpt" || name == "bot" || name == "model") return "assistant";
-  if (name == "observation" || name == "function_response" || name == "tool_response") {
+  const std::string known = absl::AsciiStrToLower(name);
+  for (const std::string_view role : kRoles) {
+    if (known == role) return known;
+  }
+  if (known == "human" || known == "prompter") return "user";
+  if (known == "gpt" || known == "chatgpt" || known == "bot" || known == "model" || known == "ai") {
+    return "assistant";
+  }
+  if (known == "observation" || known == "function_response" || known == "tool_response") {
     return "tool";
   }
   return name;
@@ -48,6 +60,26 @@ Json Parsed(const Json& value) {
   return parsed.is_discarded() ? value : parsed;
 }
 
+// Null, no text, an empty list or an empty object, however often it was written as JSON text: what
+// stands where a record has none.
+bool SaysNothing(const Json& value) {
+  if (value.is_null()) return true;
+  if (value.is_string()) {
+    const std::string text(absl::StripAsciiWhitespace(value.get_ref<const std::string&>()));
+    return text.empty() || text == "None";
+  }
+  return (value.is_array() || value.is_object()) && value.empty();
+}
+
+// Whether an object anywhere in the value has a key whose value is null.
+bool HasNullProperty(const Json& value) {
+  if (!value.is_structured()) return false;
+  for (const auto& [key, item] : value.items()) {
+    if (HasNullProperty(item) || (value.is_object() && item.is_null())) return true;
+  }
+  return false;
+}
+
 // {name, arguments}, perhaps inside {"function": ...}, as templates expect it.
 absl::StatusOr<Json> ToolCall(const Json& call, const std::string& where) {
   Json parsed = Parsed(call);
@@ -57,8 +89,30 @@ absl::StatusOr<Json> ToolCall(const Json& call, const std::string& where) {
   if (!parsed.is_object() || Find(parsed, "name") == nullptr) {
     return Bad(absl::StrCat("field \"", where, "\" is no tool call {\"name\", \"arguments\"}"));
   }
-  if (const Json* arguments = Find(parsed, "arguments")) parsed["arguments"] = Parsed(*arguments);
+  if (const Json* arguments = Find(parsed, "arguments")) {
+    const Json given = *arguments;
+    parsed["arguments"] = Parsed(given);
+    if (given.is_string() && parsed["arguments"].is_object()) parsed[kArgumentsText] = given;
+  }
   return Json{{"type", "function"}, {"function", std::move(parsed)}};
+}
+
+// Takes the text of arguments out of the message's calls. Returns the message that has it in place
+// of the values, or null where no call came with text.
+Json TakeTextForm(Json* message) {
+  if (!message->contains("tool_calls")) return Json();
+  Json text = *message;
+  bool any = false;
+  for (size_t i = 0; i < text["tool_calls"].size(); ++i) {
+    Json& function = text["tool_calls"][i]["function"];
+    const Json* given = Find(function, kArgumentsText);
+    if (given == nullptr) continue;
+    any = true;
+    function["arguments"] = Json(*given);
+    function.erase(kArgumentsText);
+    (*message)["tool_calls"][i]["function"].erase(kArgumentsText);
+  }
+  return any ? text : Json();
 }
 
 absl::Status AppendCalls(const Json& calls, const std::string& where, Json* message) {
@@ -73,7 +127,8 @@ absl::Status AppendCalls(const Json& calls, const std::string& where, Json* mess
 }
 
 // Parts that are all text become one text; templates differ in what else they take.
-absl::Status JoinParts(const Json& parts, const std::string& where, Json* message) {
+absl::Status JoinParts(const Json& parts, const std::string& where, Json* message,
+                       RecordNotes* notes) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {
     const Json& part = parts[i];
@@ -89,35 +144,53 @@ absl::Status JoinParts(const Json& parts, const std::string& where, Json* messag
     if (type == "text") {
       text += value->get_ref<const std::string&>();
     } else if (type == "reasoning" || type == "thinking") {
-      (*message)["reasoning_content"] = *value;
+      std::string reasoning = message->value("reasoning_content", "");
+      (*message)["reasoning_content"] = reasoning + value->get_ref<const std::string&>();
     } else if (type == "tool_call") {
       RETURN_IF_ERROR(AppendCalls(*value, place, message));
     } else {
       return Bad(absl::StrCat("field \"", place, "\" is a part of type ", type,
                               "; the types are text, reasoning and tool_call"));
     }
+    for (const auto& [key, unread] : part.items()) {
+      if (key == "type" || key == "text" || key == "value" || unread.is_null()) continue;
+      Note(NoteKind::kUnreadField, absl::StrCat("content[].", key), notes);
+    }
   }
   (*message)["content"] = std::move(text);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<bool>> TrainMark(const Json& message, const std::string& where) {
-  if (const Json* train = Find(message, "train"); train != nullptr && train->is_boolean()) {
-    return train->get<bool>();
-  }
-  for (const char* key : {"weight", "loss_weight"}) {
-    const Json* weight = Find(message, key);
-    if (weight == nullptr || !weight->is_number()) continue;
-    const auto value = weight->get<double>();
-    if (value == 0 || value == 1) return value == 1;
-    return Bad(absl::StrCat("field \"", where, ".", key, "\" is ", weight->dump(),
-                            ", but a message is trained (1) or not (0)"));
-  }
-  return std::nullopt;
+// What data sets call it when a message says whether it is trained.
+// Source: Axolotl (train, training), OpenAI (weight), ms-swift (loss, loss_scale), verl
+// (loss_mask).
+constexpr const char* kMarks[] = {"train",     "training", "weight",    "loss_weight",
+                                  "loss_mask", "loss",     "loss_scale"};
+
+bool IsMark(std::string_view key) {
+  return std::find(std::begin(kMarks), std::end(kMarks), key) != std::end(kMarks);
 }
 
-bool IsMark(const std::string& key) {
-  return key == "train" || key == "weight" || key == "loss_weight";
+absl::StatusOr<std::optional<bool>> TrainMark(const Json& message, const std::string& where) {
+  std::optional<bool> train;
+  for (const char* key : kMarks) {
+    const Json* mark = Find(message, key);
+    if (mark == nullptr || mark->is_null()) continue;
+    const double value = mark->is_boolean()  ? (mark->get<bool>() ? 1 : 0)
+                         : mark->is_number() ? mark->get<double>()
+                                             : -1;
+    if (value != 0 && value != 1) {
+      return Bad(absl::StrCat("field \"", where, ".", key, "\" is ",
+                              mark->dump(-1, ' ', false, Json::error_handler_t::replace),
+                              ", but a message is trained (1) or not (0)"));
+    }
+    if (train && *train != (value == 1)) {
+      return Bad(absl::StrCat("field \"", where, ".", key, "\" is ", mark->dump(),
+                              ", but another mark of the message says the opposite"));
+    }
+    train = value == 1;
+  }
+  return train;
 }
 
 struct Keys {
@@ -136,13 +209,13 @@ Keys KeysOf(const Json& message, const config::RecordFields& fields) {
 }
 
 absl::Status AddContent(const Json& content, const std::string& name, const std::string& where,
-                        Json* out) {
+                        Json* out, RecordNotes* notes) {
   if (name == "function_call" || name == "tool_call") {
     (*out)["role"] = "assistant";
     (*out)["content"] = "";
     return AppendCalls(content, where, out);
   }
-  if (content.is_array()) return JoinParts(content, where, out);
+  if (content.is_array()) return JoinParts(content, where, out, notes);
   if (!content.is_string() && !content.is_null()) {
     return Bad(absl::StrCat("field \"", where, "\" is ", Article(content), ", not a string"));
   }
@@ -151,7 +224,7 @@ absl::Status AddContent(const Json& content, const std::string& name, const std:
 }
 
 absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFields& fields,
-                                     const std::string& where) {
+                                     const std::string& where, RecordNotes* notes) {
   if (!message.is_object()) {
     return Bad(absl::StrCat("field \"", where, "\" is ", Article(message), ", not an object"));
   }
@@ -166,7 +239,7 @@ absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFi
   }
   const std::string name = *role;
   const Json* calls = Find(message, "tool_calls");
-  const bool has_calls = calls != nullptr && !calls->is_null() && !calls->empty();
+  const bool has_calls = calls != nullptr && !SaysNothing(Parsed(*calls));
   const Json* content = Find(message, keys.content);
   if (content == nullptr && !has_calls) {
     return Bad(absl::StrCat("field \"", where, ".", keys.content, "\" is missing"));
@@ -176,7 +249,7 @@ absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFi
   }
   Json out = {{"role", RoleOf(name, fields)}};
   RETURN_IF_ERROR(AddContent(content == nullptr ? Json() : *content, name,
-                             absl::StrCat(where, ".", keys.content), &out));
+                             absl::StrCat(where, ".", keys.content), &out, notes));
   for (const auto& [key, value] : message.items()) {
     if (key == keys.role || key == keys.content || IsMark(key) || value.is_null()) continue;
     if (key == "tool_calls" && has_calls) {
@@ -185,17 +258,24 @@ absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFi
       out[key] = value;
     }
   }
+  if (has_calls && HasNullProperty(out["tool_calls"])) {
+    Note(NoteKind::kNullProperty, "tool_calls", notes);
+  }
   Message parsed;
   parsed.role = out["role"];
   parsed.text = out["content"];
   ASSIGN_OR_RETURN(parsed.train, TrainMark(message, where));
   parsed.has_more = out.contains("tool_calls") || out.contains("reasoning_content");
+  const Json text = TakeTextForm(&out);
   ASSIGN_OR_RETURN(parsed.fields, jinja::FromJson(out));
+  if (!text.is_null()) {
+    ASSIGN_OR_RETURN(parsed.text_fields, jinja::FromJson(text));
+  }
   return parsed;
 }
 
 absl::Status AddMessages(const Json& record, const std::string& key,
-                         const config::RecordFields& fields, ChatRecord* chat) {
+                         const config::RecordFields& fields, ChatRecord* chat, RecordNotes* notes) {
   const Json* list = Find(record, key);
   if (list == nullptr) return Bad(absl::StrCat("field \"", key, "\" is missing"));
   if (!list->is_array()) {
@@ -203,48 +283,64 @@ absl::Status AddMessages(const Json& record, const std::string& key,
   }
   for (size_t i = 0; i < list->size(); ++i) {
     ASSIGN_OR_RETURN(Message message,
-                     ParseMessage((*list)[i], fields, absl::StrCat(key, "[", i, "]")));
+                     ParseMessage((*list)[i], fields, absl::StrCat(key, "[", i, "]"), notes));
     chat->messages.push_back(std::move(message));
   }
   return absl::OkStatus();
 }
 
 // Bare functions are wrapped as OpenAI's interface has them.
-absl::StatusOr<jinja::Value> ParseTools(const Json& field, const std::string& key) {
-  if (field.is_null() || (field.is_string() && field.get_ref<const std::string&>().empty())) {
-    return jinja::Value::None();
-  }
+absl::StatusOr<jinja::Value> ParseTools(const Json& field, const std::string& key,
+                                        RecordNotes* notes) {
   const Json parsed = Parsed(field);
+  if (SaysNothing(parsed)) return jinja::Value::None();
   if (!parsed.is_array()) {
     return Bad(absl::StrCat("field \"", key, "\" is ", Article(parsed),
                             ", not a list of tools or its JSON text"));
   }
-  if (parsed.empty()) return jinja::Value::None();
   Json tools = Json::array();
   for (const Json& tool : parsed) {
+    if (tool.is_null()) continue;
     const bool bare = tool.is_object() && tool.contains("name") && !tool.contains("function");
     tools.push_back(bare ? Json{{"type", "function"}, {"function", tool}} : tool);
   }
+  if (HasNullProperty(tools)) Note(NoteKind::kNullProperty, key, notes);
   return jinja::FromJson(tools);
 }
 
-// What stands beside the messages.
-absl::Status AddContext(const Json& record, const config::RecordFields& fields, ChatRecord* chat) {
-  if (const Json* tools = Find(record, fields.tools)) {
-    ASSIGN_OR_RETURN(chat->tools, ParseTools(*tools, fields.tools));
+// The system text, unless the conversation has one of its own.
+absl::Status AddSystem(const Json& system, const std::string& key, ChatRecord* chat,
+                       RecordNotes* notes) {
+  if (SaysNothing(system)) return absl::OkStatus();
+  if (!system.is_string()) {
+    return Bad(absl::StrCat("field \"", key, "\" is ", Article(system), ", not a string"));
   }
-  const Json* system = Find(record, fields.system);
-  if (system != nullptr && system->is_string() && !system->get_ref<const std::string&>().empty() &&
-      (chat->messages.empty() || chat->messages[0].role != "system")) {
-    chat->messages.insert(chat->messages.begin(), TextMessage("system", *system));
+  if (!chat->messages.empty() && chat->messages[0].role == "system") {
+    if (chat->messages[0].text != system) Note(NoteKind::kUnreadField, key, notes);
+    return absl::OkStatus();
+  }
+  chat->messages.insert(chat->messages.begin(), TextMessage("system", system));
+  return absl::OkStatus();
+}
+
+// What stands beside the messages.
+absl::Status AddContext(const Json& record, const config::RecordFields& fields, ChatRecord* chat,
+                        RecordNotes* notes) {
+  if (const Json* tools = Find(record, fields.tools)) {
+    ASSIGN_OR_RETURN(chat->tools, ParseTools(*tools, fields.tools, notes));
+  }
+  if (const Json* system = Find(record, fields.system)) {
+    RETURN_IF_ERROR(AddSystem(*system, fields.system, chat, notes));
   }
   const Json* kwargs = Find(record, "chat_template_kwargs");
-  if (kwargs == nullptr || kwargs->is_null()) return absl::OkStatus();
-  if (!kwargs->is_object()) {
+  if (kwargs == nullptr) return absl::OkStatus();
+  const Json parsed = Parsed(*kwargs);
+  if (SaysNothing(parsed)) return absl::OkStatus();
+  if (!parsed.is_object()) {
     return Bad(
-        absl::StrCat("field \"chat_template_kwargs\" is ", Article(*kwargs), ", not an object"));
+        absl::StrCat("field \"chat_template_kwargs\" is ", Article(parsed), ", not an object"));
   }
-  ASSIGN_OR_RETURN(chat->kwargs, jinja::FromJson(*kwargs));
+  ASSIGN_OR_RETURN(chat->kwargs, jinja::FromJson(parsed));
   return absl::OkStatus();
 }
 
@@ -267,8 +363,8 @@ std::string_view MessagesKey(const Json& record, const config::RecordFields& fie
   return "";
 }
 
-absl::StatusOr<ChatRecord> ParseConversation(const Json& record,
-                                             const config::RecordFields& fields) {
+absl::StatusOr<ChatRecord> ParseConversation(const Json& record, const config::RecordFields& fields,
+                                             RecordNotes* notes) {
   const std::string key(MessagesKey(record, fields));
   if (key.empty()) {
     return Bad(fields.messages.empty()
@@ -276,18 +372,19 @@ absl::StatusOr<ChatRecord> ParseConversation(const Json& record,
                    : absl::StrCat("field \"", fields.messages, "\" is missing"));
   }
   ChatRecord chat;
-  RETURN_IF_ERROR(AddMessages(record, key, fields, &chat));
-  RETURN_IF_ERROR(AddContext(record, fields, &chat));
+  RETURN_IF_ERROR(AddMessages(record, key, fields, &chat, notes));
+  RETURN_IF_ERROR(AddContext(record, fields, &chat, notes));
   return chat;
 }
 
 absl::StatusOr<ChatRecord> ParsePromptMessages(const Json& record,
-                                               const config::RecordFields& fields) {
+                                               const config::RecordFields& fields,
+                                               RecordNotes* notes) {
   ChatRecord chat;
-  RETURN_IF_ERROR(AddMessages(record, fields.prompt, fields, &chat));
+  RETURN_IF_ERROR(AddMessages(record, fields.prompt, fields, &chat, notes));
   for (Message& message : chat.messages) message.train = false;
-  RETURN_IF_ERROR(AddMessages(record, fields.completion, fields, &chat));
-  RETURN_IF_ERROR(AddContext(record, fields, &chat));
+  RETURN_IF_ERROR(AddMessages(record, fields.completion, fields, &chat, notes));
+  RETURN_IF_ERROR(AddContext(record, fields, &chat, notes));
   return chat;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/data/readers/record.h"
+#include "controller/data/readers/record_notes.h"
 
 namespace coxswain::data {
 
@@ -17,14 +18,21 @@ namespace coxswain::data {
 // `fields` names the keys. Content is text, null beside tool calls, or a list of parts {type, text
 // or value}: text parts are joined, `reasoning` becomes reasoning_content, `tool_call` a tool call.
 // function_call and observation become the assistant's tool call and a tool's answer. Tools are a
-// list or its JSON text; a bare {name, parameters} is wrapped. `train`, `weight` and `loss_weight`
-// of a message say whether it is a target. InvalidArgument says which field is wrong.
+// list or its JSON text; a bare {name, parameters} is wrapped. `train`, `training`, `weight`,
+// `loss_weight`, `loss`, `loss_mask` and `loss_scale` of a message say whether it is a target. What
+// of `record` cannot be used is added to `notes`, which may be null. InvalidArgument says which
+// field is wrong.
 absl::StatusOr<ChatRecord> ParseConversation(const nlohmann::ordered_json& record,
-                                             const config::RecordFields& fields);
+                                             const config::RecordFields& fields,
+                                             RecordNotes* notes = nullptr);
 
 // A prompt and a completion that are lists of messages: the completion alone is trained.
 absl::StatusOr<ChatRecord> ParsePromptMessages(const nlohmann::ordered_json& record,
-                                               const config::RecordFields& fields);
+                                               const config::RecordFields& fields,
+                                               RecordNotes* notes = nullptr);
+
+// Roles that every chat template is taken to know.
+inline constexpr std::string_view kRoles[] = {"system", "user", "assistant", "tool", "developer"};
 
 // A message of text alone.
 Message TextMessage(const std::string& role, const std::string& text);

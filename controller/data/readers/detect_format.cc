@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/status_macros.h"
 #include "controller/data/readers/conversation_parser.h"
+#include "controller/data/readers/preference.h"
 
 namespace coxswain::data {
 
@@ -32,6 +34,8 @@ absl::StatusOr<DatasetFormat> DetectFormat(std::string_view record,
   if (has(fields.instruction) && has(fields.output)) return DatasetFormat::kAlpaca;
   if (has(fields.prompt) && has(fields.completion)) return DatasetFormat::kPromptCompletion;
   if (has(fields.text)) return DatasetFormat::kCompletion;
+  const PreferenceMarks marks{.chosen = has("chosen"), .rejected = has("rejected"), .verdict = {}};
+  RETURN_IF_ERROR(marks.Refuse());
   std::vector<std::string> found;
   for (const auto& [key, value] : json.items()) found.push_back(key);
   return absl::InvalidArgumentError(absl::StrCat(

@@ -23,7 +23,7 @@ constexpr std::array<std::pair<std::string_view, FileKind>, 3> kColumnarMagic = 
     {"\xFF\xFF\xFF\xFF", FileKind::kArrowStream},
 }};
 
-std::optional<FileKind> ColumnarKind(std::string_view head) {
+std::optional<FileKind> KindOfTable(std::string_view head) {
   for (const auto& [magic, kind] : kColumnarMagic) {
     if (head.starts_with(magic)) return kind;
   }
@@ -79,9 +79,9 @@ std::optional<FileKind> KindOfName(std::string_view name) {
 
 absl::StatusOr<FileKind> KindOf(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string raw, FirstBytes(path, 8));
-  if (const std::optional<FileKind> kind = ColumnarKind(raw)) return *kind;
+  if (const std::optional<FileKind> kind = KindOfTable(raw)) return *kind;
   ASSIGN_OR_RETURN(const std::string head, FirstInflatedBytes(path));
-  if (const std::optional<FileKind> kind = ColumnarKind(head)) {
+  if (const std::optional<FileKind> kind = KindOfTable(head)) {
     return absl::InvalidArgumentError(absl::StrCat("dataset ", path, " is ",
                                                    std::string(KindName(*kind)),
                                                    " in a compressed stream; decompress it"));

@@ -32,7 +32,7 @@ std::optional<ColumnarKind> ColumnarKindOf(FileKind kind) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RecordReader>> RecordReader::Open(
-    const std::string& path, const std::vector<std::string>& columns) {
+    const std::string& path, const std::vector<Column>& columns) {
   ASSIGN_OR_RETURN(const FileKind kind, KindOf(path));
   if (const std::optional<ColumnarKind> columnar = ColumnarKindOf(kind)) {
     return ColumnarReader::Open(path, *columnar, columns);

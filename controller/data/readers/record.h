@@ -2,9 +2,11 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_RECORD_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_RECORD_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,7 +18,8 @@ struct AlpacaRecord {
   std::string instruction;
   std::string input;  // empty: none
   std::string output;
-  std::string system = {};  // empty: none
+  std::string system = {};                                        // empty: none
+  std::vector<std::pair<std::string, std::string>> history = {};  // earlier questions and answers
 };
 
 struct Message {
@@ -25,6 +28,9 @@ struct Message {
   bool has_more = false;      // beside its content: tool calls, reasoning
   std::optional<bool> train;  // the record says whether it is a target
   jinja::Value fields;        // what the template sees: a dict of role, content and all others
+  // The same with the arguments of tool calls as the text that the record has them as, for
+  // templates that add them to text; None: no call has text.
+  jinja::Value text_fields = jinja::Value::None();
 };
 
 struct ChatRecord {
@@ -53,7 +59,8 @@ struct SegmentsRecord {
 
 struct TokenizedRecord {
   std::vector<int32_t> ids;
-  std::vector<bool> trained;  // as many
+  std::vector<bool> trained;        // as many
+  std::vector<size_t> begins = {};  // tokens with which its documents begin, but for the first
 };
 
 using Record = std::variant<AlpacaRecord, ChatRecord, PromptRecord, CompletionRecord,

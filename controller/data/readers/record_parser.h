@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/data/readers/record.h"
+#include "controller/data/readers/record_notes.h"
 
 namespace coxswain::data {
 
@@ -20,15 +21,16 @@ class RecordParser {
 
   // InvalidArgument says what is wrong, without path and line. The whole text is validated. Fields,
   // by the names that they have by default:
-  //   alpaca             instruction, output: strings; input, system: a string, null or absent
+  //   alpaca             instruction, output: strings; input, system: a string, null or absent;
+  //                      history: a list of pairs of strings, null or absent
   //   chat, sharegpt     conversation_parser.h
   //   prompt_completion  prompt, completion: both strings, or both lists of messages
   //   completion         text: a string
   //   input_output       segments: [{text: a string, label: true or false}]
-  //   tokenized          input_ids: integers; labels: as many, -100 where none is trained, or
-  //   absent
-  // Other fields are ignored.
-  absl::StatusOr<Record> Parse(std::string_view json);
+  //   tokenized          tokenized_parser.h
+  // Other fields are added to `notes`, which may be null, where they hold anything. Unimplemented:
+  // a record of preference tuning (preference.h).
+  absl::StatusOr<Record> Parse(std::string_view json, RecordNotes* notes = nullptr);
 
  private:
   struct Impl;

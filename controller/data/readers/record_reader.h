@@ -26,14 +26,26 @@ struct RawRecord {
 // Of RawRecord::error.
 inline constexpr std::string_view kTooLong = "the record is longer than 32 MiB";
 
+// Of a Parquet or Arrow file.
+struct Column {
+  std::string name;
+  bool needed = true;  // else it is left out where its type has no form in JSON
+};
+
+// One that is not decoded, or a field within one ("messages.picture").
+struct LeftOutColumn {
+  std::string name;
+  std::string type;  // empty: nobody asked for it; else its type, which has no form in JSON
+};
+
 class RecordReader {
  public:
-  // `columns` of a Parquet or Arrow file are decoded, or all when the file lacks the first of them;
-  // none given: all. Other kinds give all they have. Errors as ByteSource::Open; FailedPrecondition
-  // when the library that reads Parquet is not installed. Defined in open_record_reader.cc, which
-  // knows the kinds.
+  // `columns` of a Parquet or Arrow file are decoded, or all that can be when the file has none of
+  // them or none is given. Other kinds give all they have. Errors as ByteSource::Open;
+  // FailedPrecondition when the library that reads Parquet is not installed. Defined in
+  // open_record_reader.cc, which knows the kinds.
   static absl::StatusOr<std::unique_ptr<RecordReader>> Open(
-      const std::string& path, const std::vector<std::string>& columns = {});
+      const std::string& path, const std::vector<Column>& columns = {});
   virtual ~RecordReader() = default;
 
   // False at the end. InvalidArgument "path:line: ..." when the file is not well-formed between its
@@ -44,6 +56,7 @@ class RecordReader {
   // all.
   virtual int64_t consumed_bytes() const = 0;
   virtual int64_t file_bytes() const = 0;
+  virtual std::vector<LeftOutColumn> left_out() const { return {}; }
 };
 
 }  // namespace coxswain::data

@@ -12,12 +12,21 @@ constexpr char kTaskWithInput[] =
 
 }  // namespace
 
-std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken& eos) {
+// Source of earlier turns: hiyouga/LLaMA-Factory, template "alpaca".
+std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken& eos,
+                                  bool train_history) {
   SegmentBuilder out;
   if (!record.system.empty()) {
     out.Text(record.system);
   } else {
     out.Text(record.input.empty() ? kTask : kTaskWithInput);
+  }
+  for (const auto& [question, answer] : record.history) {
+    out.Text("\n\n### Instruction:\n");
+    out.Text(question);
+    out.Text("\n\n### Response:\n");
+    out.Text(answer, train_history);
+    out.Token(eos, train_history);
   }
   out.Text("\n\n### Instruction:\n");
   out.Text(record.instruction);

@@ -10,8 +10,10 @@
 namespace coxswain::data {
 
 // Prompt, then output and `eos` as targets. An empty output trains EOS alone. A system text stands
-// in the place of the prompt's first lines.
-std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken& eos);
+// in the place of the prompt's first lines. Earlier turns stand before the question, each ended by
+// `eos`; with `train_history` their answers are targets too.
+std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken& eos,
+                                  bool train_history);
 
 }  // namespace coxswain::data
 

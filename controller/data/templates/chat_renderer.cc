@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/data/readers/conversation_parser.h"
 #include "controller/data/templates/content_guard.h"
 #include "controller/data/templates/strip.h"
 
@@ -34,23 +35,16 @@ absl::Status CheckConversation(std::span<const Message> messages) {
   return absl::OkStatus();
 }
 
-std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets,
-                                  std::span<const ByteRange> plain) {
+std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets) {
   std::vector<Segment> segments;
   size_t at = 0;
-  auto stretch = plain.begin();
   const auto add = [&](size_t end, bool target, size_t prefix) {
-    while (at < end) {
-      while (stretch != plain.end() && stretch->end <= at) ++stretch;
-      const bool markup = stretch == plain.end() || at < stretch->begin;
-      const size_t edge = stretch == plain.end() ? end : markup ? stretch->begin : stretch->end;
-      const size_t stop = std::min(end, edge);
-      segments.push_back({.text = std::string(text.substr(at, stop - at)),
+    if (at < end) {
+      segments.push_back({.text = std::string(text.substr(at, end - at)),
                           .target = target,
-                          .untrained_prefix = std::exchange(prefix, 0),
-                          .markup = markup});
-      at = stop;
+                          .untrained_prefix = prefix});
     }
+    at = end;
   };
   for (const ByteRange& target : targets) {
     const bool space = target.begin > at && text[target.begin - 1] == ' ';
@@ -61,21 +55,42 @@ std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRan
   return segments;
 }
 
+std::vector<std::string> GuardedMarkers(const ConversationTemplate& chat_template,
+                                        const TemplateTokens& tokens) {
+  std::vector<std::string> guarded = chat_template.markers();
+  if (tokens.counted.empty()) return guarded;
+  ChatRecord sample;
+  sample.messages = {TextMessage("user", "a"), TextMessage(kAnswers, "b")};
+  const auto rendered = chat_template.Render(sample.messages, sample, /*prompt=*/false);
+  std::erase_if(guarded, [&](const std::string& marker) {
+    const bool counted =
+        std::find(tokens.counted.begin(), tokens.counted.end(), marker) != tokens.counted.end();
+    return counted && rendered.ok() && rendered->text.find(marker) == std::string::npos;
+  });
+  return guarded;
+}
+
 absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
-                                              const TemplateTokens& tokens) {
+                                              const TemplateTokens& tokens,
+                                              bool special_tokens_count) {
   ASSIGN_OR_RETURN(ConversationTemplate parsed, ConversationTemplate::Create(job, tokens));
   const auto chat_template = std::make_shared<const ConversationTemplate>(std::move(parsed));
   const TargetPolicy policy{job.roles_to_train, job.train_on, job.train_on_eos};
-  return [chat_template,
+  const auto guarded = std::make_shared<const std::vector<std::string>>(
+      special_tokens_count ? std::vector<std::string>() : GuardedMarkers(*chat_template, tokens));
+  return [chat_template, guarded,
           policy](ChatRecord record) -> absl::StatusOr<std::vector<RenderedDocument>> {
     RETURN_IF_ERROR(CheckConversation(record.messages));
-    const ContentGuard guard(chat_template->markers(), &record);
+    const ContentGuard guard(*guarded, &record);
     ASSIGN_OR_RETURN(std::vector<MarkedText> texts, FindTargets(*chat_template, policy, record));
     std::vector<RenderedDocument> documents;
     for (MarkedText& text : texts) {
-      const std::vector<ByteRange> plain = guard.Clean(&text.text, &text.targets);
-      documents.push_back(
-          {CutAtTargets(text.text, text.targets, plain), text.rule, text.rewritten});
+      TextMarks marks{guard.Clean(&text.text, &text.targets), {}};
+      marks.ranges = std::move(text.targets);
+      RenderedDocument& document = documents.emplace_back();
+      document.segments.push_back({.text = std::move(text.text), .marks = std::move(marks)});
+      document.rule = text.rule;
+      document.turns = text.turns;
     }
     return documents;
   };

@@ -1,6 +1,7 @@
 #include "controller/data/templates/content_guard.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -33,7 +34,10 @@ bool AnyText(const Value& value, const std::function<bool(std::string_view)>& ma
 
 bool AnyText(const ChatRecord& record, const std::function<bool(std::string_view)>& matches) {
   return std::any_of(record.messages.begin(), record.messages.end(),
-                     [&](const Message& message) { return AnyText(message.fields, matches); }) ||
+                     [&](const Message& message) {
+                       return AnyText(message.fields, matches) ||
+                              AnyText(message.text_fields, matches);
+                     }) ||
          AnyText(record.tools, matches) || AnyText(record.kwargs, matches);
 }
 
@@ -50,7 +54,10 @@ ContentGuard::ContentGuard(const std::vector<std::string>& markers, ChatRecord* 
   } while (AnyText(*record, [this](std::string_view text) {
     return text.find(sentinel_) != std::string_view::npos;
   }));
-  for (Message& message : record->messages) message.fields = Broken(message.fields);
+  for (Message& message : record->messages) {
+    message.fields = Broken(message.fields);
+    message.text_fields = Broken(message.text_fields);
+  }
   record->tools = Broken(record->tools);
   record->kwargs = Broken(record->kwargs);
 }
@@ -74,9 +81,10 @@ bool ContentGuard::HoldsMarker(std::string_view text) const {
 std::string ContentGuard::BrokenText(std::string_view text) const {
   std::string out;
   while (HoldsMarker(text)) {
-    const size_t at = FindMarker(text).begin;
-    out.append(text.substr(0, at + 1)).append(sentinel_);
-    text.remove_prefix(at + 1);
+    size_t at = FindMarker(text).begin + 1;
+    while (at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) ++at;
+    out.append(text.substr(0, at)).append(sentinel_);
+    text.remove_prefix(at);
   }
   return out.append(text);
 }
@@ -94,29 +102,15 @@ Value ContentGuard::Broken(const Value& value) const {
   return jinja::MakeDict(std::move(dict));
 }
 
-std::vector<ByteRange> ContentGuard::BrokenStretches(std::string_view text) const {
-  std::vector<ByteRange> stretches;
-  for (size_t begin = 0; begin < text.size();) {
-    const std::string_view rest = text.substr(begin);
-    const ByteRange marker = FindMarker(rest);
-    if (rest.substr(0, marker.begin).find(sentinel_) != std::string_view::npos) {
-      stretches.push_back({begin, begin + marker.begin});
-    }
-    begin += marker.end;
-  }
-  return stretches;
-}
-
-std::vector<ByteRange> ContentGuard::Clean(std::string* text,
-                                           std::vector<ByteRange>* ranges) const {
+std::vector<size_t> ContentGuard::Clean(std::string* text, std::vector<ByteRange>* ranges) const {
   if (empty()) return {};
-  std::vector<ByteRange> stretches = BrokenStretches(*text);
-  std::vector<size_t> sentinels;
+  std::vector<size_t> sentinels, seams;
   std::string clean;
   size_t begin = 0;
   for (size_t at; (at = text->find(sentinel_, begin)) != std::string::npos;) {
     clean.append(*text, begin, at - begin);
     sentinels.push_back(at);
+    seams.push_back(clean.size());
     begin = at + sentinel_.size();
   }
   clean.append(*text, begin, std::string::npos);
@@ -124,11 +118,9 @@ std::vector<ByteRange> ContentGuard::Clean(std::string* text,
     const auto before = std::lower_bound(sentinels.begin(), sentinels.end(), place);
     return place - sentinel_.size() * static_cast<size_t>(before - sentinels.begin());
   };
-  for (std::vector<ByteRange>* list : {ranges, &stretches}) {
-    for (ByteRange& range : *list) range = {moved(range.begin), moved(range.end)};
-  }
+  for (ByteRange& range : *ranges) range = {moved(range.begin), moved(range.end)};
   *text = std::move(clean);
-  return stretches;
+  return seams;
 }
 
 }  // namespace coxswain::data

@@ -13,9 +13,9 @@
 
 namespace coxswain::data {
 
-// Breaks every marker in the strings of a record by noncharacters behind its first byte, which a
-// template carries along; Clean takes them out of the text and tells which stretches of it are to
-// be tokenised as plain text.
+// Breaks every marker in the strings of a record by noncharacters behind its first character, which
+// a template carries along; Clean takes them out of the text and tells where they stood, so that no
+// token is recognised across such a place.
 class ContentGuard {
  public:
   // Changes `record` where it holds one of the markers. An empty guard changes nothing.
@@ -23,12 +23,11 @@ class ContentGuard {
 
   bool empty() const { return sentinel_.empty(); }
   // Takes the noncharacters out of a rendering and moves the ranges of its bytes along. Returns, in
-  // order, the stretches between two markers of the template that hold a marker of the record.
-  std::vector<ByteRange> Clean(std::string* text, std::vector<ByteRange>* ranges) const;
+  // order, the places of the text where they stood.
+  std::vector<size_t> Clean(std::string* text, std::vector<ByteRange>* ranges) const;
 
  private:
   ByteRange FindMarker(std::string_view text) const;  // empty, at the end: there is none
-  std::vector<ByteRange> BrokenStretches(std::string_view text) const;
   bool HoldsMarker(std::string_view text) const;
   jinja::Value Broken(const jinja::Value& value) const;
   std::string BrokenText(std::string_view text) const;

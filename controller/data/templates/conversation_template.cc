@@ -1,5 +1,6 @@
 #include "controller/data/templates/conversation_template.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iterator>
@@ -61,6 +62,7 @@ absl::StatusOr<ConversationTemplate> ConversationTemplate::Parse(const std::stri
                   .unk = Given(tokens.unk)};
   made.markers_ = tokens.special;
   if (!tokens.eos.text.empty()) made.markers_.push_back(tokens.eos.text);
+  made.ends_ = tokens.ends;
   made.kwargs_ = kNoVariables;
   return made;
 }
@@ -114,12 +116,50 @@ bool ConversationTemplate::MarksTurns(const ChatRecord& record) const {
   return TemplateFor(record).marks_generation();
 }
 
+// Calls whose arguments stand in the text as Python prints a dict ("{'city': ...").
+static bool PrintsArguments(std::string_view text, const jinja::Value& fields) {
+  const jinja::Value* calls = fields.dict().Find("tool_calls");
+  if (calls == nullptr || !calls->is(jinja::Kind::kList)) return false;
+  for (const jinja::Value& call : calls->list().items) {
+    const jinja::Value* function = call.dict().Find("function");
+    const jinja::Value* arguments = function->dict().Find("arguments");
+    if (arguments == nullptr || !arguments->is(jinja::Kind::kDict)) continue;
+    const auto& entries = arguments->dict().entries();
+    if (entries.begin() == entries.end()) continue;
+    const std::string printed =
+        absl::StrCat("{'", std::string((*entries.begin()).first.text()), "': ");
+    if (text.find(printed) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<jinja::Rendering> ConversationTemplate::Render(std::span<const Message> messages,
                                                               const ChatRecord& record,
                                                               bool prompt) const {
-  std::vector<jinja::Value> list;
+  std::vector<jinja::Value> list, as_text;
   list.reserve(messages.size());
   for (const Message& message : messages) list.push_back(message.fields);
+  const auto has_text = [](const Message& message) {
+    return !message.text_fields.is(jinja::Kind::kNone);
+  };
+  if (!std::any_of(messages.begin(), messages.end(), has_text)) {
+    return RenderList(std::move(list), record, prompt);
+  }
+  bool printed = false;
+  const absl::StatusOr<jinja::Rendering> rendered = RenderList(std::move(list), record, prompt);
+  for (const Message& message : messages) {
+    as_text.push_back(has_text(message) ? message.text_fields : message.fields);
+    printed |=
+        rendered.ok() && has_text(message) && PrintsArguments(rendered->text, message.fields);
+  }
+  if (rendered.ok() && !printed) return rendered;
+  absl::StatusOr<jinja::Rendering> other = RenderList(std::move(as_text), record, prompt);
+  return other.ok() ? other : rendered;
+}
+
+absl::StatusOr<jinja::Rendering> ConversationTemplate::RenderList(std::vector<jinja::Value> list,
+                                                                  const ChatRecord& record,
+                                                                  bool prompt) const {
   jinja::Conversation conversation{.messages = jinja::MakeList(std::move(list)),
                                    .tools = record.tools,
                                    .add_generation_prompt = prompt};

@@ -28,8 +28,10 @@ class ConversationTemplate {
   static absl::StatusOr<ConversationTemplate> OwnOf(const TemplateTokens& tokens);
 
   // The first messages of a record, which lends tools and variables; with `prompt` the text goes on
-  // to where an answer begins. InvalidArgument, without path and line: the template refuses.
-  // FailedPrecondition: all its renderings together cost more than RenderingBudget gives.
+  // to where an answer begins. Arguments of tool calls are values; where the template refuses them,
+  // or prints them as Python does, they are the text that the record has. InvalidArgument, without
+  // path and line: the template refuses. FailedPrecondition: all its renderings
+  // together cost more than RenderingBudget gives.
   absl::StatusOr<jinja::Rendering> Render(std::span<const Message> messages,
                                           const ChatRecord& record, bool prompt) const;
 
@@ -41,6 +43,8 @@ class ConversationTemplate {
   const std::string& source() const { return source_; }  // what its renderings depend on
   // Tokens that the template writes and that content must not forge, and the end-of-text token.
   const std::vector<std::string>& markers() const { return markers_; }
+  // Tokens with which the model ends what it says.
+  const std::vector<std::string>& ends() const { return ends_; }
 
  private:
   ConversationTemplate(std::string name, std::string source)
@@ -48,6 +52,8 @@ class ConversationTemplate {
   static absl::StatusOr<ConversationTemplate> Parse(const std::string& name,
                                                     const std::string& source,
                                                     const TemplateTokens& tokens);
+  absl::StatusOr<jinja::Rendering> RenderList(std::vector<jinja::Value> messages,
+                                              const ChatRecord& record, bool prompt) const;
   const jinja::Template& TemplateFor(const ChatRecord& record) const;
 
   std::string name_;
@@ -56,6 +62,7 @@ class ConversationTemplate {
   std::shared_ptr<const jinja::Template> with_tools_;  // null: template_ is
   jinja::SpecialTokens tokens_;
   std::vector<std::string> markers_;
+  std::vector<std::string> ends_;
   std::string kwargs_;  // JSON object
   // Of all renderings of this one and its copies: an encoder of one dataset has one.
   std::shared_ptr<RenderingBudget> budget_ = std::make_shared<RenderingBudget>();

@@ -25,8 +25,13 @@ absl::StatusOr<RecordRenderer> MakeRecordRenderer(const config::JobSpec& job,
 // Whether job.chat_template decides how such records are rendered.
 bool UsesChatTemplate(const config::DatasetSpec& dataset);
 
-// The conversation that the chat template renders for a record of such a dataset.
-ChatRecord ConversationOf(const Record& record);
+// The conversation that the chat template renders for a record of such a dataset. The answers of
+// its history are not trained, but for `train_history`.
+ChatRecord ConversationOf(const Record& record, bool train_history = false);
+
+// Whether special tokens that stand in the text of a record are tokens: what special_tokens says,
+// and by default those of text that is rendered already, not those of messages.
+bool SpecialTokensCount(const config::DatasetSpec& dataset, bool messages);
 
 }  // namespace coxswain::data
 

@@ -4,16 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-namespace coxswain::data {
+#include "controller/data/tokenizer/text_marks.h"
 
-struct ByteRange {
-  size_t begin = 0, end = 0;
-};
+namespace coxswain::data {
 
 struct SpecialToken {
   int32_t id = -1;
@@ -29,6 +28,10 @@ struct Segment {
   // They share a segment with what follows because the tokenizer must see both at once.
   size_t untrained_prefix = 0;
   bool markup = false;  // special tokens that the text holds are tokens, not text
+  bool once = false;    // of a token: only where the target before it is another
+  // Of a whole conversation: its targets, in place of `target`, and where the record's own text
+  // writes a special token, which stays text.
+  std::optional<TextMarks> marks = {};
 };
 
 // Collects segments; neighbouring plain text of equal `target` becomes one segment.

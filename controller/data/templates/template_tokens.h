@@ -19,6 +19,8 @@ struct TemplateTokens {
   SpecialToken eos;                  // id -1: the tokenizer names none
   std::string bos, pad, unk;         // empty: none
   std::vector<std::string> special;  // every token marked special, as text
+  std::vector<std::string> counted;  // those of them that the job adds: they count in content too
+  std::vector<std::string> ends;     // with which the model ends what it says
   std::string own_template;          // Jinja text; empty: the model came with none
   std::string own_tool_template;     // for conversations with tools; empty: the same
   std::string tokenizer;             // its path, for messages

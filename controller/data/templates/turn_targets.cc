@@ -8,7 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/data/jinja/containers.h"
+#include "controller/data/templates/said_turns.h"
 #include "controller/data/templates/strip.h"
+#include "controller/data/templates/turn_begin.h"
+#include "controller/data/templates/turn_end.h"
 
 namespace coxswain::data {
 namespace {
@@ -18,18 +22,53 @@ using config::TrainOnEos;
 
 constexpr char kAssistant[] = "assistant";
 
-size_t CommonPrefix(std::string_view a, std::string_view b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
-                             a.begin());
+// Nothing of the text is left beside markers, tags (an empty thought) and white space.
+bool IsEmptyTurn(std::string_view turn, const Markers& markers) {
+  std::string_view rest = turn.substr(0, WithoutTail(turn, markers));
+  while (!(rest = Strip(rest)).empty()) {
+    const size_t token = TokenAtBegin(rest, markers).size();
+    const size_t tag = rest[0] == '<' ? rest.find('>') + 1 : 0;  // 0: no tag
+    if (token == 0 && tag == 0) return false;
+    rest.remove_prefix(token > 0 ? token : tag);
+  }
+  return true;
 }
 
-// The special token with which the text ends; empty: with none.
-std::string_view TokenAtEnd(std::string_view text, const std::vector<std::string>& markers) {
-  std::string_view longest;
-  for (const std::string& marker : markers) {
-    if (marker.size() > longest.size() && text.ends_with(marker)) longest = marker;
+bool HasText(std::string_view turn, const jinja::Value* value) {
+  return value == nullptr || !value->is_string() ||
+         turn.find(Strip(value->text())) != std::string_view::npos;
+}
+
+const jinja::Value* Thought(const Message& message) {
+  for (const std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
+    const jinja::Value* value = message.fields.dict().Find(name);
+    if (value != nullptr && value->is_string() && !Strip(value->text()).empty()) return value;
   }
-  return longest;
+  return nullptr;
+}
+
+bool HasThought(std::string_view turn, const Message& message) {
+  return HasText(turn, Thought(message));
+}
+
+// The names of the functions that a message calls stand in its turn.
+bool HasCalls(std::string_view turn, const Message& message) {
+  const jinja::Value* calls = message.fields.dict().Find("tool_calls");
+  if (calls == nullptr || !calls->is(jinja::Kind::kList)) return true;
+  for (const jinja::Value& call : calls->list().items) {
+    const jinja::Value* function =
+        call.is(jinja::Kind::kDict) ? call.dict().Find("function") : nullptr;
+    if (function == nullptr || !function->is(jinja::Kind::kDict)) continue;
+    if (!HasText(turn, function->dict().Find("name"))) return false;
+  }
+  return true;
+}
+
+// Of a message without content: its calls or its reasoning.
+bool WritesAny(std::string_view turn, const Message& message) {
+  const bool calls = message.fields.dict().Find("tool_calls") != nullptr;
+  return (calls && HasCalls(turn, message)) ||
+         (Thought(message) != nullptr && HasThought(turn, message));
 }
 
 // One conversation, up to `messages`.
@@ -38,6 +77,7 @@ class Finder {
   Finder(const ConversationTemplate& chat_template, const TargetPolicy& policy,
          const ChatRecord& record, std::span<const Message> messages, std::vector<bool> trained)
       : template_(chat_template),
+        markers_(chat_template.markers()),
         policy_(policy),
         record_(record),
         messages_(messages),
@@ -48,6 +88,7 @@ class Finder {
                      template_.Render(messages_, record_, /*prompt=*/false));
     found_.text = std::move(whole.text);
     if (!FollowMarks(whole.spans)) RETURN_IF_ERROR(FollowPrefixes());
+    RETURN_IF_ERROR(Judge());
     ApplyEndTokens();
     return std::move(found_);
   }
@@ -64,9 +105,7 @@ class Finder {
     }
     if (spans.size() != assistants.size()) return false;
     for (size_t k = 0; k < spans.size(); ++k) {
-      if (trained_[assistants[k]] && spans[k].begin < spans[k].end) {
-        found_.targets.push_back({spans[k].begin, spans[k].end});
-      }
+      if (trained_[assistants[k]]) Add(assistants[k], spans[k].begin, spans[k].end);
     }
     found_.rule = TargetRule::kMarks;
     return true;
@@ -74,17 +113,30 @@ class Finder {
 
   absl::Status FollowPrefixes() {
     found_.rule = TargetRule::kPrefixes;
+    std::vector<SaidTurn> turns;
+    std::vector<std::optional<size_t>> ends;  // in the whole text; nothing: it is written anew
     for (size_t i = 0; i < messages_.size(); ++i) {
       if (!trained_[i]) continue;
-      ASSIGN_OR_RETURN(const std::optional<ByteRange> range, RangeOf(i));
-      if (range && range->begin < range->end) {
-        found_.targets.push_back(*range);
-      } else if (!range) {
-        ++found_.rewritten;
+      SaidTurn turn{.index = i, .through = found_.text};
+      ends.push_back(found_.text.size());
+      if (i + 1 < messages_.size()) {
+        ASSIGN_OR_RETURN(jinja::Rendering rendered,
+                         template_.Render(messages_.first(i + 1), record_, /*prompt=*/false));
+        turn.through = std::move(rendered.text);
+        ends.back() = EndWithoutTail(turn.through);
       }
+      const std::string_view said =
+          std::string_view(turn.through).substr(0, ends.back().value_or(turn.through.size()));
+      ASSIGN_OR_RETURN(turn.begin, BeginOfTurn({template_, record_, messages_, i}, said));
+      turns.push_back(std::move(turn));
     }
-    const bool any = std::find(trained_.begin(), trained_.end(), true) != trained_.end();
-    if (any && found_.targets.empty() && found_.rewritten > 0) {
+    const bool anew = std::find(ends.begin(), ends.end(), std::nullopt) != ends.end();
+    if (anew && AddAsSaid(turns)) return absl::OkStatus();
+    for (size_t k = 0; k < turns.size(); ++k) {
+      if (ends[k]) Add(turns[k].index, turns[k].begin, *ends[k]);
+      found_.turns.rewritten += !ends[k];
+    }
+    if (!turns.empty() && found_.turns.rewritten == static_cast<int64_t>(turns.size())) {
       return absl::InvalidArgumentError(
           absl::StrCat(template_.name(),
                        " writes every turn that is to be trained anew when others follow; set ",
@@ -93,23 +145,60 @@ class Finder {
     return absl::OkStatus();
   }
 
-  // What message i adds; nothing: the whole text does not begin with the rendering up to it.
-  absl::StatusOr<std::optional<ByteRange>> RangeOf(size_t i) {
-    const bool answer = messages_[i].role == kAssistant;
-    std::string through;
-    if (i + 1 < messages_.size()) {
-      ASSIGN_OR_RETURN(jinja::Rendering rendered,
-                       template_.Render(messages_.first(i + 1), record_, /*prompt=*/false));
-      through = std::move(rendered.text);
-      const std::optional<size_t> end = EndWithoutTail(through);
-      if (!end) return std::nullopt;
-      through.resize(*end);
-    } else {
-      through = found_.text;
+  // False: the turns cannot be put together as they were said.
+  bool AddAsSaid(const std::vector<SaidTurn>& turns) {
+    std::optional<SaidText> said = JoinSaidTurns(template_, record_, messages_, turns, found_.text);
+    if (!said) return false;
+    found_.text = std::move(said->text);
+    for (size_t k = 0; k < turns.size(); ++k) {
+      const std::string_view turn = std::string_view(turns[k].through).substr(turns[k].begin);
+      const std::string_view text = std::string_view(found_.text).substr(said->begins[k]);
+      Add(turns[k].index, said->begins[k], said->begins[k] + CommonPrefix(turn, text));
     }
-    ASSIGN_OR_RETURN(const size_t begin, BeginOf(i, answer, through));
-    const size_t last_token = EndOfLastToken(std::string_view(through).substr(begin));
-    return ByteRange{begin, begin + last_token};
+    found_.turns.as_said = static_cast<int64_t>(turns.size()) - 1;
+    return true;
+  }
+
+  // A turn's range, up to its end-of-turn token.
+  void Add(size_t index, size_t begin, size_t end) {
+    const std::string_view text = found_.text;
+    if (found_.rule == TargetRule::kPrefixes) {
+      end = begin + EndOfLastToken(text.substr(begin, end - begin), markers_);
+    }
+    if (TailOfTurn(text.substr(begin, end - begin), markers_) == 0) {
+      end = std::max(end, EndBehind(index, end));
+    }
+    indices_.push_back(index);
+    found_.targets.push_back({begin, end});
+  }
+
+  // Where the end-of-turn token that stands behind a turn's words ends; 0: none does.
+  size_t EndBehind(size_t index, size_t words) const {
+    std::string_view behind = std::string_view(found_.text).substr(words);
+    while (!behind.empty() && (behind.front() == '\n' || behind.front() == ' ')) {
+      behind.remove_prefix(1);
+    }
+    const std::string_view token = TokenAtBegin(behind, markers_);
+    if (token.empty() || !EndsTurn(index, words, token)) return 0;
+    return found_.text.size() - behind.size() + token.size();
+  }
+
+  // Whether the token that stands behind a turn is its end, not only the next turn's begin: the
+  // model ends with it, nothing follows, the turn ends with it as the last one too, or does so
+  // where a prompt follows, when alone it ends with another.
+  bool EndsTurn(size_t index, size_t words, std::string_view token) const {
+    if (index + 1 == messages_.size()) return true;
+    const auto& ends = template_.ends();
+    if (std::find(ends.begin(), ends.end(), token) != ends.end()) return true;
+    const auto through = template_.Render(messages_.first(index + 1), record_, /*prompt=*/false);
+    if (!through.ok()) return false;
+    const std::string_view last =
+        std::string_view(through->text).substr(0, EndOfLastToken(through->text, markers_));
+    if (TokenAtEnd(last, markers_).empty()) return false;
+    if (TokenAtEnd(last, markers_) == token) return true;
+    const auto asked = template_.Render(messages_.first(index + 1), record_, /*prompt=*/true);
+    return asked.ok() && asked->text.size() > words &&
+           TokenAtBegin(std::string_view(asked->text).substr(words), markers_) == token;
   }
 
   // Where a rendering up to some turn goes on in the whole text, or ends but for a tail; nothing:
@@ -117,87 +206,43 @@ class Finder {
   std::optional<size_t> EndWithoutTail(std::string_view through) const {
     const size_t common = CommonPrefix(through, found_.text);
     size_t longest = 0;
-    for (const std::string& marker : template_.markers())
-      longest = std::max(longest, marker.size());
+    for (const std::string& marker : markers_) longest = std::max(longest, marker.size());
     for (size_t back = 0; back <= std::min(common, longest); ++back) {
-      if (IsTail(through.substr(common - back))) return common - back;
+      if (IsTail(through.substr(common - back), markers_)) return common - back;
     }
     return std::nullopt;
   }
 
-  // What some templates write behind the last turn alone: special tokens and white space.
-  bool IsTail(std::string_view text) const {
-    while (!text.empty()) {
-      const auto& markers = template_.markers();
-      const auto marker = std::find_if(markers.begin(), markers.end(),
-                                       [&](const std::string& m) { return text.starts_with(m); });
-      if (marker == markers.end() && text.front() != '\n' && text.front() != ' ') return false;
-      text.remove_prefix(marker == markers.end() ? 1 : marker->size());
+  // What the template writes of each turn that is trained.
+  absl::Status Judge() {
+    for (size_t k = 0; k < indices_.size(); ++k) {
+      const ByteRange& range = found_.targets[k];
+      const std::string_view turn =
+          std::string_view(found_.text).substr(range.begin, range.end - range.begin);
+      const Message& message = messages_[indices_[k]];
+      const bool calls = HasCalls(turn, message);
+      const bool thought = HasThought(turn, message);
+      const std::string_view content = Strip(message.text);
+      const bool own = !content.empty() && turn.find(content) != std::string_view::npos;
+      const bool none = content.empty() && !(calls && thought) && !WritesAny(turn, message);
+      if (none || (!own && IsEmptyTurn(turn, markers_))) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            template_.name(), " writes nothing of messages[", indices_[k], "]",
+            !calls     ? ", whose tool_calls it does not know"
+            : !thought ? ", whose reasoning it leaves out"
+                       : "",
+            ", so that its end alone would be trained; use another template, or set train: false ",
+            "in it"));
+      }
+      found_.turns.without_calls += !calls;
+      found_.turns.without_thought += !thought;
+      const bool last = k + 1 == indices_.size();
+      const bool ends_count = policy_.train_on_eos == TrainOnEos::kTurn ||
+                              policy_.train_on_eos == TrainOnEos::kAll ||
+                              (policy_.train_on_eos == TrainOnEos::kLast && last);
+      found_.turns.unended += ends_count && TailOfTurn(turn, markers_) == 0;
     }
-    return true;
-  }
-
-  absl::StatusOr<size_t> BeginOf(size_t i, bool answer, std::string_view through) {
-    absl::StatusOr<jinja::Rendering> rendered =
-        template_.Render(messages_.first(i), record_, answer);
-    if (i == 0 && (!rendered.ok() || !through.starts_with(rendered->text))) {
-      return BeginOfFirst(through);
-    }
-    ASSIGN_OR_RETURN(const jinja::Rendering prompt, std::move(rendered));
-    if (through.starts_with(prompt.text)) {
-      const size_t header = answer && template_.has_prompt()
-                                ? 0
-                                : HeaderOf(messages_[i], through.substr(prompt.text.size()));
-      return prompt.text.size() + header;
-    }
-    // The prompt of an answer may be longer than what a finished one begins with.
-    ASSIGN_OR_RETURN(const jinja::Rendering before,
-                     template_.Render(messages_.first(i), record_, /*prompt=*/false));
-    const size_t common = CommonPrefix(prompt.text, through);
-    if (answer && common > before.text.size() && through.starts_with(before.text)) return common;
-    return absl::InvalidArgumentError(absl::StrCat(
-        template_.name(), " writes what stands before messages[", i, "] anew once it follows, so ",
-        "that its tokens cannot be told; use another template, or mark the answers with {% ",
-        "generation %}"));
-  }
-
-  // Of a turn that nothing stands before: few templates render no messages at all.
-  absl::StatusOr<size_t> BeginOfFirst(std::string_view through) {
-    const size_t header = HeaderOf(messages_[0], through);
-    if (header > 0 || through.starts_with(Strip(messages_[0].text))) return header;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "messages[0] is to be trained, but ", template_.name(),
-        " does not write its content as it ",
-        "stands, so that its tokens cannot be told; put a message before it, or set train: false ",
-        "in it"));
-  }
-
-  // Bytes of what a turn adds before its content, where no prompt says where that begins.
-  size_t HeaderOf(const Message& message, std::string_view added) const {
-    const std::string_view content = Strip(message.text);
-    std::string_view body = added.substr(0, EndOfLastToken(added));
-    body.remove_suffix(TokenAtEnd(body, template_.markers()).size());
-    while (!body.empty() && (body.back() == '\n' || body.back() == ' ')) body.remove_suffix(1);
-    return content.empty() || !body.ends_with(content) ? 0 : body.size() - content.size();
-  }
-
-  // Of a turn's text: without the white space behind its last special token; all of it where it
-  // ends with none.
-  size_t EndOfLastToken(std::string_view turn) const {
-    std::string_view trimmed = turn;
-    while (!trimmed.empty() && (trimmed.back() == '\n' || trimmed.back() == ' ')) {
-      trimmed.remove_suffix(1);
-    }
-    return TokenAtEnd(trimmed, template_.markers()).empty() ? turn.size() : trimmed.size();
-  }
-
-  // Bytes of the end-of-turn token and what the range has behind it; 0: there is no such token.
-  size_t TailOf(const ByteRange& range) const {
-    const std::string_view turn =
-        std::string_view(found_.text).substr(range.begin, range.end - range.begin);
-    const size_t end = EndOfLastToken(turn);
-    const std::string_view token = TokenAtEnd(turn.substr(0, end), template_.markers());
-    return token.empty() ? 0 : turn.size() - end + token.size();
+    return absl::OkStatus();
   }
 
   void ApplyEndTokens() {
@@ -206,9 +251,11 @@ class Finder {
       return;
     }
     for (size_t i = 0; i < found_.targets.size(); ++i) {
+      ByteRange& range = found_.targets[i];
       const bool last = i + 1 == found_.targets.size();
       if (last && policy_.train_on_eos == TrainOnEos::kLast) continue;
-      found_.targets[i].end -= TailOf(found_.targets[i]);
+      range.end -= TailOfTurn(
+          std::string_view(found_.text).substr(range.begin, range.end - range.begin), markers_);
     }
     std::erase_if(found_.targets, [](const ByteRange& range) { return range.begin == range.end; });
   }
@@ -219,8 +266,7 @@ class Finder {
     for (const ByteRange& range : found_.targets) {
       const std::string_view turn =
           std::string_view(found_.text).substr(range.begin, range.end - range.begin);
-      const std::string token(
-          TokenAtEnd(turn.substr(0, EndOfLastToken(turn)), template_.markers()));
+      const std::string token(TokenAtEnd(turn.substr(0, EndOfLastToken(turn, markers_)), markers_));
       if (!token.empty() && std::find(ends.begin(), ends.end(), token) == ends.end()) {
         ends.push_back(token);
       }
@@ -240,10 +286,12 @@ class Finder {
   }
 
   const ConversationTemplate& template_;
+  const Markers& markers_;
   const TargetPolicy& policy_;
   const ChatRecord& record_;
   const std::span<const Message> messages_;
   const std::vector<bool> trained_;
+  std::vector<size_t> indices_;  // messages whose ranges the targets are, as long as none is added
   MarkedText found_;
 };
 

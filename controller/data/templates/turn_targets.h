@@ -11,6 +11,7 @@
 #include "controller/data/readers/record.h"
 #include "controller/data/templates/conversation_template.h"
 #include "controller/data/templates/segment.h"
+#include "controller/data/templates/turn_counts.h"
 
 namespace coxswain::data {
 
@@ -28,15 +29,18 @@ struct MarkedText {
   std::string text;
   std::vector<ByteRange> targets;  // in order, disjoint, not empty
   TargetRule rule = TargetRule::kMarks;
-  int rewritten = 0;  // turns that were to be trained, but that the template writes anew later on
+  TurnCounts turns;
 };
 
 // The conversation as one text, or under train_on: split one for each trained turn, up to that
 // turn. A turn's range is what {% generation %} marks, where the template marks every assistant
-// turn, and else what the turn adds to the rendering of the messages before it, less the white
-// space behind its last special token; its header is none of it. InvalidArgument, without path and
-// line: the template refuses, or writes the turns that are to be trained anew so that none can be
-// found.
+// turn, and else what the turn adds to what stands before it (turn_begin.h), less the white space
+// behind its last special token. It reaches to the turn's end-of-turn token, also where the
+// template marks less, where a turn that is the last ends with another, and where the marker of the
+// next turn is one with which the model ends. Where the template writes earlier answers anew, the
+// text has each trained answer as it was said (said_turns.h). InvalidArgument, without path and
+// line: the template refuses, writes nothing of a trained turn, or writes the turns that are to be
+// trained anew so that none can be found.
 absl::StatusOr<std::vector<MarkedText>> FindTargets(const ConversationTemplate& chat_template,
                                                     const TargetPolicy& policy,
                                                     const ChatRecord& record);

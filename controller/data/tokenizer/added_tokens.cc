@@ -92,9 +92,11 @@ int32_t AddedTokenMatcher::LongestAt(std::string_view text, size_t position) con
   return longest;
 }
 
-void AddedTokenMatcher::Split(std::string_view text, bool special_is_text,
+void AddedTokenMatcher::Split(std::string_view text, const StaysText& stays,
                               std::vector<Piece>* pieces) const {
   size_t done = 0;  // text before it is in `pieces`
+  const std::span<const size_t> seams = stays.across;
+  auto seam = seams.begin();
   size_t position = FindStart(text, 0);
   while (position < text.size()) {
     const int32_t index = LongestAt(text, position);
@@ -106,7 +108,12 @@ void AddedTokenMatcher::Split(std::string_view text, bool special_is_text,
     size_t begin = position;
     size_t end = begin + token.content.size();
     position = FindStart(text, end);
-    if (special_is_text && token.special) continue;
+    while (seam != seams.end() && *seam <= begin) ++seam;
+    const bool broken = seam != seams.end() && *seam < end;
+    if (broken || (stays.special && token.special && !token.counts)) {
+      if (stays.ids != nullptr) stays.ids->push_back(token.id);
+      continue;
+    }
     if (token.single_word && TouchesWord(text.substr(0, begin), text.substr(end))) continue;
     if (token.lstrip) begin = std::max(begin - TrailingWhiteSpace(text.substr(0, begin)), done);
     if (token.rstrip) end += LeadingWhiteSpace(text.substr(end));

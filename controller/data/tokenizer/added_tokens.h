@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_ADDED_TOKENS_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,10 +14,18 @@ struct AddedToken {
   int32_t id = -1;
   std::string content;
   bool special = false;
+  bool counts = false;       // special, but never plain text
   bool normalized = false;   // matched after the normalizer, not before it
   bool lstrip = false;       // also takes white space before it
   bool rstrip = false;       // also takes white space after it
   bool single_word = false;  // only where no word character touches it
+};
+
+// Matches that are passed over.
+struct StaysText {
+  bool special = false;                 // those of special tokens, but for those that count
+  std::span<const size_t> across = {};  // those across one of these places, ascending
+  std::vector<int32_t>* ids = nullptr;  // the ids of all of them are added there; null: nowhere
 };
 
 class AddedTokenMatcher {
@@ -33,9 +42,8 @@ class AddedTokenMatcher {
   bool empty() const { return tokens_.empty(); }
 
   // Cuts `text` (valid UTF-8) at leftmost-longest matches and appends the pieces, none of them
-  // empty text. With `special_is_text`, a match of a special token is passed over and what it
-  // covers stays text, tokens inside it included.
-  void Split(std::string_view text, bool special_is_text, std::vector<Piece>* pieces) const;
+  // empty text. Tokens inside a match that stays text stay text too.
+  void Split(std::string_view text, const StaysText& stays, std::vector<Piece>* pieces) const;
 
  private:
   static constexpr int32_t kNone = -1;

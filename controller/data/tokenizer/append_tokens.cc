@@ -23,7 +23,10 @@ absl::Status AppendTokens(const std::vector<std::string>& tokens, TokenizerFile*
       return absl::InvalidArgumentError(
           "base_model.added_tokens: a token is empty; leave it out or give it a text");
     }
-    if (file->IdOf(content) >= 0) continue;
+    if (file->IdOf(content) >= 0) {
+      for (AddedToken& token : file->added) token.counts |= token.content == content;
+      continue;
+    }
     int32_t largest = -1;
     for (const AddedToken& token : file->added) largest = std::max(largest, token.id);
     const int32_t id = largest >= file->model_size ? largest + 1 : file->model_size;
@@ -34,7 +37,8 @@ absl::Status AppendTokens(const std::vector<std::string>& tokens, TokenizerFile*
                        "; save the tokenizer again with save_pretrained"));
     }
     RETURN_IF_ERROR(file->AddToken(content, id));
-    file->added.push_back({.id = id, .content = content, .special = true, .normalized = false});
+    file->added.push_back(
+        {.id = id, .content = content, .special = true, .counts = true, .normalized = false});
     file->appended.push_back(content);
   }
   std::string text = file->fingerprint;

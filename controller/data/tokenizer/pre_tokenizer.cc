@@ -58,6 +58,13 @@ absl::StatusOr<Behavior> ReadBehavior(const std::string& step, const std::string
 
 }  // namespace
 
+bool PreTokenizer::keeps_text() const {
+  return std::all_of(stages_.begin(), stages_.end(), [](const Stage& stage) {
+    return stage.space.empty() && stage.prefix == Prefix::kNever &&
+           stage.behavior != Behavior::kRemoved;
+  });
+}
+
 bool PreTokenizer::looks_for_first() const {
   return std::any_of(stages_.begin(), stages_.end(),
                      [](const Stage& stage) { return stage.prefix == Prefix::kFirst; });

@@ -50,6 +50,9 @@ class PreTokenizer {
   // Whether some stage writes a prefix for the text that begins the input only.
   bool looks_for_first() const;
 
+  // Whether the words of a text are the text, cut: no step writes or drops anything.
+  bool keeps_text() const;
+
   // Calls sink(std::string_view word) for each word of `text`, in order; none is empty. `text` must
   // be valid UTF-8, as words are unless byte_level(); `is_first`: it begins the input. A view lives
   // until its call returns.

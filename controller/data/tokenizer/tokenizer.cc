@@ -2,178 +2,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <thread>
 #include <utility>
 
 #include "common/mutex.h"
 #include "common/status_macros.h"
-#include "controller/data/tokenizer/added_tokens.h"
 #include "controller/data/tokenizer/append_tokens.h"
-#include "controller/data/tokenizer/byte_bpe.h"
-#include "controller/data/tokenizer/character_bpe.h"
-#include "controller/data/tokenizer/read_tokenizer_file.h"
+#include "controller/data/tokenizer/text_encoder.h"
 #include "controller/data/tokenizer/utf8.h"
-#include "controller/data/tokenizer/word_cache.h"
-#include "controller/data/tokenizer/workspace_pool.h"
 
 namespace coxswain::data {
-namespace {
-
-using Piece = AddedTokenMatcher::Piece;
-
-// The added tokens matched before the normalizer, or (normalized) those matched after it.
-std::vector<AddedToken> SelectAdded(const TokenizerFile& file, bool normalized) {
-  std::vector<AddedToken> selected;
-  for (const bool special : {true, false}) {  // tokenizers lists special ones first
-    for (const AddedToken& token : file.added) {
-      if (token.normalized == normalized && token.special == special) selected.push_back(token);
-    }
-  }
-  return selected;
-}
-
-}  // namespace
-
-struct Tokenizer::Impl {
-  explicit Impl(TokenizerFile read);
-
-  absl::Status Encode(std::string_view text, bool special_is_text, std::vector<int32_t>* ids) const;
-  absl::Status EncodeValid(std::string_view text, bool special_is_text, Workspace* workspace,
-                           std::vector<int32_t>* ids) const;
-  absl::Status EncodeRaw(std::string_view text, bool is_first, bool special_is_text,
-                         Workspace* workspace, std::vector<int32_t>* ids) const;
-  absl::Status EncodeNormalized(std::string_view text, bool is_first, Workspace* workspace,
-                                std::vector<int32_t>* ids) const;
-  void EncodeCharacters(std::string_view word, WordCache* cache, std::vector<int32_t>* ids) const;
-
-  TokenizerFile file;
-  std::optional<ByteBpe> byte_bpe;  // one of the three is the model
-  std::optional<CharacterBpe> character_bpe;
-  std::optional<Unigram> unigram;
-  AddedTokenMatcher raw_tokens;
-  AddedTokenMatcher normalized_tokens;
-  std::vector<bool> special;  // by id
-  mutable WorkspacePool workspaces;
+struct Tokenizer::Impl : TextEncoder {
+  using TextEncoder::TextEncoder;
 };
-
-Tokenizer::Impl::Impl(TokenizerFile read)
-    : file(std::move(read)),
-      raw_tokens(SelectAdded(file, false)),
-      normalized_tokens(SelectAdded(file, true)),
-      special(file.tokens.size()) {
-  if (file.unigram.has_value()) {
-    unigram.emplace(
-        Unigram::Model{*std::exchange(file.unigram, std::nullopt), file.unknown_id, file.byte_ids});
-  } else if (file.byte_level) {
-    byte_bpe.emplace(file.byte_ids, file.rules, std::move(file.whole_words));
-  } else {
-    character_bpe.emplace(CharacterBpe::Model{file.tokens, std::move(file.rules), file.byte_ids,
-                                              file.unknown_id, file.fuse_unknown,
-                                              std::move(file.whole_words)});
-  }
-  file.rules = {};
-  for (const AddedToken& token : file.added) {
-    if (token.special) special[token.id] = true;
-  }
-}
-
-absl::Status Tokenizer::Impl::Encode(std::string_view text, bool special_is_text,
-                                     std::vector<int32_t>* ids) const {
-  std::string repaired;
-  if (!IsValidUtf8(text)) {
-    repaired = ReplaceInvalidUtf8(text);
-    text = repaired;
-  }
-  std::unique_ptr<Workspace> workspace = workspaces.Take();
-  absl::Status status = EncodeValid(text, special_is_text, workspace.get(), ids);
-  workspaces.Return(std::move(workspace));
-  return status;
-}
-
-absl::Status Tokenizer::Impl::EncodeValid(std::string_view text, bool special_is_text,
-                                          Workspace* workspace, std::vector<int32_t>* ids) const {
-  std::vector<Piece>& pieces = workspace->raw_pieces;
-  pieces.clear();
-  raw_tokens.Split(text, special_is_text, &pieces);
-  for (const Piece& piece : pieces) {
-    if (piece.id >= 0) {
-      ids->push_back(piece.id);
-    } else {
-      const bool is_first = piece.text.data() == text.data();
-      RETURN_IF_ERROR(EncodeRaw(piece.text, is_first, special_is_text, workspace, ids));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Tokenizer::Impl::EncodeRaw(std::string_view text, bool is_first, bool special_is_text,
-                                        Workspace* workspace, std::vector<int32_t>* ids) const {
-  RETURN_IF_ERROR(file.pipeline.normalizer.Normalize(is_first, &workspace->regex,
-                                                     &workspace->normalizer, &text));
-  if (normalized_tokens.empty()) return EncodeNormalized(text, is_first, workspace, ids);
-  std::vector<Piece>& pieces = workspace->normalized_pieces;
-  pieces.clear();
-  normalized_tokens.Split(text, special_is_text, &pieces);
-  for (const Piece& piece : pieces) {
-    if (piece.id >= 0) {
-      ids->push_back(piece.id);
-    } else {
-      const bool begins = is_first && piece.text.data() == text.data();
-      RETURN_IF_ERROR(EncodeNormalized(piece.text, begins, workspace, ids));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Appends what encode(piece) appends, which is kept for short pieces.
-template <typename EncodePiece>
-void EncodeCached(std::string_view piece, WordCache* cache, std::vector<int32_t>* ids,
-                  EncodePiece encode) {
-  if (piece.size() > WordCache::kMaxWordBytes) {
-    encode(piece);
-    return;
-  }
-  const WordCache::Key key = WordCache::MakeKey(piece);
-  if (cache->Find(key, ids)) return;
-  const size_t before = ids->size();
-  encode(piece);
-  cache->Insert(key, ids->data() + before, ids->size() - before);
-}
-
-absl::Status Tokenizer::Impl::EncodeNormalized(std::string_view text, bool is_first,
-                                               Workspace* workspace,
-                                               std::vector<int32_t>* ids) const {
-  const PreTokenizer& pre_tokenizer = file.pipeline.pre_tokenizer;
-  WordCache* cache = &workspace->cache;
-  if (unigram.has_value()) {
-    return pre_tokenizer.ForEachWord(text, is_first, &workspace->regex,
-                                     [&](std::string_view word) { unigram->Encode(word, ids); });
-  }
-  if (!byte_bpe.has_value()) {
-    return pre_tokenizer.ForEachWord(text, is_first, &workspace->regex, [&](std::string_view word) {
-      EncodeCharacters(word, cache, ids);
-    });
-  }
-  const auto encode = [&](std::string_view word) { byte_bpe->EncodeWord(word, ids); };
-  return pre_tokenizer.ForEachWord(text, is_first, &workspace->regex, [&](std::string_view word) {
-    EncodeCached(word, cache, ids, encode);
-  });
-}
-
-void Tokenizer::Impl::EncodeCharacters(std::string_view word, WordCache* cache,
-                                       std::vector<int32_t>* ids) const {
-  if (const int32_t id = character_bpe->WholeWord(word); id >= 0) {
-    ids->push_back(id);
-    return;
-  }
-  const auto encode = [&](std::string_view piece) { character_bpe->EncodePiece(piece, ids); };
-  for (size_t begin = 0; begin < word.size();) {
-    const size_t end = character_bpe->PieceEnd(word, begin);
-    EncodeCached(word.substr(begin, end - begin), cache, ids, encode);
-    begin = end;
-  }
-}
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
@@ -186,11 +27,27 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& pa
 }
 
 absl::Status Tokenizer::Encode(std::string_view text, std::vector<int32_t>* ids) const {
-  return impl_->Encode(text, /*special_is_text=*/false, ids);
+  return impl_->Encode(text, /*special_as_text=*/nullptr, ids);
 }
 
-absl::Status Tokenizer::EncodePlain(std::string_view text, std::vector<int32_t>* ids) const {
-  return impl_->Encode(text, /*special_is_text=*/true, ids);
+absl::Status Tokenizer::EncodePlain(std::string_view text, std::vector<int32_t>* ids,
+                                    std::vector<int32_t>* special_as_text) const {
+  std::vector<int32_t> ignored;
+  return impl_->Encode(text, special_as_text == nullptr ? &ignored : special_as_text, ids);
+}
+
+absl::Status Tokenizer::EncodeMarked(std::string_view text, const TextMarks& marks,
+                                     std::vector<int32_t>* ids, std::vector<bool>* wanted,
+                                     std::vector<int32_t>* broken) const {
+  if (!IsValidUtf8(text)) {
+    const TextMarks moved = Moved(
+        marks, [&](size_t place) { return ReplaceInvalidUtf8(text.substr(0, place)).size(); });
+    return EncodeMarked(ReplaceInvalidUtf8(text), moved, ids, wanted, broken);
+  }
+  std::unique_ptr<Workspace> workspace = impl_->workspaces.Take();
+  absl::Status status = impl_->EncodeMarked(text, marks, workspace.get(), ids, wanted, broken);
+  impl_->workspaces.Return(std::move(workspace));
+  return status;
 }
 
 absl::StatusOr<std::vector<std::vector<int32_t>>> Tokenizer::EncodeBatch(
@@ -247,6 +104,10 @@ std::string_view Tokenizer::IdToToken(int32_t id) const {
 
 bool Tokenizer::IsSpecial(int32_t id) const {
   return id >= 0 && id < vocab_size() && impl_->special[id];
+}
+
+bool Tokenizer::Counts(int32_t id) const {
+  return id >= 0 && id < vocab_size() && impl_->counts[id];
 }
 
 int32_t Tokenizer::eos_id() const { return impl_->file.eos_id; }

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "controller/data/tokenizer/text_marks.h"
 
 namespace coxswain::data {
 
@@ -44,8 +45,18 @@ class Tokenizer {
   absl::Status Encode(std::string_view text, std::vector<int32_t>* ids) const;
 
   // The same, except that tokens marked `special` are plain text (transformers:
-  // split_special_tokens=True). Added tokens that are not special are still recognised.
-  absl::Status EncodePlain(std::string_view text, std::vector<int32_t>* ids) const;
+  // split_special_tokens=True). Added tokens that are not special are still recognised, and those
+  // that Load was given. The ids of those that became text join `special_as_text`, which may be
+  // null.
+  absl::Status EncodePlain(std::string_view text, std::vector<int32_t>* ids,
+                           std::vector<int32_t>* special_as_text = nullptr) const;
+
+  // Encode of a text with marks. `wanted` gets one value for each id: whether the token stands for
+  // a byte of marks.ranges. White space that an added token takes along (lstrip, rstrip) counts for
+  // nothing. The ids of tokens that a seam breaks join `broken`, which may be null.
+  absl::Status EncodeMarked(std::string_view text, const TextMarks& marks,
+                            std::vector<int32_t>* ids, std::vector<bool>* wanted,
+                            std::vector<int32_t>* broken = nullptr) const;
 
   // Encode of every text, in the order of `texts`, over `threads` threads (0: all cores).
   absl::StatusOr<std::vector<std::vector<int32_t>>> EncodeBatch(
@@ -58,6 +69,7 @@ class Tokenizer {
   // The token as tokenizer.json writes it ("Ġthe"); empty for an id without a token.
   std::string_view IdToToken(int32_t id) const;
   bool IsSpecial(int32_t id) const;
+  bool Counts(int32_t id) const;  // special, and one of `added`: EncodePlain recognises it
 
   int32_t eos_id() const;      // -1: tokenizer_config.json names none
   int32_t bos_id() const;      // -1: none

@@ -43,6 +43,8 @@ spec:
       field_instruction: instruction
       field_input: input
       field_output: output
+      field_history: history
+      special_tokens: auto
       field_prompt: prompt
       field_completion: completion
       field_text: text
@@ -51,6 +53,7 @@ spec:
       roles: {user: [human], assistant: gpt}
   test_datasets: [{path: ./held_out.jsonl, format: completion, prompt_style: alpaca}]
   val_set_size: null
+  data_rules: 2
   chat_template: llama3
   chat_template_kwargs: {enable_thinking: false}
   roles_to_train: [assistant]

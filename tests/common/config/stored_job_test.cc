@@ -84,6 +84,17 @@ TEST(StoredJobTest, AKeyThatIsNewerThanTheJobHasItsDefault) {
   EXPECT_EQ(stored.spec.datasets.at(0).weight, 1);
 }
 
+TEST(StoredJobTest, WithTodaysDataRulesIsTheSameJobOtherwise) {
+  Json job = Accepted(kSmallJob);
+  job["spec"]["data_rules"] = 1;
+  EXPECT_EQ(Stored(job).spec.data_rules, 1);
+  EXPECT_EQ(WithTodaysDataRules(job.dump(2)), Accepted(kSmallJob).dump(2));
+  job["spec"].erase("data_rules");
+  const ParsedJob stored = Stored(Json::parse(WithTodaysDataRules(job.dump(2))));
+  EXPECT_EQ(Errors(stored), "");
+  EXPECT_EQ(stored.spec.data_rules, kDataRules);
+}
+
 TEST(StoredJobTest, AKeyThatIsGoneIsIgnoredUnlessTheFileSetIt) {
   Json job = Accepted(kSmallJob);
   job["spec"]["train"]["retired"] = 1;

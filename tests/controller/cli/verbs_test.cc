@@ -40,6 +40,19 @@ TEST(UsageTest, MistakesAreCodeTwo) {
   }
 }
 
+// Invariant cli-2, of which it is the exception.
+TEST(DataCheckTest, ExitCodesTellFindingsFromErrors) {
+  const std::string model = "deploy/quickstart/model", file = TempDir() + "/check.jsonl";
+  std::ofstream(file) << "{\"text\": \"a\"}\n";
+  EXPECT_EQ(RunInProcess({"data", "check", file, "--model", model}).code, 0);
+  std::ofstream(file) << "{\"text\": \"a\", \"id\": 1}\n";
+  const Ran found = RunInProcess({"data", "check", file, "--model", model, "-o", "json"});
+  EXPECT_EQ(found.code, 1) << found.err;
+  EXPECT_EQ(nlohmann::json::parse(found.out)["findings"][0]["places"][0], file + ":1");
+  EXPECT_EQ(RunInProcess({"data", "check", file + ".absent", "--model", model}).code, 2);
+  EXPECT_EQ(RunInProcess({"data", "check", file}).code, 2);
+}
+
 std::string WriteForeign(const std::string& extra) {
   const std::string path = TempDir() + "/theirs.yml";
   std::ofstream(path) << "base_model: ./model\nlearning_rate: 2e-4\n"

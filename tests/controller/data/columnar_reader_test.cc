@@ -25,7 +25,11 @@ class ColumnarReaderTest : public testing::Test {
   std::vector<nlohmann::ordered_json> Read(const std::string& path,
                                            const std::vector<std::string>& columns = {}) {
     std::vector<nlohmann::ordered_json> records;
-    auto reader = RecordReader::Open(path, columns);
+    std::vector<Column> wanted;
+    for (const std::string& column : columns) wanted.push_back({column});
+    auto reader = RecordReader::Open(path, wanted);
+    left_out_.clear();
+    if (reader.ok()) left_out_ = (*reader)->left_out();
     status_ = reader.status();
     RawRecord raw;
     while (status_.ok()) {
@@ -43,6 +47,7 @@ class ColumnarReaderTest : public testing::Test {
 
   support::ScratchFolder scratch_;
   absl::Status status_;
+  std::vector<LeftOutColumn> left_out_;
 };
 
 bool Says(const std::string& text, const std::string& part) {
@@ -75,23 +80,36 @@ TEST_F(ColumnarReaderTest, WritesEveryTypeAsJson) {
   }
 }
 
-TEST_F(ColumnarReaderTest, DecodesTheColumnsThatAreReadOrAllWithoutTheFirst) {
+TEST_F(ColumnarReaderTest, DecodesTheColumnsThatAreReadOrAllWithoutAny) {
   for (const std::string& name : kColumnFiles) {
     const auto some = Read(kFormats + name, {"output", "input", "absent"});
     ASSERT_EQ(some.size(), 25u) << status_;
     EXPECT_EQ(some[0].dump(), R"({"input":"","output":"The Pacific."})") << name;
-    EXPECT_EQ(Read(kFormats + name, {"absent", "output"})[0].size(), 3u) << name;
+    EXPECT_EQ(Read(kFormats + name, {"absent", "output"})[0].size(), 1u) << name;
+    EXPECT_EQ(left_out_.size(), 2u) << name;
+    EXPECT_EQ(Read(kFormats + name, {"absent"})[0].size(), 3u) << name;
   }
   EXPECT_EQ(Read(kFormats + "types.parquet", {"messages"})[0].dump(),
             R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null}]})");
 }
 
 TEST_F(ColumnarReaderTest, RefusesBinaryByItsColumnWhereItIsRead) {
-  Read(kFormats + "pictures.parquet");
+  Read(kFormats + "pictures.parquet", {"picture"});
   EXPECT_EQ(status_.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(Says(Message(), "pictures.parquet: column \"picture\" is of type binary"))
       << Message();
-  EXPECT_EQ(Read(kFormats + "pictures.parquet", {"text"}).size(), 1u);
+}
+
+// Whether a format reads it is not known while the format is told by the columns.
+TEST_F(ColumnarReaderTest, LeavesOutWhatHasNoFormInJsonWhereNobodyNeedsIt) {
+  for (const std::vector<std::string>& columns : {std::vector<std::string>{"text"}, {}}) {
+    const auto records = Read(kFormats + "pictures.parquet", columns);
+    ASSERT_EQ(records.size(), 1u) << status_;
+    EXPECT_EQ(records[0].dump(), R"({"text":"a"})");
+    ASSERT_EQ(left_out_.size(), 1u);
+    EXPECT_EQ(left_out_[0].name, "picture");
+    EXPECT_EQ(left_out_[0].type, columns.empty() ? "binary" : "");
+  }
 }
 
 TEST_F(ColumnarReaderTest, ReportsFilesCutShort) {

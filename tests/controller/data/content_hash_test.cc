@@ -1,6 +1,7 @@
 #include "controller/data/content_hash.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -26,8 +27,9 @@ class ContentHashTest : public testing::Test {
            path_ + ", format: chat}]\n" + more;
   }
 
-  static std::string HashOf(const config::JobSpec& job, const std::string& chat_template) {
-    const auto hash = ContentHash(job, "tok", chat_template, {});
+  static std::string HashOf(const config::JobSpec& job, const std::string& chat_template,
+                            const std::vector<std::string>& ends = {}) {
+    const auto hash = ContentHash(job, "tok", chat_template, ends, {});
     EXPECT_TRUE(hash.ok()) << hash.status();
     return hash.value_or("");
   }
@@ -47,7 +49,8 @@ TEST_F(ContentHashTest, AJobOfAnEarlierReleaseKeepsItsName) {
   const config::ParsedJob parsed = config::ParseJob(JobText(""), "/");
   ASSERT_TRUE(parsed.errors.empty()) << parsed.errors[0].message;
   Json stored = Json::parse(parsed.effective_json);
-  for (const char* key : {"chat_template_kwargs", "roles_to_train", "train_on", "train_on_eos"}) {
+  for (const char* key :
+       {"chat_template_kwargs", "roles_to_train", "train_on", "train_on_eos", "data_rules"}) {
     ASSERT_EQ(stored["spec"].erase(key), 1u) << key;
   }
   Json& dataset = stored["spec"]["datasets"][0];
@@ -57,7 +60,9 @@ TEST_F(ContentHashTest, AJobOfAnEarlierReleaseKeepsItsName) {
              {"weight", dataset["weight"]}};
   const config::ParsedJob job = config::ReadStoredJob(stored.dump(), JobText(""), "/");
   ASSERT_TRUE(job.errors.empty()) << job.errors[0].message;
+  EXPECT_EQ(job.spec.data_rules, 1);
   EXPECT_EQ(job.spec.datasets[0].fields.system, "");
+  EXPECT_EQ(job.spec.datasets[0].fields.history, "");
   EXPECT_EQ(job.spec.datasets[0].fields.tools, "");
   const std::string described =
       R"({"chat_template":"chatml","datasets":[{"format":1,"prompt_style":0,"sha256":")" +
@@ -66,6 +71,15 @@ TEST_F(ContentHashTest, AJobOfAnEarlierReleaseKeepsItsName) {
       R"("test_datasets":[],"tokenizer":"tok","train_on_inputs":false,"val_set_size":0.0,)"
       R"("version":1})";
   EXPECT_EQ(HashOf(job.spec, "chatml"), ToHex(Sha256(described)));
+  EXPECT_EQ(HashOf(job.spec, "chatml", {"<|im_end|>"}), ToHex(Sha256(described)));
+}
+
+TEST_F(ContentHashTest, TheEndsOfTheModelChangeTheName) {
+  const config::ParsedJob job = config::ParseJob(JobText(""), "/");
+  const std::string none = HashOf(job.spec, "chatml");
+  const std::string one = HashOf(job.spec, "chatml", {"<|im_end|>"});
+  EXPECT_NE(one, none);
+  EXPECT_NE(HashOf(job.spec, "chatml", {"<|endoftext|>", "<|im_end|>"}), one);
 }
 
 TEST_F(ContentHashTest, EveryKeyThatChangesTokensChangesTheName) {
@@ -85,6 +99,12 @@ TEST_F(ContentHashTest, EveryKeyThatChangesTokensChangesTheName) {
   EXPECT_NE(HashOf(job, "chatml"), roles);
   job.datasets[0].max_samples = 1;
   EXPECT_NE(HashOf(job, "chatml"), roles);
+  job = config::ParseJob(JobText(""), "/").spec;
+  job.datasets[0].special_tokens = config::SpecialTokens::kContent;
+  EXPECT_NE(HashOf(job, "chatml"), usual);
+  job.datasets[0].special_tokens = config::SpecialTokens::kAuto;
+  job.added_tokens = {"<glad>"};
+  EXPECT_NE(HashOf(job, "chatml"), usual);
 }
 
 }  // namespace

@@ -535,10 +535,12 @@ TEST_F(PrepareTest, TellsOfTurnsThatTheTemplateWritesAnew) {
           "\"assistant\", \"content\": \"b\"}]}\n");
   auto data = Prepare();
   ASSERT_TRUE(data.ok()) << data.status();
-  EXPECT_EQ(data->train_stats.rewritten, 1);
+  EXPECT_EQ(data->train_stats.turns.as_said, 1);
+  EXPECT_EQ(data->train_stats.turns.rewritten, 0);
   EXPECT_EQ(data->train_stats.split, 0);
-  ASSERT_EQ(data->warnings.size(), 1u);
-  EXPECT_TRUE(Contains(data->warnings[0], "1 turns are not trained")) << data->warnings[0];
+  ASSERT_EQ(data->warnings.size(), 1u) << data->warnings[1];
+  EXPECT_TRUE(Contains(data->warnings[0], "1 turns are trained as they were said"))
+      << data->warnings[0];
   job_.train_on = config::TrainOn::kSplit;
   data = Prepare();
   ASSERT_TRUE(data.ok()) << data.status();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include "controller/data/escape_token.h"
+#include "controller/data/preview_text.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/controller/data/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
@@ -26,29 +27,58 @@ class PreviewTest : public testing::Test {
                                   "nonsense\n");
     job_.datasets.push_back(dataset);
   }
+  std::string Text(int n, PreviewForm form) const {
+    const auto documents = PreviewDocuments(job_, n);
+    EXPECT_TRUE(documents.ok()) << documents.status();
+    return documents.ok() ? PreviewText(*documents, form) : "";
+  }
+
   support::ScratchFolder scratch_;
   config::JobSpec job_ = config::DefaultSpec();
 };
 
+TEST_F(PreviewTest, ShowsTheTextItsTargetsAndItsFields) {
+  EXPECT_EQ(Text(1, {}), job_.datasets[0].path +
+                             ":1: 24 tokens, 3 targets, marked by the template\n"
+                             "<|im_start|>user\\n\nq<|im_end|>\\n\n<|im_start|>assistant\\n\n"
+                             "⟦é<|im_end|>⟧\\n\n"
+                             "  -                    <|im_start|>user\\n\n"
+                             "  messages[0].content  q\n"
+                             "  -                    <|im_end|>\\n<|im_start|>assistant\\n\n"
+                             "  messages[1].content  é\n"
+                             "  -                    <|im_end|>\\n\n\n");
+}
+
 TEST_F(PreviewTest, PrintsTokensWithLabels) {
-  auto text = PreviewData(job_, 1, /*color=*/false);
-  ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_EQ(*text,
-            job_.datasets[0].path +
-                ":1: 24 tokens, 3 targets, marked by the template\n"
-                "<|im_start|>(-100, 258) u(-100, 117) s(-100, 115) e(-100, 101) r(-100, 114) "
-                "\\n(-100, 10)\n"
-                "q(-100, 113) <|im_end|>(-100, 259) \\n(-100, 10)\n"
-                "<|im_start|>(-100, 258) a(-100, 97) s(-100, 115) s(-100, 115) i(-100, 105) "
-                "s(-100, 115) t(-100, 116) a(-100, 97) n(-100, 110) t(-100, 116) \\n(-100, 10)\n"
-                "\\xC3(195, 195) \\xA9(169, 169) <|im_end|>(259, 259) \\n(-100, 10)\n\n");
+  const std::string text = Text(1, {.ids = true});
+  const std::string tokens =
+      "<|im_start|>(-100, 258) u(-100, 117) s(-100, 115) e(-100, 101) r(-100, 114) "
+      "\\n(-100, 10)\n"
+      "q(-100, 113) <|im_end|>(-100, 259) \\n(-100, 10)\n"
+      "<|im_start|>(-100, 258) a(-100, 97) s(-100, 115) s(-100, 115) i(-100, 105) "
+      "s(-100, 115) t(-100, 116) a(-100, 97) n(-100, 110) t(-100, 116) \\n(-100, 10)\n"
+      "\\xC3(195, 195) \\xA9(169, 169) <|im_end|>(259, 259) \\n(-100, 10)\n";
+  EXPECT_NE(text.find(tokens), std::string::npos) << text;
 }
 
 TEST_F(PreviewTest, ColoursTargets) {
-  auto text = PreviewData(job_, 1, /*color=*/true);
-  ASSERT_TRUE(text.ok());
-  EXPECT_NE(text->find("\x1b[32m\\xC3(195, 195)\x1b[0m"), std::string::npos);
-  EXPECT_NE(text->find("\x1b[90mq(-100, 113)\x1b[0m"), std::string::npos);
+  const std::string text = Text(1, {.ids = true, .color = true});
+  EXPECT_NE(text.find("\x1b[32m\\xC3(195, 195)\x1b[0m"), std::string::npos);
+  EXPECT_NE(text.find("\x1b[90mq(-100, 113)\x1b[0m"), std::string::npos);
+  EXPECT_NE(Text(1, {.color = true}).find("\x1b[32m⟦é<|im_end|>⟧\x1b[0m"), std::string::npos);
+}
+
+TEST_F(PreviewTest, ShowsTheRecordThatIsNamed) {
+  for (const std::string& place :
+       {std::string("2"), job_.datasets[0].path + ":2", std::string("d.jsonl:2")}) {
+    const auto documents = PreviewDocuments(job_, 30, place);
+    ASSERT_TRUE(documents.ok()) << documents.status();
+    ASSERT_EQ(documents->size(), 1u);
+    EXPECT_EQ((*documents)[0].line, 2);
+  }
+  for (const char* place : {"9", "e.jsonl:2", "jsonl:2"}) {
+    EXPECT_EQ(PreviewDocuments(job_, 30, place).status().code(), absl::StatusCode::kNotFound);
+  }
 }
 
 TEST_F(PreviewTest, SaysWhyADocumentIsNotUsed) {
@@ -76,15 +106,16 @@ TEST_F(PreviewTest, ShowsThePiecesOfASplitDocument) {
 }
 
 TEST_F(PreviewTest, JsonCarriesIdsAndLabels) {
-  auto text = PreviewJson(job_, 1);
-  ASSERT_TRUE(text.ok());
-  const auto document = nlohmann::json::parse(*text)["documents"][0];
+  const auto documents = PreviewDocuments(job_, 1);
+  ASSERT_TRUE(documents.ok());
+  const auto document = nlohmann::json::parse(PreviewJson(*documents))["documents"][0];
   EXPECT_EQ(document["line"], 1);
   EXPECT_EQ(document["targets"], 3);
   EXPECT_EQ(document["input_ids"].size(), 24u);
   EXPECT_EQ(document["labels"][19], -100);
   EXPECT_EQ(document["labels"][20], 195);
   EXPECT_EQ(document["text"][22], "<|im_end|>");
+  EXPECT_EQ(document["parts"][1]["field"], "messages[0].content");
 }
 
 TEST(EscapeTokenTest, EscapesControlCharactersAndBrokenUtf8) {

@@ -21,11 +21,24 @@ TemplateTokens AllTokens() {
   return tokens;
 }
 
+// Of a conversation, whose targets are marks of its text.
+std::string ShowMarked(const Segment& segment) {
+  std::string out;
+  size_t at = 0;
+  for (const ByteRange& range : segment.marks->ranges) {
+    out += segment.text.substr(at, range.begin - at) + "⟦" +
+           segment.text.substr(range.begin, range.end - range.begin) + "⟧";
+    at = range.end;
+  }
+  return out + segment.text.substr(at);
+}
+
 // Text with targets between "⟦" and "⟧", as in the table of formats.
 std::string Show(const std::vector<Segment>& segments) {
   std::string out;
   bool open = false;
   for (const Segment& segment : segments) {
+    if (segment.marks) return ShowMarked(segment);
     if (open && !segment.target) out += "⟧";
     const bool opens = segment.target && !open;
     if (opens && segment.untrained_prefix == 0) out += "⟦";

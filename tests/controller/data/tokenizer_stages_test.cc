@@ -107,7 +107,8 @@ AddedToken Added(int32_t id, const std::string& content) {
 std::string Pieces(const std::vector<AddedToken>& tokens, std::string_view text,
                    bool special_is_text = false) {
   std::vector<AddedTokenMatcher::Piece> pieces;
-  AddedTokenMatcher(tokens).Split(text, special_is_text, &pieces);
+  std::vector<int32_t> as_text;
+  AddedTokenMatcher(tokens).Split(text, {.special = special_is_text, .ids = &as_text}, &pieces);
   std::string out;
   for (const auto& piece : pieces) {
     out += std::to_string(piece.id) + ":" + std::string(piece.text) + ",";

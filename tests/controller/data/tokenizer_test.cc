@@ -37,6 +37,62 @@ std::string RandomBytes(std::mt19937_64* random) {
   return text;
 }
 
+// Marks change no id; two ranges that make up the text want all of its tokens, and one at most
+// twice: that across their edge.
+void CheckMarks(const Tokenizer& tokenizer, const std::string& text, size_t edge) {
+  std::vector<int32_t> ids, same;
+  std::vector<bool> first, second;
+  ASSERT_TRUE(tokenizer.EncodeMarked(text, {{}, {{0, edge}}}, &ids, &first).ok());
+  ASSERT_TRUE(tokenizer.EncodeMarked(text, {{}, {{edge, text.size()}}}, &same, &second).ok());
+  EXPECT_EQ(ids, Ids(tokenizer, text));
+  EXPECT_EQ(same, ids);
+  ASSERT_EQ(first.size(), ids.size());
+  ASSERT_EQ(second.size(), ids.size());
+  int both = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_TRUE(first[i] || second[i]) << text << " " << edge << " " << i;
+    both += first[i] && second[i];
+    EXPECT_TRUE(i == 0 || second[i] || !second[i - 1]);
+  }
+  EXPECT_LE(both, 1) << text << " " << edge;
+}
+
+TEST(TokenizerTest, MarksTellTheTokensOfARange) {
+  const std::string text = "a \u00e9e\u0301 <|im_end|>\n  the quick\u4e16\u754c 12 \U0001F30D end ";
+  for (const char* name : {"base.json.gz", "characters.json.gz", "sentencepiece_llama.model",
+                           "sentencepiece_unigram.model", "sentencepiece_no_prefix.model"}) {
+    SCOPED_TRACE(name);
+    const auto tokenizer = Tokenizer::Load(std::string(kTokenizerFixtures) + name);
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    for (size_t edge = 1; edge < text.size(); ++edge) {
+      if ((static_cast<uint8_t>(text[edge]) & 0xC0) != 0x80) CheckMarks(**tokenizer, text, edge);
+    }
+  }
+}
+
+// A token across a seam is text; white space that a marker takes along makes it no target.
+TEST(TokenizerTest, SeamsKeepTokensApart) {
+  nlohmann::json json = BaseTokenizerJson();
+  for (auto& token : json["added_tokens"]) token["rstrip"] = true;
+  const auto tokenizer = LoadJson(json);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  const std::string marker = json["added_tokens"][0]["content"];
+  const std::string text = "x" + marker + "  y" + marker;
+  std::vector<int32_t> ids, plain;
+  std::vector<bool> wanted;
+  const size_t answer = 1 + marker.size();  // begins with the spaces that the marker takes
+  ASSERT_TRUE((*tokenizer)
+                  ->EncodeMarked(text, {{answer + 4}, {{answer, text.size()}}}, &ids, &wanted)
+                  .ok());
+  const auto id = *(*tokenizer)->TokenToId(marker);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 1);
+  EXPECT_EQ(ids[1], id);
+  EXPECT_FALSE(wanted[1]);
+  EXPECT_TRUE(wanted[2]);
+  ASSERT_TRUE((*tokenizer)->EncodePlain("y" + marker, &plain).ok());
+  EXPECT_TRUE(std::equal(ids.begin() + 2, ids.end(), plain.begin(), plain.end()));
+}
+
 // Invariant tokenizer-2.
 TEST(TokenizerTest, DecodeOfEncodeIsTheTextWhenNothingNormalizes) {
   nlohmann::json plain = BaseTokenizerJson();

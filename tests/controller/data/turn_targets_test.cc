@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/data/jinja/containers.h"
+#include "controller/data/jinja/json.h"
 #include "controller/data/templates/content_guard.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/controller/data/conversation.h"
@@ -40,6 +41,7 @@ class TurnTargetsTest : public testing::Test {
     tokens.own_template = source;
     tokens.special = {"<|im_start|>", "<|im_end|>", "</s>"};
     tokens.tokenizer = "/m";
+    tokens.ends = ends_;
     const auto chat_template = ConversationTemplate::OwnOf(tokens);
     if (!chat_template.ok()) return std::string(chat_template.status().message());
     const auto texts = FindTargets(*chat_template, policy_, record);
@@ -48,7 +50,8 @@ class TurnTargetsTest : public testing::Test {
     for (const MarkedText& text : *texts) {
       shown += (shown.empty() ? "" : " | ") + Brackets(text);
       rule_ = text.rule;
-      rewritten_ = text.rewritten;
+      turns_ = text.turns;
+      text_ = text.text;
     }
     return shown;
   }
@@ -65,7 +68,9 @@ class TurnTargetsTest : public testing::Test {
 
   TargetPolicy policy_ = {.roles = {"assistant"}};
   TargetRule rule_ = TargetRule::kFormat;
-  int rewritten_ = 0;
+  std::vector<std::string> ends_;
+  TurnCounts turns_;
+  std::string text_;
 };
 
 TEST_F(TurnTargetsTest, MarksAndPrefixesFindTheSameTurns) {
@@ -110,16 +115,135 @@ TEST_F(TurnTargetsTest, OtherRolesAreTrainedToo) {
   EXPECT_EQ(Show(kPlain), "[a<|im_end|>][b<|im_end|>][c<|im_end|>][d<|im_end|>]");
 }
 
-TEST_F(TurnTargetsTest, OfATemplateThatWritesTurnsAnewTheLastIsTrained) {
-  EXPECT_EQ(Show(kReasoning), "[<think>\n\n</think>\n\nd<|im_end|>]");
-  EXPECT_EQ(rewritten_, 1);
+// Each answer stands as it was said: its thoughts stay, though the template drops them later on.
+TEST_F(TurnTargetsTest, AnswersThatAreWrittenAnewAreTrainedAsTheyWereSaid) {
+  const std::string said =
+      "[<think>\n\n</think>\n\nb<|im_end|>][<think>\n\n</think>\n\nd<|im_end|>]";
+  EXPECT_EQ(Show(kReasoning), said);
+  EXPECT_EQ(turns_.as_said, 1);
+  EXPECT_EQ(turns_.rewritten, 0);
+  EXPECT_EQ(text_,
+            "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+            "<|im_start|>assistant\n<think>\n\n</think>\n\nb<|im_end|>\n"
+            "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+            "d<|im_end|>\n");
+  // The answer's words stand in markers and in questions too.
+  const ChatRecord words = Conversation({{"user", "b"},
+                                         {"assistant", "a"},
+                                         {"user", "a"},
+                                         {"assistant", "t"},
+                                         {"user", "t\nt"},
+                                         {"assistant", "e"}});
+  EXPECT_EQ(Show(kReasoning, words),
+            "[<think>\n\n</think>\n\na<|im_end|>][<think>\n\n</think>\n\nt<|im_end|>]"
+            "[<think>\n\n</think>\n\ne<|im_end|>]");
+  EXPECT_EQ(turns_.unended, 0);
   policy_.train_on = TrainOn::kSplit;
   EXPECT_EQ(Show(kReasoning),
             "[<think>\n\n</think>\n\nb<|im_end|>] | [<think>\n\n</think>\n\nd<|im_end|>]");
-  EXPECT_EQ(rewritten_, 0);
+  EXPECT_EQ(turns_.as_said, 0);
   policy_.train_on = TrainOn::kAll;
-  ChatRecord record = Conversation({{"user", "a"}, {"assistant", "b"}, {"user", "c"}});
-  EXPECT_NE(Show(kReasoning, record).find("train_on: split"), std::string::npos);
+  ChatRecord record = Conversation({{"user", "a"}, {"assistant", "b"}, {"user", "You said: b"}});
+  EXPECT_EQ(Show(kReasoning, record), "[<think>\n\n</think>\n\nb<|im_end|>]");
+  EXPECT_TRUE(text_.ends_with("b<|im_end|>\n<|im_start|>user\nYou said: b<|im_end|>\n")) << text_;
+}
+
+// A template that moves other text (Mistral's tools) is not put together.
+TEST_F(TurnTargetsTest, WhereMoreThanAnswersIsWrittenAnewTheLastIsTrained) {
+  const std::string moving =
+      "{% for m in messages %}{% if m.role == 'user' and loop.index0 >= loop.length - 2 %}TOOLS"
+      "{% endif %}{{ m.role }}:{{ m.content }}</s>{% endfor %}";
+  const ChatRecord record =
+      Conversation({{"user", "a"}, {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}});
+  EXPECT_EQ(Show(moving, record), "[d</s>]");
+  EXPECT_EQ(turns_.rewritten, 1);
+  EXPECT_EQ(turns_.as_said, 0);
+}
+
+// The prompt ends inside of a reasoning tag that the answer does not write: none of its bytes are
+// lost, however it begins.
+TEST_F(TurnTargetsTest, TheMaskBeginsBehindTheLastTagOfThePrompt) {
+  const std::string forced =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}";
+  EXPECT_EQ(Show(forced, Conversation({{"user", "a"}, {"assistant", "<thanks> b"}})),
+            "[<thanks> b<|im_end|>]");
+  EXPECT_EQ(Show(forced, Conversation({{"user", "a"}, {"assistant", "b"}})), "[b<|im_end|>]");
+  EXPECT_EQ(Show(forced, Conversation({{"user", "a"}, {"assistant", "<think>\nx</think>b"}})),
+            "[x</think>b<|im_end|>]");
+  const std::string closed =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}<think>"
+      "</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}";
+  EXPECT_EQ(Show(closed, Conversation({{"user", "a"}, {"assistant", "</b>"}})),
+            "[</think></b><|im_end|>]");
+}
+
+// As FastChat's templates write turns: the prompt is indented otherwise than the turn's header.
+TEST_F(TurnTargetsTest, APromptOfOtherWhiteSpaceIsNoTarget) {
+  const std::string indented =
+      "{% for m in messages %}\n    ### {{ m.role }}:\n{{ m.content }}</s>\n{% endfor %}"
+      "{% if add_generation_prompt %}### assistant:\n{% endif %}";
+  EXPECT_EQ(Show(indented, Conversation({{"user", "a"}, {"assistant", "b"}})), "[b</s>]");
+}
+
+TEST_F(TurnTargetsTest, AnAnswerEndsWithTheTokenThatStandsBehindIt) {
+  const ChatRecord record =
+      Conversation({{"user", "a"}, {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}});
+  // Marks without the end, as older training templates have them.
+  EXPECT_EQ(Show("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
+                 "{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>\n{% else %}"
+                 "{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}",
+                 record),
+            "[b<|im_end|>][d<|im_end|>]");
+  EXPECT_EQ(turns_.unended, 0);
+  // The last turn ends with another token, as gpt-oss's does.
+  EXPECT_EQ(Show("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% if loop.last "
+                 "and not add_generation_prompt %}</s>{% else %}<|im_end|>{% endif %}{% endfor %}"
+                 "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+                 record),
+            "[b<|im_end|>][d</s>]");
+  EXPECT_EQ(turns_.unended, 0);
+}
+
+// As GLM-4's does: the marker of the next turn is the end, where the model ends with it.
+TEST_F(TurnTargetsTest, TheNextTurnsMarkerIsTheEndWhereTheModelEndsWithIt) {
+  const std::string glm =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  EXPECT_EQ(Show(glm), "[b][d]");
+  EXPECT_EQ(turns_.unended, 2);
+  ends_ = {"<|im_start|>"};
+  EXPECT_EQ(Show(glm), "[b<|im_start|>][d]");
+  EXPECT_EQ(turns_.unended, 1);
+  policy_.train_on_eos = TrainOnEos::kNone;
+  EXPECT_EQ(Show(glm), "[b][d]");
+  EXPECT_EQ(turns_.unended, 0);
+}
+
+ChatRecord Calling(const std::string& content) {
+  ChatRecord record = Conversation({{"user", "a"}, {"assistant", content}});
+  Message& call = record.messages[1];
+  call.has_more = true;
+  call.fields = *jinja::ParseJson(
+      R"({"role": "assistant", "content": ")" + content +
+      R"(", "tool_calls": [{"type": "function", "function": {"name": "rain", "arguments": {}}}]})");
+  return record;
+}
+
+TEST_F(TurnTargetsTest, AnAnswerOfWhichTheTemplateWritesNothingIsRefused) {
+  EXPECT_EQ(Show(kPlain, Calling("")),
+            "the template of /m writes nothing of messages[1], whose tool_calls it does not know, "
+            "so that its end alone would be trained; use another template, or set train: false in "
+            "it");
+  EXPECT_EQ(Show(kPlain, Calling("I look.")), "[I look.<|im_end|>]");
+  EXPECT_EQ(turns_.without_calls, 1);
+  const std::string calls =
+      "{% for m in messages %}{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}"
+      "{{ c.function.name }}{% endfor %}<|im_end|>{% endfor %}"
+      "{% if add_generation_prompt %}assistant\n{% endif %}";
+  EXPECT_EQ(Show(calls, Calling("")), "[rain<|im_end|>]");
+  EXPECT_EQ(turns_.without_calls, 0);
 }
 
 // As Phi-3's does.
@@ -127,7 +251,7 @@ TEST_F(TurnTargetsTest, ATokenBehindTheLastTurnAloneMakesNoTurnAnother) {
   const std::string source =
       std::string(kPlain) + "{% if not add_generation_prompt %}</s>{% endif %}";
   EXPECT_EQ(Show(source), "[b<|im_end|>][d<|im_end|>\n</s>]");
-  EXPECT_EQ(rewritten_, 0);
+  EXPECT_EQ(turns_.rewritten, 0);
 }
 
 TEST_F(TurnTargetsTest, ARefusalOfTheTemplateIsTold) {
@@ -144,11 +268,28 @@ TEST_F(TurnTargetsTest, AConversationMayBeginWithAnAnswer) {
   EXPECT_EQ(Show(strict, record), "[b<|im_end|>][d<|im_end|>]");
   const std::string upper =
       "{{ messages[0].role }}{% for m in messages %}{{ m.content | upper }}{% endfor %}";
-  EXPECT_NE(Show(upper, record)
-                .find("messages[0] is to be trained, but the template of /m does "
-                      "not write its content as it stands"),
-            std::string::npos)
-      << Show(upper, record);
+  EXPECT_EQ(Show(upper, record), "[B][D]");
+}
+
+// Arguments came as text: a template that adds them to text gets the text, as transformers gives
+// it, and one that dumps them the value.
+TEST_F(TurnTargetsTest, ArgumentsAreWhatTheTemplateTakes) {
+  const auto record = ParseConversation(
+      nlohmann::ordered_json::parse(R"({"messages": [{"role": "user", "content": "a"},
+        {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function":
+          {"name": "rain", "arguments": "{\"city\":  \"Oslo\"}"}}]}]})"),
+      {});
+  ASSERT_TRUE(record.ok()) << record.status();
+  const auto source = [](const std::string& call) {
+    return "{% for m in messages %}{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}" +
+           call + "{% endfor %}<|im_end|>{% endfor %}" +
+           "{% if add_generation_prompt %}assistant\n{% endif %}";
+  };
+  const std::string text = "[rain {\"city\":  \"Oslo\"}<|im_end|>]";
+  EXPECT_EQ(Show(source("{{ c.function.name + ' ' + c.function.arguments }}"), *record), text);
+  EXPECT_EQ(Show(source("{{ c.function.name }} {{ c.function.arguments }}"), *record), text);
+  EXPECT_EQ(Show(source("{{ c.function.name }} {{ c.function.arguments | tojson }}"), *record),
+            "[rain {\"city\": \"Oslo\"}<|im_end|>]");
 }
 
 TEST(ContentGuardTest, BreaksMarkersAndPutsTheTextTogetherAgain) {
@@ -162,10 +303,9 @@ TEST(ContentGuardTest, BreaksMarkersAndPutsTheTextTogetherAgain) {
   ASSERT_NE(content, nullptr);
   std::string text = "a</s><" + std::string(content->text()) + "><|im_end|>b";
   std::vector<ByteRange> ranges = {{0, text.size()}, {text.size() - 1, text.size()}};
-  const std::vector<ByteRange> plain = guard.Clean(&text, &ranges);
+  const std::vector<size_t> seams = guard.Clean(&text, &ranges);
   EXPECT_EQ(text, "a</s><x<|im_end|>y</s></s>><|im_end|>b");
-  ASSERT_EQ(plain.size(), 1u);
-  EXPECT_EQ(text.substr(plain[0].begin, plain[0].end - plain[0].begin), "<x<|im_end|>y</s></s>>");
+  EXPECT_EQ(seams, (std::vector<size_t>{8, 19, 23}));  // behind each "<"
   EXPECT_EQ(ranges[0].end, text.size());
   EXPECT_EQ(ranges[1].begin, text.size() - 1);
 }
@@ -180,7 +320,7 @@ TEST(ContentGuardTest, KeepsNoncharactersOfTheContent) {
   std::string text(record.messages[0].fields.dict().Find("content")->text());
   EXPECT_NE(text, content);
   std::vector<ByteRange> none;
-  EXPECT_EQ(guard.Clean(&text, &none).size(), 1u);
+  EXPECT_EQ(guard.Clean(&text, &none).size(), 1u);  // of the whole marker
   EXPECT_EQ(text, content);
 }
 

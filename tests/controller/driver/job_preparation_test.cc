@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "common/config/stored_job.h"
 #include "controller/driver/preparation_gate.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
@@ -50,6 +53,27 @@ class JobPreparationTest : public support::JobTest {
       ASSERT_TRUE(sim.store().SetUnendedPreparations(id, Unended(sim, id) + 1).ok());
     }
     sim.StartController();
+  }
+  // As the store has a job of a release that knew no data_rules.
+  void StartOverTheJobOfAnEarlierRelease(Simulation& sim, const std::string& id,
+                                         const std::string& recipe_hash) {
+    sim.CrashController();
+    store::Batch batch;
+    batch.jobs = sim.store().Jobs().value();
+    ASSERT_EQ(batch.jobs.size(), 1u);
+    v1::Job& job = batch.jobs[0].job;
+    auto effective = nlohmann::ordered_json::parse(job.effective_json());
+    ASSERT_EQ(effective["spec"].erase("data_rules"), 1u);
+    job.set_effective_json(effective.dump(2));
+    job.set_recipe_hash(recipe_hash);
+    ASSERT_TRUE(sim.store().Commit(batch).ok());
+    sim.StartController();
+    ASSERT_TRUE((*sim.jobs().Find(id))->Resume(0).ok());
+  }
+  static int64_t StoredDataRules(Simulation& sim) {
+    const store::JobRow row = sim.store().Jobs().value().at(0);
+    return config::ReadStoredJob(row.job.effective_json(), row.job.yaml(), row.base_dir)
+        .spec.data_rules;
   }
 };
 
@@ -105,6 +129,29 @@ TEST_F(JobPreparationTest, AControllerThatIsStoppedCountsNothingAndTheNextOnePre
   EXPECT_EQ(Unended(sim, id), 0);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
   ExpectClean(sim);
+}
+
+TEST_F(JobPreparationTest, AJobOfEarlierDataRulesThatWasNeverPreparedTakesTodays) {
+  Simulation sim({});
+  const std::string id = sim.Submit({}, /*paused=*/true);
+  StartOverTheJobOfAnEarlierRelease(sim, id, "");
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+  EXPECT_EQ(StoredDataRules(sim), config::kDataRules);
+  bool told = false;
+  for (const v1::JobEvent& event : sim.Events(id, "Warning")) {
+    told |= event.message().find("accepted under data_rules 1,") != std::string::npos;
+  }
+  EXPECT_TRUE(told);
+  ExpectClean(sim);
+}
+
+TEST_F(JobPreparationTest, AJobThatHasARecipeKeepsItsDataRules) {
+  Simulation sim({});
+  const std::string id = sim.Submit({}, /*paused=*/true);
+  StartOverTheJobOfAnEarlierRelease(sim, id, "of earlier rules");
+  EXPECT_EQ((*sim.jobs().Find(id))->spec().data_rules, 1);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
+  EXPECT_EQ(StoredDataRules(sim), 1);
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+// What of a record's documents is lost on the way to the token store.
+#ifndef COXSWAIN_CONTROLLER_DATA_LOSS_NOTES_H_
+#define COXSWAIN_CONTROLLER_DATA_LOSS_NOTES_H_
+
+#include <vector>
+
+#include "controller/data/document_encoder.h"
+#include "controller/data/readers/record_notes.h"
+
+namespace coxswain::data {
+
+// A note for each loss of each document, for Findings to count.
+void NoteLosses(const std::vector<EncodedDocument>& documents, RecordNotes* notes);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_LOSS_NOTES_H_

@@ -1,0 +1,27 @@
+// What PreviewDocuments gives, for people and for programs.
+#ifndef COXSWAIN_CONTROLLER_DATA_PREVIEW_TEXT_H_
+#define COXSWAIN_CONTROLLER_DATA_PREVIEW_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "controller/data/preview.h"
+
+namespace coxswain::data {
+
+struct PreviewForm {
+  bool ids = false;    // each token as "text(label, id)" in place of the text
+  bool color = false;  // targets green, the rest grey
+};
+
+// The text of each document with its targets between ⟦ and ⟧, which field each part of it came
+// from, what is left out, then the warnings.
+std::string PreviewText(const std::vector<PreviewDocument>& documents, PreviewForm form);
+
+// {"documents": [{path, line, rule, note, notes, unwritten, parts: [{field, text}], tokens,
+// targets, input_ids, labels, text}], "warnings": []}
+std::string PreviewJson(const std::vector<PreviewDocument>& documents);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_PREVIEW_TEXT_H_

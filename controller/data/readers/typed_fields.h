@@ -1,0 +1,35 @@
+// Fields of a JSON object by their type. Every error is InvalidArgument and names the field and
+// what it holds.
+#ifndef COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_
+#define COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <simdjson.h>
+
+#include "absl/status/statusor.h"
+
+namespace coxswain::data {
+
+// "an array", "null".
+const char* TypeName(simdjson::dom::element value);
+
+absl::StatusOr<std::string> TextField(simdjson::dom::object from, const std::string& field);
+// Empty where it is absent or null.
+absl::StatusOr<std::string> OptionalText(simdjson::dom::object from, const std::string& field);
+absl::StatusOr<simdjson::dom::array> ListField(simdjson::dom::object from,
+                                               const std::string& field);
+// Numbers of a list; true and false count as 1 and 0. `what` they are, for the error.
+absl::StatusOr<std::vector<int64_t>> IntegersField(simdjson::dom::object from,
+                                                   const std::string& field, const char* what);
+// Nothing where it is absent or null.
+absl::StatusOr<std::optional<std::vector<int64_t>>> OptionalIntegers(simdjson::dom::object from,
+                                                                     const std::string& field,
+                                                                     const char* what);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_

@@ -1,0 +1,36 @@
+// What of a conversation its chat template does not use.
+#ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_CONVERSATION_NOTES_H_
+#define COXSWAIN_CONTROLLER_DATA_TEMPLATES_CONVERSATION_NOTES_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/data/readers/record.h"
+#include "controller/data/readers/record_notes.h"
+#include "controller/data/templates/conversation_template.h"
+
+namespace coxswain::data {
+
+// Immutable; threads share it.
+class ConversationNotes {
+ public:
+  // `roles`: further ones that are known, those to be trained.
+  ConversationNotes(const ConversationTemplate& chat_template, std::vector<std::string> roles);
+
+  // Adds keys of messages whose names the template does not hold, where it does not write messages
+  // as they are either, and roles that neither it nor kRoles have.
+  void Add(const ChatRecord& record, RecordNotes* notes) const;
+
+ private:
+  bool Reads(std::string_view key) const;
+  bool KnowsRole(const std::string& role) const;
+
+  std::string source_;
+  std::vector<std::string> roles_;
+  bool writes_messages_ = false;
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TEMPLATES_CONVERSATION_NOTES_H_

@@ -1,0 +1,28 @@
+// What became of the turns of conversations that were to be trained.
+#ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_TURN_COUNTS_H_
+#define COXSWAIN_CONTROLLER_DATA_TEMPLATES_TURN_COUNTS_H_
+
+#include <cstdint>
+
+namespace coxswain::data {
+
+struct TurnCounts {
+  int64_t rewritten = 0;      // not trained: the template writes them anew once others follow
+  int64_t as_said = 0;        // written anew too, but trained in the words they were said in
+  int64_t unended = 0;        // trained without an end-of-turn token
+  int64_t without_calls = 0;  // trained without their tool calls: the template does not write them
+  int64_t without_thought = 0;  // trained without their reasoning
+
+  TurnCounts& operator+=(const TurnCounts& other) {
+    rewritten += other.rewritten;
+    as_said += other.as_said;
+    unended += other.unended;
+    without_calls += other.without_calls;
+    without_thought += other.without_thought;
+    return *this;
+  }
+};
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_TEMPLATES_TURN_COUNTS_H_
