@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/hash.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
@@ -175,6 +176,33 @@ std::string PlaceText(const SourceReport& report, RecordPlace place) {
   return absl::StrCat(report.files[static_cast<size_t>(place.file)], ":", place.line);
 }
 
+// What the source holds.
+std::string Overview(const SourceReport& report) {
+  std::vector<std::string> read, unread, roles, longest;
+  for (const SourceReport::Field& field : report.fields) {
+    (field.read ? read : unread)
+        .push_back(absl::StrCat(OneLine(field.name), " (", field.records, ")"));
+  }
+  for (const auto& [role, messages] : report.roles) {
+    roles.push_back(absl::StrCat(OneLine(role), " (", messages, ")"));
+  }
+  for (const SourceReport::LongRecord& record : report.longest) {
+    longest.push_back(
+        absl::StrCat(OneLine(PlaceText(report, record.place)), " (", record.tokens, " tokens)"));
+  }
+  std::string out = absl::StrCat("format ", std::string(FormatName(report.format)), ", ",
+                                 report.records, " records, ", report.documents, " documents, ",
+                                 report.tokens, " tokens, ", report.targets, " targets\n");
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) absl::StrAppend(&out, what, ": ", absl::StrJoin(names, ", "), "\n");
+  };
+  add("read", read);
+  add("not read", unread);
+  add("roles", roles);
+  add("longest", longest);
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<SourceReport> CheckSource(const config::JobSpec& job,
@@ -184,29 +212,7 @@ absl::StatusOr<SourceReport> CheckSource(const config::JobSpec& job,
 }
 
 std::string SourceReportText(const SourceReport& report, size_t most_places) {
-  std::string out = absl::StrCat("format ", std::string(FormatName(report.format)), ", ",
-                                 report.records, " records, ", report.documents, " documents, ",
-                                 report.tokens, " tokens, ", report.targets, " targets\n");
-  for (const bool read : {true, false}) {
-    std::string names;
-    for (const SourceReport::Field& field : report.fields) {
-      if (field.read != read) continue;
-      absl::StrAppend(&names, names.empty() ? "" : ", ", OneLine(field.name), " (", field.records,
-                      ")");
-    }
-    if (!names.empty()) absl::StrAppend(&out, read ? "read: " : "not read: ", names, "\n");
-  }
-  std::string roles;
-  for (const auto& [role, messages] : report.roles) {
-    absl::StrAppend(&roles, roles.empty() ? "" : ", ", OneLine(role), " (", messages, ")");
-  }
-  if (!roles.empty()) absl::StrAppend(&out, "roles: ", roles, "\n");
-  std::string longest;
-  for (const SourceReport::LongRecord& record : report.longest) {
-    absl::StrAppend(&longest, longest.empty() ? "" : ", ", PlaceText(report, record.place), " (",
-                    record.tokens, " tokens)");
-  }
-  if (!longest.empty()) absl::StrAppend(&out, "longest: ", OneLine(longest), "\n");
+  std::string out = Overview(report);
   if (report.clean()) return out + "nothing found\n";
   absl::StrAppend(&out, "found\n");
   for (const std::string& warning : report.warnings) {

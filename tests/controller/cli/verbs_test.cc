@@ -53,6 +53,25 @@ TEST(DataCheckTest, ExitCodesTellFindingsFromErrors) {
   EXPECT_EQ(RunInProcess({"data", "check", file}).code, 2);
 }
 
+TEST(PlanTest, FindingsAreOfTheJsonAndTheirPlacesWhereAsked) {
+  setenv("XDG_CACHE_HOME", TempDir().c_str(), 1);
+  const std::string file = TempDir() + "/plan.jsonl", job = TempDir() + "/plan.yaml";
+  std::ofstream(file) << "{\"text\": \"a\"}\n{\"text\": \"b\", \"id\": 1}\n";
+  std::ofstream(job)
+      << "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: tiny}\nspec:\n"
+         "  base_model: "
+      << std::filesystem::absolute("deploy/quickstart/model").string()
+      << "\n  resources: {device: cpu}\n  datasets: [{path: ./plan.jsonl}]\n";
+  const auto finding = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), {"plan", job, "-o", "json"});
+    const Ran ran = RunInProcess(args);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.code == 0 ? Json::parse(ran.out)["data"]["findings"][0]["findings"][0] : Json();
+  };
+  EXPECT_EQ(finding({}).dump(), R"({"name":"id","records":1,"times":1,"what":"unread_field"})");
+  EXPECT_EQ(finding({"-v"})["places"], Json({file + ":2"}));
+}
+
 std::string WriteForeign(const std::string& extra) {
   const std::string path = TempDir() + "/theirs.yml";
   std::ofstream(path) << "base_model: ./model\nlearning_rate: 2e-4\n"
