@@ -55,6 +55,7 @@ ContentGuard::ContentGuard(const std::vector<std::string>& markers, ChatRecord* 
     return text.find(sentinel_) != std::string_view::npos;
   }));
   for (Message& message : record->messages) {
+    message.text = BrokenText(message.text);
     message.fields = Broken(message.fields);
     message.text_fields = Broken(message.text_fields);
   }

@@ -22,13 +22,9 @@ std::string Changed(std::string_view text) {
   std::string out(kOtherWord);
   bool behind_tag = false;
   for (const char c : text) {
-    const bool space = c == ' ' || c == '\n' || c == '\t' || c == '\r';
-    if (behind_tag && !space) {
-      if (c != '<') out.append(kOtherWord);
-      behind_tag = false;
-    }
+    if (behind_tag && c != '<') out.append(kOtherWord);
     out.push_back(c);
-    if (c == '>') behind_tag = true;
+    behind_tag = c == '>';
   }
   return out;
 }

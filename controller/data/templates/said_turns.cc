@@ -14,6 +14,20 @@ size_t CommonSuffix(std::string_view a, std::string_view b) {
                              a.rbegin());
 }
 
+// The place, or where the tag begins in which it lies: a thought's and the words' begin alike.
+size_t BeforeOpenTag(std::string_view text, size_t place) {
+  const size_t open = text.substr(0, place).rfind('<');
+  if (open == std::string_view::npos) return place;
+  return text.substr(open, place - open).find('>') == std::string_view::npos ? open : place;
+}
+
+// What a content says behind the last tag that it closes, as a thought's.
+std::string_view BehindThought(std::string_view content) {
+  const size_t closed = content.rfind("</");
+  const size_t end = closed == std::string_view::npos ? closed : content.find('>', closed);
+  return Strip(end == std::string_view::npos ? content : content.substr(end + 1));
+}
+
 // One conversation.
 class Joiner {
  public:
@@ -68,20 +82,22 @@ class Joiner {
     const Turn next = {template_, record_, messages_, earlier.index + 1};
     const auto limit = BeginOfWords(next, index, through);
     if (!limit.ok()) return std::nullopt;
-    const size_t first = std::min(earlier.begin, CommonPrefix(said, through));
+    const size_t first =
+        BeforeOpenTag(through, std::min(earlier.begin, CommonPrefix(said, through)));
     const bool ended = BeginsWithToken(std::string_view(earlier.through).substr(said.size()));
     size_t best = 0, longest = 0;
     for (size_t end = *limit; end > first; --end) {
       if (said.empty() || through[end - 1] != said.back()) continue;
       if (ended && !BeginsWithToken(through.substr(end))) continue;
+      if (!TokenAtEnd(through.substr(0, end), template_.markers()).empty()) continue;
       const size_t shared = CommonSuffix(through.substr(first, end - first), said);
       if (shared >= longest) {
         longest = shared;
         best = end;
       }
     }
-    const std::string_view content = Strip(messages_[earlier.index].text);
-    const size_t needed = said.ends_with(content) ? content.size() : 0;
+    const std::string_view words = BehindThought(messages_[earlier.index].text);
+    const size_t needed = said.ends_with(words) ? words.size() : 0;
     if (longest < std::max(needed, size_t{1})) return std::nullopt;
     return best;
   }
@@ -92,12 +108,22 @@ class Joiner {
     return !TokenAtBegin(text, template_.markers()).empty();
   }
 
-  // Bytes of what stands before the turn, its prompt apart.
+  // Bytes of what stands before the turn, its prompt apart. Where the turn itself has the template
+  // write earlier ones anew, those before the prompt that it begins with.
   size_t ContextOf(const SaidTurn& turn) const {
-    const auto before = template_.Render(messages_.first(turn.index), record_, /*prompt=*/false);
+    const std::span<const Message> given = messages_.first(turn.index);
+    const auto before = template_.Render(given, record_, /*prompt=*/false);
     if (!before.ok()) return turn.begin;
-    return std::min(WithoutTail(before->text, template_.markers()),
-                    CommonPrefix(before->text, turn.through));
+    const size_t body = WithoutTail(before->text, template_.markers());
+    const size_t common = CommonPrefix(before->text, turn.through);
+    if (common >= body) return body;
+    const auto asked = template_.Render(given, record_, /*prompt=*/true);
+    if (asked.ok() && asked->text.starts_with(before->text)) {
+      const std::string_view prompt = std::string_view(asked->text).substr(before->text.size());
+      const std::string_view header = std::string_view(turn.through).substr(0, turn.begin);
+      if (header.ends_with(prompt)) return turn.begin - prompt.size();
+    }
+    return common;
   }
 
   // Whether the whole text has the stretch too, behind those that were asked for before.

@@ -49,14 +49,15 @@ size_t SharedHeader(std::string_view prompt, std::string_view header, const Mark
 }
 
 // Bytes of what a turn adds before its content, where that is the last that it writes; nothing:
-// it is not.
+// it is not, or white space that begins the content hides where the header ends.
 std::optional<size_t> HeaderOf(const Message& message, std::string_view added,
                                const Markers& markers) {
   const std::string_view content = Strip(message.text);
   std::string_view body = added.substr(0, EndOfLastToken(added, markers));
   body.remove_suffix(TokenAtEnd(body, markers).size());
   while (!body.empty() && (body.back() == '\n' || body.back() == ' ')) body.remove_suffix(1);
-  if (content.empty() || message.has_more || !body.ends_with(content)) return std::nullopt;
+  if (content.empty() || content.data() != message.text.data()) return std::nullopt;
+  if (message.has_more || !body.ends_with(content)) return std::nullopt;
   return body.size() - content.size();
 }
 
@@ -83,6 +84,19 @@ absl::StatusOr<size_t> BeginWithoutPrompt(const Turn& turn, std::string_view thr
   }
   ASSIGN_OR_RETURN(const size_t words, BeginOfWords(turn, turn.index, through));
   return std::min(words, Departure(turn, turn.index, BareProbe(message), through).value_or(words));
+}
+
+// Of a turn because of which the template writes earlier ones anew: `through` does not begin with
+// `before`, but has before the turn's words what the prompt adds to that.
+absl::StatusOr<size_t> BeginBehindPrompt(const Turn& turn, std::string_view before,
+                                         std::string_view prompt, std::string_view through) {
+  if (prompt.starts_with(before) && prompt.size() > before.size()) {
+    const std::string_view added = prompt.substr(before.size());
+    ASSIGN_OR_RETURN(const size_t words, BeginOfWords(turn, turn.index, through));
+    const size_t at = through.substr(0, words).rfind(added);
+    if (at != std::string_view::npos) return at + added.size();
+  }
+  return BeginWithoutPrompt(turn, through);
 }
 
 }  // namespace
@@ -112,7 +126,8 @@ absl::StatusOr<size_t> BeginOfTurn(const Turn& turn, std::string_view through) {
       turn.chat_template.Render(turn.messages.first(turn.index), turn.record, /*prompt=*/false));
   const std::string_view body =
       std::string_view(before.text).substr(0, WithoutTail(before.text, markers));
-  if (!through.starts_with(body)) return BeginWithoutPrompt(turn, through);
+  if (!through.starts_with(body))
+    return BeginBehindPrompt(turn, before.text, prompt->text, through);
   ASSIGN_OR_RETURN(const size_t words, BeginOfWords(turn, turn.index, through));
   return std::max(body.size(), SharedHeader(prompt->text, through.substr(0, words), markers));
 }

@@ -51,24 +51,54 @@ bool HasThought(std::string_view turn, const Message& message) {
   return HasText(turn, Thought(message));
 }
 
-// The names of the functions that a message calls stand in its turn.
-bool HasCalls(std::string_view turn, const Message& message) {
+struct Calls {
+  size_t made = 0, written = 0;
+};
+
+// Calls of a message, and those of which the function's name stands in its turn.
+Calls CallsOf(std::string_view turn, const Message& message) {
+  Calls found;
   const jinja::Value* calls = message.fields.dict().Find("tool_calls");
-  if (calls == nullptr || !calls->is(jinja::Kind::kList)) return true;
+  if (calls == nullptr || !calls->is(jinja::Kind::kList)) return found;
   for (const jinja::Value& call : calls->list().items) {
     const jinja::Value* function =
         call.is(jinja::Kind::kDict) ? call.dict().Find("function") : nullptr;
     if (function == nullptr || !function->is(jinja::Kind::kDict)) continue;
-    if (!HasText(turn, function->dict().Find("name"))) return false;
+    ++found.made;
+    found.written += HasText(turn, function->dict().Find("name")) ? 1 : 0;
   }
-  return true;
+  return found;
 }
 
-// Of a message without content: its calls or its reasoning.
+// Of a message without content: a call or its reasoning.
 bool WritesAny(std::string_view turn, const Message& message) {
-  const bool calls = message.fields.dict().Find("tool_calls") != nullptr;
-  return (calls && HasCalls(turn, message)) ||
+  return CallsOf(turn, message).written > 0 ||
          (Thought(message) != nullptr && HasThought(turn, message));
+}
+
+std::string_view BehindLastMarker(std::string_view turn, const Markers& markers) {
+  size_t end = 0;
+  for (const std::string& marker : markers) {
+    const size_t at = turn.rfind(marker);
+    if (at != std::string_view::npos) end = std::max(end, at + marker.size());
+  }
+  return turn.substr(end);
+}
+
+// The marked stretches, `turns` of them where the template marks each turn once: without empty
+// ones, or those that touch put together.
+std::vector<ByteRange> Stretches(const std::vector<jinja::GenerationSpan>& spans, size_t turns) {
+  std::vector<ByteRange> each, joined;
+  for (const jinja::GenerationSpan& span : spans) {
+    if (span.begin == span.end) continue;
+    each.push_back({span.begin, span.end});
+    if (!joined.empty() && joined.back().end == span.begin) {
+      joined.back().end = span.end;
+    } else {
+      joined.push_back(each.back());
+    }
+  }
+  return each.size() == turns ? each : joined;
 }
 
 // One conversation, up to `messages`.
@@ -103,9 +133,10 @@ class Finder {
       if (assistant) assistants.push_back(i);
       if (trained_[i] && !assistant) return false;
     }
-    if (spans.size() != assistants.size()) return false;
-    for (size_t k = 0; k < spans.size(); ++k) {
-      if (trained_[assistants[k]]) Add(assistants[k], spans[k].begin, spans[k].end);
+    const std::vector<ByteRange> stretches = Stretches(spans, assistants.size());
+    if (stretches.size() != assistants.size()) return false;
+    for (size_t k = 0; k < stretches.size(); ++k) {
+      if (trained_[assistants[k]]) Add(assistants[k], stretches[k].begin, stretches[k].end);
     }
     found_.rule = TargetRule::kMarks;
     return true;
@@ -123,7 +154,7 @@ class Finder {
         ASSIGN_OR_RETURN(jinja::Rendering rendered,
                          template_.Render(messages_.first(i + 1), record_, /*prompt=*/false));
         turn.through = std::move(rendered.text);
-        ends.back() = EndWithoutTail(turn.through);
+        ends.back() = EndWithoutTail(turn.through, found_.text);
       }
       const std::string_view said =
           std::string_view(turn.through).substr(0, ends.back().value_or(turn.through.size()));
@@ -153,7 +184,8 @@ class Finder {
     for (size_t k = 0; k < turns.size(); ++k) {
       const std::string_view turn = std::string_view(turns[k].through).substr(turns[k].begin);
       const std::string_view text = std::string_view(found_.text).substr(said->begins[k]);
-      Add(turns[k].index, said->begins[k], said->begins[k] + CommonPrefix(turn, text));
+      const size_t size = EndWithoutTail(turn, text).value_or(CommonPrefix(turn, text));
+      Add(turns[k].index, said->begins[k], said->begins[k] + size);
     }
     found_.turns.as_said = static_cast<int64_t>(turns.size()) - 1;
     return true;
@@ -166,15 +198,15 @@ class Finder {
       end = begin + EndOfLastToken(text.substr(begin, end - begin), markers_);
     }
     if (TailOfTurn(text.substr(begin, end - begin), markers_) == 0) {
-      end = std::max(end, EndBehind(index, end));
+      end = std::max(end, EndBehind(index, {begin, end}));
     }
     indices_.push_back(index);
     found_.targets.push_back({begin, end});
   }
 
   // Where the end-of-turn token that stands behind a turn's words ends; 0: none does.
-  size_t EndBehind(size_t index, size_t words) const {
-    std::string_view behind = std::string_view(found_.text).substr(words);
+  size_t EndBehind(size_t index, ByteRange words) const {
+    std::string_view behind = std::string_view(found_.text).substr(words.end);
     while (!behind.empty() && (behind.front() == '\n' || behind.front() == ' ')) {
       behind.remove_prefix(1);
     }
@@ -186,7 +218,7 @@ class Finder {
   // Whether the token that stands behind a turn is its end, not only the next turn's begin: the
   // model ends with it, nothing follows, the turn ends with it as the last one too, or does so
   // where a prompt follows, when alone it ends with another.
-  bool EndsTurn(size_t index, size_t words, std::string_view token) const {
+  bool EndsTurn(size_t index, ByteRange words, std::string_view token) const {
     if (index + 1 == messages_.size()) return true;
     const auto& ends = template_.ends();
     if (std::find(ends.begin(), ends.end(), token) != ends.end()) return true;
@@ -197,14 +229,17 @@ class Finder {
     if (TokenAtEnd(last, markers_).empty()) return false;
     if (TokenAtEnd(last, markers_) == token) return true;
     const auto asked = template_.Render(messages_.first(index + 1), record_, /*prompt=*/true);
-    return asked.ok() && asked->text.size() > words &&
-           TokenAtBegin(std::string_view(asked->text).substr(words), markers_) == token;
+    if (!asked.ok()) return false;
+    // It may lack the turn's thoughts.
+    const std::string_view said = BehindLastMarker(
+        std::string_view(found_.text).substr(words.begin, words.end - words.begin), markers_);
+    return !said.empty() && asked->text.find(std::string(said).append(token)) != std::string::npos;
   }
 
-  // Where a rendering up to some turn goes on in the whole text, or ends but for a tail; nothing:
-  // the whole text does not begin with it. Two special tokens may begin alike.
-  std::optional<size_t> EndWithoutTail(std::string_view through) const {
-    const size_t common = CommonPrefix(through, found_.text);
+  // Where a rendering up to some turn goes on in `whole`, or ends but for a tail; nothing: `whole`
+  // does not begin with it. Two special tokens may begin alike.
+  std::optional<size_t> EndWithoutTail(std::string_view through, std::string_view whole) const {
+    const size_t common = CommonPrefix(through, whole);
     size_t longest = 0;
     for (const std::string& marker : markers_) longest = std::max(longest, marker.size());
     for (size_t back = 0; back <= std::min(common, longest); ++back) {
@@ -220,7 +255,8 @@ class Finder {
       const std::string_view turn =
           std::string_view(found_.text).substr(range.begin, range.end - range.begin);
       const Message& message = messages_[indices_[k]];
-      const bool calls = HasCalls(turn, message);
+      const Calls called = CallsOf(turn, message);
+      const bool calls = called.written == called.made;
       const bool thought = HasThought(turn, message);
       const std::string_view content = Strip(message.text);
       const bool own = !content.empty() && turn.find(content) != std::string_view::npos;

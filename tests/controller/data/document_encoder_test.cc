@@ -64,6 +64,14 @@ class DocumentEncoderTest : public testing::Test {
   config::JobSpec job_ = config::DefaultSpec();
 };
 
+TEST_F(DocumentEncoderTest, AnAnswerMayBeTheTextOfASpecialToken) {
+  const auto document = Chat({{"user", "Q"}, {"assistant", "</s>"}});
+  EXPECT_EQ(Show(document),
+            "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n⟦</s><|im_end|>⟧\n");
+  ASSERT_TRUE(document.ok());
+  EXPECT_EQ(CountOf(*document, "</s>"), 0);
+}
+
 TEST_F(DocumentEncoderTest, TargetsAreTheAnswerAndItsEndOfTurn) {
   EXPECT_EQ(Show(Chat({{"user", "Q"}, {"assistant", "yes"}, {"user", "R"}, {"assistant", "no"}})),
             "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n⟦yes<|im_end|>⟧\n"

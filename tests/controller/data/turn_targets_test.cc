@@ -206,6 +206,99 @@ TEST_F(TurnTargetsTest, AnAnswerEndsWithTheTokenThatStandsBehindIt) {
   EXPECT_EQ(turns_.unended, 0);
 }
 
+// Also where it is written anew: the marker that it ends with as the last one begins alike.
+TEST_F(TurnTargetsTest, AnAnswerAsItWasSaidEndsWithAWholeToken) {
+  const ChatRecord record = Conversation({{"user", "a"},
+                                          {"assistant", "b"},
+                                          {"user", "c"},
+                                          {"assistant", "d"},
+                                          {"user", "e"},
+                                          {"assistant", "f"}});
+  EXPECT_EQ(Show("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and "
+                 "loop.last %}<think></think>{% endif %}{{ m.content }}{% if loop.last and not "
+                 "add_generation_prompt %}</s>{% else %}<|im_end|>{% endif %}{% endfor %}"
+                 "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+                 record),
+            "[<think></think>b<|im_end|>][<think></think>d<|im_end|>][<think></think>f</s>]");
+  EXPECT_EQ(turns_.unended, 0);
+  EXPECT_EQ(turns_.as_said, 2);
+}
+
+// Thoughts that stand in the content are cut off there; one without words is not found again, and
+// no end is taken for its words.
+TEST_F(TurnTargetsTest, ThoughtsOfContentsAreTrainedAsTheyWereSaid) {
+  const std::string cutting =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and not "
+      "loop.last %}{{ m.content.split('</think>')[-1] | trim }}{% else %}{{ m.content }}{% endif %}"
+      "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  ChatRecord record = Conversation({{"user", "a"},
+                                    {"assistant", "<think>\nx\n</think>\n\nb"},
+                                    {"user", "c"},
+                                    {"assistant", "<think>\ny\n</think>\n\nd"}});
+  EXPECT_EQ(Show(cutting, record),
+            "[<think>\nx\n</think>\n\nb<|im_end|>][<think>\ny\n</think>\n\nd<|im_end|>]");
+  EXPECT_EQ(turns_.as_said, 1);
+  record.messages[1] = TextMessage("assistant", "<think>\nx\n</think>");
+  EXPECT_EQ(Show(cutting, record), "[<think>\ny\n</think>\n\nd<|im_end|>]");
+  EXPECT_EQ(turns_.rewritten, 1);
+  EXPECT_TRUE(text_.find("assistant\n<|im_end|>\n<|im_start|>user") != std::string::npos) << text_;
+}
+
+// As markup and code do: the words begin as the tag of the thought does.
+TEST_F(TurnTargetsTest, AnswersThatBeginWithATagAreTrainedAsTheyWereSaid) {
+  const ChatRecord record =
+      Conversation({{"user", "a"}, {"assistant", "<b> x"}, {"user", "c"}, {"assistant", "<"}});
+  EXPECT_EQ(Show("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and "
+                 "loop.last %}<think>\n\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n"
+                 "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n"
+                 "{% endif %}",
+                 record),
+            "[\n</think>\n\n<b> x<|im_end|>][\n</think>\n\n<<|im_end|>]");
+  EXPECT_EQ(turns_.as_said, 1);
+}
+
+// As gpt-oss's does: an answer takes away the thoughts of the calls before it.
+TEST_F(TurnTargetsTest, AnAnswerThatRewritesTheTurnsBeforeItBeginsBehindItsPrompt) {
+  const ChatRecord record =
+      Conversation({{"user", "a"}, {"assistant", "b"}, {"tool", "t"}, {"assistant", "d"}});
+  EXPECT_EQ(Show("{% for m in messages %}<|im_start|>{{ m.role }}{% if m.role == 'assistant' and "
+                 "(loop.last or messages[-1].role == 'tool') %}<t></t>{% endif %}{{ m.content }}"
+                 "<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant"
+                 "{% endif %}",
+                 record),
+            "[<t></t>b<|im_end|>][<t></t>d<|im_end|>]");
+  EXPECT_EQ(turns_.as_said, 1);
+}
+
+TEST_F(TurnTargetsTest, WhiteSpaceWithWhichAnAnswerBeginsIsATarget) {
+  const ChatRecord record = Conversation({{"user", "a"}, {"assistant", " \n b"}});
+  EXPECT_EQ(Show("{% for m in messages %}[{{ m.role }}]{{ m.content }}</s>{% endfor %}", record),
+            "[ \n b</s>]");
+  EXPECT_EQ(
+      Show("{% for m in messages %}[{{ m.role }}] {{ m.content | trim }}</s>{% endfor %}", record),
+      "[b</s>]");
+}
+
+TEST_F(TurnTargetsTest, WhiteSpaceBehindAThoughtThatIsCutOffIsATarget) {
+  EXPECT_EQ(Show("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}"
+                 "{{ m.content.split('</think>')[-1] }}{% else %}{{ m.content }}{% endif %}"
+                 "<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+                 "<think>\n{% endif %}",
+                 Conversation({{"user", "a"}, {"assistant", "<think>\nx\n</think>\n\nb"}})),
+            "[\n\nb<|im_end|>]");
+}
+
+// As those of Phi-3.5 and Gemma do that are made for training.
+TEST_F(TurnTargetsTest, MarksThatTouchAreOne) {
+  EXPECT_EQ(
+      Show("{% for m in messages %}{% generation %}{% endgeneration %}<|im_start|>{{ m.role }}\n"
+           "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}"
+           "{% generation %}<|im_end|>\n{% endgeneration %}{% else %}{{ m.content }}"
+           "<|im_end|>\n{% endif %}{% endfor %}"),
+      "[b<|im_end|>\n][d<|im_end|>\n]");
+  EXPECT_EQ(rule_, TargetRule::kMarks);
+}
+
 // As GLM-4's does: the marker of the next turn is the end, where the model ends with it.
 TEST_F(TurnTargetsTest, TheNextTurnsMarkerIsTheEndWhereTheModelEndsWithIt) {
   const std::string glm =
@@ -244,6 +337,23 @@ TEST_F(TurnTargetsTest, AnAnswerOfWhichTheTemplateWritesNothingIsRefused) {
       "{% if add_generation_prompt %}assistant\n{% endif %}";
   EXPECT_EQ(Show(calls, Calling("")), "[rain<|im_end|>]");
   EXPECT_EQ(turns_.without_calls, 0);
+}
+
+// As gpt-oss's does: it writes the first call alone.
+TEST_F(TurnTargetsTest, OneCallOfTwoIsNoEmptyAnswer) {
+  const auto record = ParseConversation(
+      nlohmann::ordered_json::parse(R"({"messages": [{"role": "user", "content": "a"},
+        {"role": "assistant", "content": "", "tool_calls": [
+          {"function": {"name": "rain", "arguments": {}}},
+          {"function": {"name": "wind", "arguments": {}}}]}]})"),
+      {});
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(Show("{% for m in messages %}{{ m.role }}\n{{ m.content }}{% if m.tool_calls %}"
+                 "{{ m.tool_calls[0].function.name }}{% endif %}<|im_end|>{% endfor %}"
+                 "{% if add_generation_prompt %}assistant\n{% endif %}",
+                 *record),
+            "[rain<|im_end|>]");
+  EXPECT_EQ(turns_.without_calls, 1);
 }
 
 // As Phi-3's does.
