@@ -1,5 +1,6 @@
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/model/read_model_config.h"
@@ -20,6 +21,7 @@
 #include "controller/data/prepare.h"
 #include "controller/data/prompts.h"
 #include "controller/output_place.h"
+#include "controller/planner/adapter_settings.h"
 #include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
 #include "controller/planner/generation_plan.h"
@@ -37,13 +39,17 @@ struct PlanArgs {
   bool verbose = false;
 };
 
-// The job, with auto resources as this machine has them.
+// The job, with auto resources as this machine has them and the settings of its adapter.
 absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
   ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(file));
-  if (config::HasChosenResources(job.spec)) return job;
-  ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(StateDir())));
-  cox->err() << local.line << "\n";
-  return ParseJobFile(file, local.chosen);
+  config::ChosenResources chosen;
+  if (!config::HasChosenResources(job.spec)) {
+    ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(StateDir())));
+    cox->err() << local.line << "\n";
+    chosen = local.chosen;
+    ASSIGN_OR_RETURN(job, ParseJobFile(file, chosen));
+  }
+  return planner::TakeOverAdapter(std::move(job), file.yaml, file.base_dir, chosen);
 }
 
 struct SourceFindings {

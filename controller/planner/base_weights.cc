@@ -35,7 +35,7 @@ std::string FileOf(const std::string& directory, const std::string& tensor) {
 }  // namespace
 
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model) {
-  RETURN_IF_ERROR(CheckAdapterSettings(job));
+  RETURN_IF_ERROR(CheckAdapterSettings(job, model));
   if (job.init == "random") return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(job.model_path, model::TextPartOf(model).spellings));

@@ -8,6 +8,7 @@
 #include "common/hash.h"
 #include "controller/planner/learning_rate.h"
 #include "controller/planner/quantization.h"
+#include "controller/planner/target_modules.h"
 
 namespace coxswain::planner {
 namespace {
@@ -91,7 +92,13 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
 }
 
-void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& lines) {
+bool IsOfEmbedding(const std::string& module) {
+  const std::string last = module.substr(module.rfind('.') + 1);
+  return last == "embed_tokens" || last == "tok_embeddings";
+}
+
+void AddAdapter(const config::JobSpec& job, const model::ModelConfig& model,
+                const std::string& identity, Lines& lines) {
   lines.Int("adapter", static_cast<int64_t>(job.adapter));
   if (job.adapter == config::Adapter::kNone) return;
   lines.Int("lora.r", job.lora.r);
@@ -99,11 +106,12 @@ void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& 
   lines.Real("lora.dropout", job.lora.dropout);
   for (const std::string& module : job.lora.target_modules) lines.Text("lora.target", module);
   lines.Real("lora.loraplus_lr_ratio", job.lora.loraplus_lr_ratio);
-  const auto& targets = job.lora.target_modules;
-  const bool embedding = std::any_of(targets.begin(), targets.end(), [](const std::string& module) {
-    return module == "embed_tokens" || module == "tok_embeddings";
-  });
-  if (embedding) lines.Real("lora.loraplus_lr_embedding", job.lora.loraplus_lr_embedding);
+  // What cannot be found is refused with the plan.
+  const std::vector<std::string> targets =
+      TargetModules(job.lora.target_modules, model).value_or(job.lora.target_modules);
+  if (std::any_of(targets.begin(), targets.end(), IsOfEmbedding)) {
+    lines.Real("lora.loraplus_lr_embedding", job.lora.loraplus_lr_embedding);
+  }
   lines.Int("lora.use_rslora", job.lora.use_rslora);
   if (job.lora.use_dora) lines.Int("lora.use_dora", 1);
   lines.Text("lora.init_from", identity);
@@ -162,7 +170,7 @@ std::string CanonicalRecipe(const RecipeFacts& facts) {
   // refused with the plan.
   const std::string quantization = QuantizationOf(facts.job, facts.model).value_or("");
   if (!quantization.empty()) lines.Text("quantization", quantization);
-  AddAdapter(facts.job, facts.adapter_identity, lines);
+  AddAdapter(facts.job, facts.model, facts.adapter_identity, lines);
   lines.Text("data", facts.data_hash);
   lines.Int("sequence_len", facts.job.sequence_len);
   for (const data::Bins& bins : facts.passes) {
