@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/model/read_model_config.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
@@ -95,9 +94,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(model::ModelConfig model,
-                   model::ReadModelConfig(job.spec.model_path, &warnings));
-  RETURN_IF_ERROR(planner::CheckBaseWeights(job.spec, model));
+  ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(job.spec, &warnings));
   data::PrepareOptions options;
   options.cache_dir = CacheDir() + "/tokens";
   options.cancelled = [] { return InterruptSignal() != 0; };

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "common/model/flops.h"
-#include "common/model/read_model_config.h"
 #include "common/plan/plan.h"
 #include "common/plan/plan_bytes.h"
 #include "common/plan/snapshot_map.h"
@@ -36,8 +35,7 @@ planner::PromptExtents ExtentsOf(const Questions& questions) {
 // Of a job that trains nothing.
 absl::StatusOr<std::shared_ptr<const Curriculum>> PreparePromptsOf(const config::JobSpec& spec) {
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path, &warnings));
-  RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
+  ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(spec, &warnings));
   ASSIGN_OR_RETURN(data::PreparedPrompts prompts, data::PreparePrompts(spec));
   data::PreparedData tokens;
   tokens.vocab_size = prompts.tokenizer->vocab_size();
@@ -52,8 +50,7 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PreparePromptsOf(const config:
 absl::StatusOr<std::shared_ptr<const RecipeCurriculum>> PrepareTraining(
     const std::string& cache_dir, const config::JobSpec& spec, const PrepareHooks& hooks) {
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path, &warnings));
-  RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
+  ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(spec, &warnings));
   data::PrepareOptions options;
   options.cache_dir = cache_dir;
   options.progress = hooks.progress;

@@ -14,8 +14,10 @@
 #include "common/files/weight_files.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
+#include "common/model/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/planner/adapter_settings.h"
+#include "controller/planner/tied_head.h"
 
 namespace coxswain::planner {
 namespace {
@@ -73,6 +75,14 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<model::ModelConfig> ReadBaseModel(const config::JobSpec& job,
+                                                 std::vector<std::string>* warnings) {
+  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(job.model_path, warnings));
+  RETURN_IF_ERROR(UntieDifferingHead(job, &model, warnings));
+  RETURN_IF_ERROR(CheckBaseWeights(job, model));
+  return model;
 }
 
 }  // namespace coxswain::planner
