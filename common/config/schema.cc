@@ -396,6 +396,10 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.checkpoint.resume", .type = Type::kResume, .def = "auto",
        .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or "
               "a path."},
+      {.path = "spec.checkpoint.extend", .type = Type::kBool, .def = "false",
+       .doc = "Go on too from a checkpoint of a recipe that differs in `num_epochs` or `max_steps` "
+              "only, with its optimizer's moments: its steps are not trained again, the learning "
+              "rate is that of the new number of steps."},
       {.path = "spec.export", .doc = "The artifact."},
       {.path = "spec.export.merge", .type = Type::kBool, .def = "false",
        .doc = "Write a merged model instead of an adapter."},

@@ -1,11 +1,14 @@
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/hash.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
+#include "controller/checkpoint/extended.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
@@ -23,6 +26,7 @@
 #include "controller/planner/adapter_settings.h"
 #include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
+#include "controller/planner/extension.h"
 #include "controller/planner/generation_plan.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe.h"
@@ -84,6 +88,20 @@ nlohmann::ordered_json FindingsJson(const std::vector<SourceFindings>& sources, 
   return list;
 }
 
+// What changes where the job goes on from a checkpoint under another number of steps.
+absl::Status AddExtension(Files* files, const config::JobSpec& job, const planner::Recipe& recipe,
+                          planner::PlannedJob* planned) {
+  ASSIGN_OR_RETURN(const std::optional<checkpoint::ResumePoint> point,
+                   checkpoint::FindExtended(files, job,
+                                            {.hash = ToHex(recipe.hash()),
+                                             .stem = ToHex(recipe.stem()),
+                                             .total_steps = recipe.total_steps()}));
+  if (!point) return absl::OkStatus();
+  planned->advice.push_back(
+      planner::ExtensionText(job, recipe, point->manifest.run.step, point->manifest.total_steps));
+  return absl::OkStatus();
+}
+
 // The same steps as the controller takes before it asks for workers.
 absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
@@ -120,9 +138,9 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
       const plan::Generation generation,
       planner::GenerationOf(job.spec, {.texts = static_cast<int64_t>(prompts.ids.size()),
                                        .longest = prompts.longest()}));
-  ASSIGN_OR_RETURN(
-      const planner::PlannedJob planned,
-      planner::MakePlan(job.spec.name, job.spec, model, recipe, resources, generation));
+  ASSIGN_OR_RETURN(planner::PlannedJob planned, planner::MakePlan(job.spec.name, job.spec, model,
+                                                                  recipe, resources, generation));
+  RETURN_IF_ERROR(AddExtension(&files, job.spec, recipe, &planned));
   if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);
   auto json = nlohmann::ordered_json::parse(planner::PlanJson(job.spec, recipe, planned, data));
   json["data"]["findings"] = FindingsJson(findings, args.verbose);
