@@ -34,6 +34,21 @@ absl::Status ListSealed(Files* files, const std::string& directory, const std::s
 
 }  // namespace
 
+void AddOrigin(const Origin& origin, nlohmann::json* manifest) {
+  if (origin.job.empty()) return;
+  nlohmann::json& continues = (*manifest)["continues"];
+  continues = {{"job", origin.job}, {"step", origin.step}};
+  if (origin.total_steps > 0) continues["total_steps"] = origin.total_steps;
+}
+
+Origin OriginIn(const nlohmann::json& manifest) {
+  if (!manifest.contains("continues")) return {};
+  const nlohmann::json& continues = manifest.at("continues");
+  return {.job = continues.at("job"),
+          .step = continues.at("step"),
+          .total_steps = continues.value("total_steps", int64_t{0})};
+}
+
 absl::StatusOr<std::string> SealFolder(Files* files, const std::string& directory,
                                        const Author& author) {
   std::vector<ManifestFile> listed;
@@ -42,9 +57,7 @@ absl::StatusOr<std::string> SealFolder(Files* files, const std::string& director
                          {"job", author.job},
                          {"step", author.step},
                          {"files", ManifestFilesJson(listed)}};
-  if (!author.origin.job.empty()) {
-    json["continues"] = {{"job", author.origin.job}, {"step", author.origin.step}};
-  }
+  AddOrigin(author.origin, &json);
   const std::string text = json.dump(2) + "\n";
   RETURN_IF_ERROR(files->WriteDurably(ManifestIn(directory), text));
   return Sha256(text);
@@ -59,10 +72,7 @@ absl::StatusOr<Seal> ReadSeal(Files* files, const std::string& directory) {
   try {
     seal.author.job = json.at("job");
     seal.author.step = json.at("step");
-    if (json.contains("continues")) {
-      seal.author.origin.job = json.at("continues").at("job");
-      seal.author.origin.step = json.at("continues").at("step");
-    }
+    seal.author.origin = OriginIn(json);
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(absl::StrCat(path, ": ", error.what()));
   }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "absl/status/statusor.h"
 #include "common/manifest_files.h"
 #include "controller/files.h"
@@ -16,8 +18,14 @@ namespace coxswain {
 struct Origin {
   std::string job = {};
   int64_t step = 0;
+  int64_t total_steps = 0;  // of its recipe, where this job's has another number; else 0
   bool operator==(const Origin&) const = default;
 };
+
+// What a manifest says of it under "continues": added to `manifest` where there is a job, read from
+// there. OriginIn throws nlohmann::json::exception.
+void AddOrigin(const Origin& origin, nlohmann::json* manifest);
+Origin OriginIn(const nlohmann::json& manifest);
 
 struct Author {
   std::string job;

@@ -136,11 +136,11 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   context.jobs = jobs.get();
   context.events = &events;
   context.build = ThisBuild();
-  context.plan = [cache_dir](
+  context.plan = [cache_dir, files = &files](
                      const config::JobSpec& spec, const driver::WorkerFacts& workers,
                      const std::function<bool()>& cancelled) -> absl::StatusOr<v1::PlanResponse> {
     ASSIGN_OR_RETURN(driver::PlanPage page,
-                     driver::MakePlanPage(cache_dir, spec, workers, cancelled));
+                     driver::MakePlanPage(cache_dir, files, spec, workers, cancelled));
     v1::PlanResponse response;
     response.set_text(std::move(page.text));
     response.set_json(std::move(page.json));

@@ -250,6 +250,7 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->save_total_limit = checkpoint["save_total_limit"];
   job->test_save = checkpoint["test_save"];
   job->resume = checkpoint["resume"];
+  job->extend = checkpoint["extend"];
   job->export_merge = spec["export"]["merge"];
   job->export_dtype = spec["export"]["dtype"];
   job->export_max_shard_bytes = spec["export"]["max_shard_size"];

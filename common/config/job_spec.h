@@ -181,6 +181,7 @@ struct JobSpec {
   int64_t save_total_limit{};
   bool test_save{};
   std::string resume;  // "auto" | "never" | "<job>[:step]" | absolute path
+  bool extend{};       // from checkpoints of recipes of another length too
   bool export_merge{};
   std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16"
   int64_t export_max_shard_bytes{};

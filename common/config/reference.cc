@@ -42,8 +42,9 @@ std::string TypeText(const Key& key) {
       return "DNS-1123 name";
     case Type::kWord:
       return WordsText(key);
-    case Type::kWordList:
-      return fmt::format("one or a list of `{}`", fmt::join(key.words, "` \\| `"));
+    case Type::kModules:
+      return fmt::format("one or a list of paths, regular expressions, `{}`",
+                         fmt::join(key.words, "` \\| `"));
     case Type::kStringList:
       return "list of strings";
     case Type::kBool:

@@ -158,6 +158,15 @@ void CheckDora(Validated* job) {
       {path, LineOf(*job, path), absl::StrCat("needs lora.dropout: 0, got ", dropout.dump())});
 }
 
+void CheckExtend(Validated* job) {
+  const std::string path = "spec.checkpoint.extend";
+  if (At(job->effective, path) != true) return;
+  if (At(job->effective, "spec.checkpoint.resume") != "never") return;
+  job->errors.push_back({path, LineOf(*job, path),
+                         "goes on from a checkpoint, and checkpoint.resume is never; give auto, a "
+                         "job or a path"});
+}
+
 // Drawn weights that do not train are in no file that a merge could read.
 void CheckMergeOfRandomWeights(Validated* job) {
   const std::string path = "spec.export.merge";
@@ -341,6 +350,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckPretrain(job);
   CheckRoles(job);
   CheckDora(job);
+  CheckExtend(job);
   CheckMergeOfRandomWeights(job);
   CheckQuantization(job);
   CheckMesh(job);

@@ -86,12 +86,14 @@ void AppendLora(std::vector<Key>* t) {
        .doc = "Scale numerator: the adapter is added alpha / r times."},
       {.path = "spec.lora.dropout", .type = Type::kNumber, .def = "0.0", .range = kBelowOne,
        .doc = "Dropout before A."},
-      {.path = "spec.lora.target_modules", .type = Type::kWordList, .def = "all-linear",
+      {.path = "spec.lora.target_modules", .type = Type::kModules, .def = "all-linear",
        .words = {"all-linear", "q_proj", "k_proj", "v_proj", "qkv_proj", "wqkv", "o_proj", "wo",
                  "gate_proj", "up_proj", "gate_up_proj", "c_fc", "w1", "w3", "down_proj", "c_proj",
                  "w2", "lm_head", "embed_tokens", "output", "tok_embeddings"},
-       .doc = "One name or a list, as the checkpoint calls them; `all-linear` is every projection "
-              "of a block. Head and embedding are adapted where they are named, tied or not."},
+       .doc = "One or a list, as the checkpoint calls them: a name, the end of a path "
+              "(`self_attn.q_proj`, `layers.0.mlp.up_proj`), or a regular expression that matches "
+              "whole names as in PEFT (`.*\\.[qv]_proj`); `all-linear` is every projection of a "
+              "block. Head and embedding are adapted where they are named, tied or not."},
       {.path = "spec.lora.loraplus_lr_ratio", .type = Type::kNumber, .def = "16",
        .range = kPositive, .doc = "LoRA+: learning rate of B over that of A; 1 is plain LoRA."},
       {.path = "spec.lora.loraplus_lr_embedding", .type = Type::kNumber, .def = "1.0e-6",
@@ -102,7 +104,9 @@ void AppendLora(std::vector<Key>* t) {
       {.path = "spec.lora.use_dora", .type = Type::kBool, .def = "false",
        .doc = "DoRA: trains the length of every row of an adapted weight too; needs dropout 0."},
       {.path = "spec.lora.init_from", .type = Type::kPath, .def = "null",
-       .doc = "PEFT adapter directory to start from.", .nullable = true},
+       .doc = "PEFT adapter directory to start from. What its `adapter_config.json` says of rank, "
+              "alpha, modules, `use_rslora` and `use_dora` holds for keys that the job leaves out; "
+              "a key that says otherwise is refused.", .nullable = true},
       {.path = "spec.lora.modules_to_save", .type = Type::kStringList, .def = "[]",
        .doc = "Modules trained in full beside the adapter and exported inside it: `embed_tokens`, "
               "`lm_head`, norms. As in PEFT a name means every module whose path ends in it; tied "
@@ -392,6 +396,10 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.checkpoint.resume", .type = Type::kResume, .def = "auto",
        .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or "
               "a path."},
+      {.path = "spec.checkpoint.extend", .type = Type::kBool, .def = "false",
+       .doc = "Go on too from a checkpoint of a recipe that differs in `num_epochs` or `max_steps` "
+              "only, with its optimizer's moments: its steps are not trained again, the learning "
+              "rate is that of the new number of steps."},
       {.path = "spec.export", .doc = "The artifact."},
       {.path = "spec.export.merge", .type = Type::kBool, .def = "false",
        .doc = "Write a merged model instead of an adapter."},

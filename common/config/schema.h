@@ -16,9 +16,9 @@ enum class Type {
   kMapList,    // list of maps whose keys are the rows below "<path>[]"
   kStringMap,  // free string keys, string values
   kString,
-  kName,      // DNS-1123 label
-  kWord,      // one of `words`
-  kWordList,  // a word or a list of words, at least one
+  kName,     // DNS-1123 label
+  kWord,     // one of `words`
+  kModules,  // a module or a list of modules: words, paths behind a dot, regular expressions
   kStringList,
   kBool,
   kInt,

@@ -148,17 +148,24 @@ absl::StatusOr<Json> ReadWord(const Key& key, const Node& node) {
   return Bad(absl::StrCat("expected ", one_of, ", got ", Describe(node), hint));
 }
 
-absl::StatusOr<Json> ReadWordList(const Key& key, const Node& node) {
+// What no name of one part holds: a path or a regular expression is looked up in the model later.
+absl::StatusOr<Json> ReadModule(const Key& key, const Node& node) {
+  const bool looked_up = node.text.find_first_of(".()[]*|\\^$+?{}") != std::string::npos;
+  if (node.kind == Node::Kind::kScalar && looked_up && IsString(node)) return Json(node.text);
+  return ReadWord(key, node);
+}
+
+absl::StatusOr<Json> ReadModules(const Key& key, const Node& node) {
   Json list = Json::array();
   if (node.kind == Node::Kind::kScalar) {
-    ASSIGN_OR_RETURN(Json word, ReadWord(key, node));
+    ASSIGN_OR_RETURN(Json word, ReadModule(key, node));
     list.push_back(std::move(word));
     return list;
   }
   if (node.kind != Node::Kind::kList) return Expected("a name or a list of names", node);
   if (node.items.empty()) return Bad("expected at least one name, got an empty list");
   for (const Node& item : node.items) {
-    ASSIGN_OR_RETURN(Json word, ReadWord(key, item));
+    ASSIGN_OR_RETURN(Json word, ReadModule(key, item));
     if (std::find(list.begin(), list.end(), word) != list.end()) {
       return Bad(absl::StrCat(item.text, " is named twice"));
     }
@@ -301,8 +308,8 @@ absl::StatusOr<Json> ReadTyped(const Key& key, const Node& node, const std::stri
       return ReadName(node);
     case Type::kWord:
       return ReadWord(key, node);
-    case Type::kWordList:
-      return ReadWordList(key, node);
+    case Type::kModules:
+      return ReadModules(key, node);
     case Type::kStringList:
       return ReadStringList(node);
     case Type::kBool:

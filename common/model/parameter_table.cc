@@ -21,6 +21,13 @@ std::string ModuleOf(const TensorSpec& tensor) {
 // What lora.target_modules calls it: "q_proj".
 std::string LastPart(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
+// By the whole name of a module or its last part.
+bool IsNamed(const LoraTable& lora, const std::string& module) {
+  return std::find(lora.targets.begin(), lora.targets.end(), module) != lora.targets.end() ||
+         std::find(lora.targets.begin(), lora.targets.end(), LastPart(module)) !=
+             lora.targets.end();
+}
+
 bool IsAllLinear(const std::vector<std::string>& targets) {
   return targets == std::vector<std::string>{"all-linear"};
 }
@@ -44,9 +51,7 @@ std::vector<std::vector<Target>> TargetsOf(const Block& block, const std::string
       const auto tensor = std::find_if(block.tensors.begin(), block.tensors.end(),
                                        [&](const auto& t) { return t.role == member.weight; });
       const std::string module = ModuleOf(*tensor);
-      const bool chosen = IsAllLinear(lora.targets) ||
-                          std::find(lora.targets.begin(), lora.targets.end(), LastPart(module)) !=
-                              lora.targets.end();
+      const bool chosen = IsAllLinear(lora.targets) || IsNamed(lora, prefix + module);
       if (chosen) pack.push_back({member.weight, prefix + module, tensor->rows, tensor->cols});
     }
   }
@@ -55,8 +60,7 @@ std::vector<std::vector<Target>> TargetsOf(const Block& block, const std::string
 
 // Outside the blocks only what is named is adapted.
 bool IsNamed(const LoraTable& lora, const TensorSpec& tensor) {
-  return std::find(lora.targets.begin(), lora.targets.end(), LastPart(ModuleOf(tensor))) !=
-         lora.targets.end();
+  return IsNamed(lora, ModuleOf(tensor));
 }
 
 // Appends parameters of one unit.
@@ -113,7 +117,9 @@ std::string LayerPrefix(const Outside& outside, int64_t layer) {
   return absl::StrCat(outside.layers, layer, ".");
 }
 
-absl::Status CheckTargets(const LoraTable& lora, const Block& block, const Outside& outside) {
+absl::Status CheckTargets(const LoraTable& lora, const ModelConfig& config,
+                          const Outside& outside) {
+  const Block block = BlockOf(config, 0);
   const std::vector<std::string>& targets = lora.targets;
   if (IsAllLinear(targets)) return absl::OkStatus();
   std::vector<std::string> known;
@@ -128,6 +134,14 @@ absl::Status CheckTargets(const LoraTable& lora, const Block& block, const Outsi
                      "\" has no DoRA; leave it out, or set use_dora: ", "false"));
   }
   const std::string list = absl::StrJoin(known, ", ");
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    for (const TensorSpec& tensor : block.tensors) {
+      if (IsLinear(tensor.role)) known.push_back(LayerPrefix(outside, layer) + ModuleOf(tensor));
+    }
+  }
+  for (const TensorSpec& tensor : {outside.embedding, outside.head}) {
+    known.push_back(ModuleOf(tensor));
+  }
   if (targets.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("lora.target_modules is empty; known: all-linear, ", list));
@@ -167,7 +181,7 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
     return absl::InvalidArgumentError(absl::StrCat("lora.r is ", lora.rank, ", must be > 0"));
   }
   const Outside outside = OutsideOf(config);
-  const absl::Status status = CheckTargets(lora, BlockOf(config, 0), outside);
+  const absl::Status status = CheckTargets(lora, config, outside);
   if (!status.ok()) return status;
   std::vector<Parameter> table;
   for (size_t i = 0; i < base.size(); ++i) {

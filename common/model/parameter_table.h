@@ -18,8 +18,8 @@ std::vector<Parameter> BaseParameterTable(const ModelConfig& config);
 
 struct LoraTable {
   int64_t rank = 0;
-  // Module names such as "q_proj", "lm_head" or "embed_tokens", or {"all-linear"} = every linear of
-  // the blocks.
+  // Last parts of module names such as "q_proj", "lm_head" or "embed_tokens", whole names such as
+  // "model.layers.0.self_attn.q_proj", or {"all-linear"} = every linear of the blocks.
   std::vector<std::string> targets;
   bool dora = false;  // magnitudes too
 };

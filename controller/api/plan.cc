@@ -5,6 +5,7 @@
 #include "controller/api/operations.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/output_place.h"
+#include "controller/planner/adapter_settings.h"
 
 namespace coxswain::api {
 
@@ -12,13 +13,15 @@ void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
           Reply<v1::PlanResponse> reply) {
   const std::string base_dir = BaseDirectory(request.yaml_path());
   config::ParsedJob parsed = config::ParseJob(request.yaml(), base_dir);
+  config::ChosenResources resources;
   std::string chosen;  // a line before the plan's text
   if (parsed.errors.empty() && !config::HasChosenResources(parsed.spec)) {
     const driver::ResourceChoice choice =
         driver::ChooseResources(parsed.spec, context.deps.registry->All())
             .value_or(driver::AssumedResources(parsed.spec));
     chosen = choice.Text() + "\n";
-    parsed = config::ParseJob(request.yaml(), base_dir, choice.chosen());
+    resources = choice.chosen();
+    parsed = config::ParseJob(request.yaml(), base_dir, resources);
   }
   if (!parsed.errors.empty()) {
     reply(absl::InvalidArgumentError(config::FormatErrors(parsed.errors, request.yaml_path())));
@@ -37,14 +40,16 @@ void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
   context.deps.loop->Offload(
       Lane::kPlans,
       GuardedInto(result,
-                  [plan = context.plan, files = context.deps.files, spec = parsed.spec, workers,
-                   chosen, gone, result] {
+                  [plan = context.plan, files = context.deps.files, yaml = request.yaml(), base_dir,
+                   parsed, resources, workers, chosen, gone, result] {
                     if (gone()) {
                       *result = absl::CancelledError("nobody waits for the plan any more");
                       return;
                     }
-                    const absl::Status place = CheckOutputPlace(files, spec);
-                    *result = place.ok() ? plan(spec, workers, gone) : place;
+                    const auto job = planner::TakeOverAdapter(parsed, yaml, base_dir, resources);
+                    const absl::Status place =
+                        job.ok() ? CheckOutputPlace(files, job->spec) : job.status();
+                    *result = place.ok() ? plan(job->spec, workers, gone) : place;
                     if (result->ok()) (*result)->set_text(chosen + (*result)->text());
                   }),
       [reply, result] { reply(*result); });

@@ -14,6 +14,7 @@
 #include "controller/api/reply_job.h"
 #include "controller/driver/output_claim.h"
 #include "controller/output_place.h"
+#include "controller/planner/adapter_settings.h"
 
 namespace coxswain::api {
 namespace {
@@ -85,11 +86,21 @@ absl::Status CheckModel(Files* files, const config::JobSpec& job) {
 // What the files say of a job, before it is accepted. Runs on the pool.
 struct FileFacts {
   absl::Status status;
-  std::string output_identity;
+  std::string output_identity = {};
+  config::ParsedJob parsed = {};  // with what the adapter says that the job starts from
 };
 
-FileFacts LookAtFiles(Files* files, const config::JobSpec& job, const driver::OutputOwner& me) {
-  FileFacts facts{.status = CheckModel(files, job), .output_identity = ""};
+absl::Status TakeOverAdapter(const v1::SubmitRequest& request, FileFacts* facts) {
+  ASSIGN_OR_RETURN(facts->parsed, planner::TakeOverAdapter(std::move(facts->parsed), request.yaml(),
+                                                           BaseDirectory(request.yaml_path())));
+  return absl::OkStatus();
+}
+
+FileFacts LookAtFiles(Files* files, const v1::SubmitRequest& request, config::ParsedJob parsed,
+                      const driver::OutputOwner& me) {
+  FileFacts facts{.status = CheckModel(files, parsed.spec), .parsed = std::move(parsed)};
+  if (facts.status.ok()) facts.status = TakeOverAdapter(request, &facts);
+  const config::JobSpec& job = facts.parsed.spec;
   if (facts.status.ok()) facts.status = CheckOutputPlace(files, job);
   if (!facts.status.ok()) return facts;
   const absl::Status unclaimed = driver::CheckUnclaimed(files, job.output_dir, me);
@@ -192,15 +203,16 @@ void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> r
   const driver::OutputOwner me =
       driver::OwnerHere(context.deps.journal->store()->Id(), context.deps.registry->term(),
                         absl::StrCat(parsed.spec.name, ", just submitted"));
-  context.deps.loop->Offload(Lane::kRequests,
-                             GuardedInto(std::shared_ptr<absl::Status>(facts, &facts->status),
-                                         [files = context.deps.files, job = parsed.spec, me,
-                                          facts] { *facts = LookAtFiles(files, job, me); }),
-                             [&context, request, reply, parsed, facts] {
-                               reply(facts->status.ok()
-                                         ? Accept(context, request, parsed, facts->output_identity)
-                                         : facts->status);
-                             });
+  context.deps.loop->Offload(
+      Lane::kRequests,
+      GuardedInto(std::shared_ptr<absl::Status>(facts, &facts->status),
+                  [files = context.deps.files, request, parsed, me, facts] {
+                    *facts = LookAtFiles(files, request, parsed, me);
+                  }),
+      [&context, request, reply, facts] {
+        reply(facts->status.ok() ? Accept(context, request, facts->parsed, facts->output_identity)
+                                 : facts->status);
+      });
 }
 
 }  // namespace coxswain::api

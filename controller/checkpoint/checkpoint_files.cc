@@ -81,13 +81,36 @@ absl::StatusOr<std::vector<Candidate>> NewestFirst(Files* files, const std::stri
   return candidates;
 }
 
-absl::Status OtherRecipe(const std::string& directory, const std::string& found,
-                         const std::string& wanted) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      directory, ": belongs to another recipe (", found.substr(0, 12), "..., this job has ",
-      wanted.substr(0, 12),
-      "...): model, data, batch or schedule differ. Give another checkpoint.output_dir, or "
-      "checkpoint.resume: never to start over in this one"));
+bool OfStem(const Manifest& found, const RecipeName& wanted) {
+  return !found.recipe_stem.empty() && found.recipe_stem == wanted.stem;
+}
+
+// Says why a checkpoint of another recipe is not gone on with; OK where the job extends it.
+absl::Status CheckRecipe(const ResumeQuery& query, const std::string& directory,
+                         const Manifest& found) {
+  const RecipeName& wanted = query.recipe;
+  if (found.recipe_hash == wanted.hash) return absl::OkStatus();
+  if (!OfStem(found, wanted)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        directory, ": belongs to another recipe (", found.recipe_hash.substr(0, 12),
+        "..., this job has ", wanted.hash.substr(0, 12), "...): model, data, batch or schedule ",
+        "differ",
+        query.extend ? " by more than the number of steps, which checkpoint.extend is for" : "",
+        ". Give another checkpoint.output_dir, or checkpoint.resume: never to start over in this "
+        "one"));
+  }
+  if (!query.extend) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        directory, ": its recipe has ", found.total_steps, " steps and this job's ",
+        wanted.total_steps, "; nothing else differs. Set checkpoint.extend: true to go on from ",
+        "step ", found.run.step, " with the optimizer's moments, give another ",
+        "checkpoint.output_dir, or checkpoint.resume: never to start over in this one"));
+  }
+  if (found.run.step < wanted.total_steps) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(directory, ": has ", found.run.step, " finished steps and this job has ",
+                   wanted.total_steps, " in all: nothing is left for checkpoint.extend to train; ",
+                   "raise train.num_epochs or train.max_steps"));
 }
 
 std::string PassedOver(const absl::Status& status) {
@@ -137,9 +160,7 @@ absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQu
       continue;
     }
     if (!IsKnown(*manifest, known)) return Replaced(*manifest, known);
-    if (manifest->recipe_hash != query.recipe_hash && !query.any_recipe) {
-      return OtherRecipe(directory, manifest->recipe_hash, query.recipe_hash);
-    }
+    if (!query.any_recipe) RETURN_IF_ERROR(CheckRecipe(query, directory, *manifest));
     return std::optional<ResumePoint>(ResumePoint{directory, *std::move(manifest)});
   }
   return first;
@@ -188,6 +209,10 @@ absl::Status DropCheckpoint(Files* files, const std::string& output_dir, const S
   return RemoveWritten(files, FolderOf(output_dir, directory), aside);
 }
 
+bool Extends(const ResumePoint& point, const ResumeQuery& query) {
+  return !query.any_recipe && point.manifest.recipe_hash != query.recipe.hash;
+}
+
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
                                                            std::vector<std::string>* warnings) {
   ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, NewestFirst(files, query.output_dir));
@@ -196,11 +221,10 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const R
     absl::StatusOr<Manifest> manifest = ReadManifest(files, candidate.directory);
     if (absl::IsNotFound(manifest.status())) continue;  // written by another program
     if (manifest.ok() && query.own_only && manifest->job != query.job) continue;
-    if (manifest.ok() && manifest->recipe_hash != query.recipe_hash) {
-      if (other_recipe.ok()) {  // the newest is named
-        other_recipe = OtherRecipe(candidate.directory, manifest->recipe_hash, query.recipe_hash);
-      }
-      continue;
+    if (manifest.ok()) {
+      const absl::Status recipe = CheckRecipe(query, candidate.directory, *manifest);
+      other_recipe.Update(recipe);  // the newest is named
+      if (!recipe.ok()) continue;
     }
     if (manifest.ok()) manifest = Usable(files, query, candidate.directory);
     if (!manifest.ok()) {

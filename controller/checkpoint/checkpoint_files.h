@@ -56,10 +56,18 @@ struct KnownCheckpoint {
   std::string job = {};     // that has it; empty: whoever wrote it, it is taken as it is
 };
 
+// What a checkpoint must be of; the texts are lower-case hex.
+struct RecipeName {
+  std::string hash = {};
+  std::string stem = {};  // of the recipe without its length
+  int64_t total_steps = 0;
+};
+
 struct ResumeQuery {
   std::string job;
   std::string output_dir;
-  std::string recipe_hash;  // lower-case hex
+  RecipeName recipe;
+  bool extend = false;      // recipes of another length and the same stem too
   bool own_only = false;    // resume: never, or an explicit start: only what this job wrote
   bool any_recipe = false;  // an explicit one is read, not gone on with: its recipe may be any
   // Start from the first of these that is whole when the job has no checkpoint of its own.
@@ -73,11 +81,14 @@ struct ResumePoint {
   Manifest manifest;
 };
 
+// Whether what is found there is gone on with under another number of steps.
+bool Extends(const ResumePoint& point, const ResumeQuery& query);
+
 // The newest checkpoint to start from, as CheckCheckpoint finds it whole: the ranks check what they
 // read of it. nullopt: start fresh. `warnings`: what was passed over. FailedPrecondition when
 // output_dir holds checkpoints of other recipes only, an explicit one has another recipe (both
-// hashes named), or another job replaced it (both named); explicit ones of which none is whole give
-// the error of the first.
+// hashes named; where only their lengths differ both lengths and what to do), or another job
+// replaced it (both named); explicit ones of which none is whole give the error of the first.
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
                                                            std::vector<std::string>* warnings);
 

@@ -18,15 +18,14 @@ Manifest FromJson(const json& in) {
   manifest.term = in.at("term");
   manifest.epoch = in.at("epoch");
   manifest.recipe_hash = in.at("recipe_hash");
+  manifest.recipe_stem = in.value("recipe_stem", std::string());
+  manifest.total_steps = in.value("total_steps", int64_t{0});
   manifest.plan_hash = in.at("plan_hash");
   manifest.fingerprint = in.at("fingerprint");
   manifest.world_size = in.at("world_size");
   manifest.pass = in.at("pass");
   manifest.run = RunFromJson(in.at("run"));
-  if (in.contains("continues")) {
-    manifest.origin.job = in.at("continues").at("job");
-    manifest.origin.step = in.at("continues").at("step");
-  }
+  manifest.origin = OriginIn(in);
   return manifest;
 }
 
@@ -71,9 +70,11 @@ std::string ToJson(const Manifest& manifest) {
               {"pass", manifest.pass},
               {"run", RunJson(manifest.run)},
               {"files", ManifestFilesJson(manifest.files)}};
-  if (!manifest.origin.job.empty()) {
-    out["continues"] = {{"job", manifest.origin.job}, {"step", manifest.origin.step}};
+  if (!manifest.recipe_stem.empty()) {
+    out["recipe_stem"] = manifest.recipe_stem;
+    out["total_steps"] = manifest.total_steps;
   }
+  AddOrigin(manifest.origin, &out);
   return out.dump(2) + "\n";
 }
 

@@ -20,7 +20,11 @@ struct Manifest {
   uint64_t term = 0;
   uint64_t epoch = 0;
   std::string recipe_hash = {};  // lower-case hex; the directory belongs to jobs of this recipe
-  std::string plan_hash = {};    // lower-case hex
+  // Lower-case hex: of the recipe without its length. Empty, and total_steps 0, of a release that
+  // kept none.
+  std::string recipe_stem = {};
+  int64_t total_steps = 0;     // of the recipe
+  std::string plan_hash = {};  // lower-case hex
   std::string fingerprint =
       {};  // of the ranks; another one may resume but is not compared bit by bit
   int32_t world_size = 0;

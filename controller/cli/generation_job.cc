@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
-#include "common/files/safetensors.h"
 #include "common/status_macros.h"
 
 namespace coxswain::cli {
@@ -52,48 +49,6 @@ int64_t LongestText(const Json& config) {
   return kLongest;
 }
 
-// target_modules of PEFT that is one text is a pattern of module names. Those that it matched are
-// the modules that the adapter's file has tensors of: their last names.
-absl::StatusOr<Json> ModulesOf(const std::string& adapter, const Json& targets) {
-  if (!targets.is_string() || targets == "all-linear") return targets;
-  const std::string path = absl::StrCat(adapter, "/adapter_model.safetensors");
-  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
-  std::set<std::string> modules;
-  for (const TensorInfo& tensor : file->tensors()) {
-    const std::string module = tensor.name.substr(0, tensor.name.find(".lora_"));
-    if (module.size() < tensor.name.size()) modules.insert(module.substr(module.rfind('.') + 1));
-  }
-  if (!modules.empty()) return Json(modules);
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, " holds no LoRA tensor of a module that target_modules ", targets.dump(), " matches"));
-}
-
-// The section spec.lora of an adapter that PEFT, or we, wrote.
-absl::StatusOr<Json> LoraOf(const std::string& adapter) {
-  const std::string path = absl::StrCat(adapter, "/adapter_config.json");
-  ASSIGN_OR_RETURN(const Json config, ReadObject(path));
-  const auto has = [&config](const char* key) {
-    return config.contains(key) && !config[key].is_null();
-  };
-  if (!has("r") || !has("lora_alpha") || !has("target_modules")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " lacks r, lora_alpha or target_modules: it is no LoRA adapter"));
-  }
-  for (const char* key : {"rank_pattern", "alpha_pattern", "layers_to_transform"}) {
-    if (!has(key) || config[key].empty()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", key, " is not supported"));
-  }
-  ASSIGN_OR_RETURN(const Json modules, ModulesOf(adapter, config["target_modules"]));
-  Json lora = {{"init_from", Absolute(adapter)},
-               {"r", config["r"]},
-               {"alpha", config["lora_alpha"]},
-               {"target_modules", modules},
-               {"use_rslora", config.value("use_rslora", false)},
-               {"use_dora", config.value("use_dora", false)}};
-  if (has("modules_to_save")) lora["modules_to_save"] = config["modules_to_save"];
-  return lora;
-}
-
 }  // namespace
 
 absl::StatusOr<Json> GenerateSection(const GenerationArgs& args) {
@@ -120,7 +75,9 @@ absl::StatusOr<Json> ModelGeneration(const std::string& directory, const Generat
   ASSIGN_OR_RETURN(const Json config, ReadObject(directory + "/config.json"));
   Json spec = {{"base_model", Absolute(directory)}, {"sequence_len", LongestText(config)}};
   if (!args.adapter.empty()) {
-    ASSIGN_OR_RETURN(spec["lora"], LoraOf(args.adapter));
+    // The controller takes its settings over.
+    RETURN_IF_ERROR(ReadObject(args.adapter + "/adapter_config.json").status());
+    spec["lora"] = {{"init_from", Absolute(args.adapter)}};
     spec["adapter"] = "lora";
   }
   return WithMethod(std::move(spec), std::move(section));

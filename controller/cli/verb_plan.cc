@@ -1,11 +1,14 @@
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/model/read_model_config.h"
+#include "common/hash.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
+#include "controller/checkpoint/extended.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
@@ -20,8 +23,10 @@
 #include "controller/data/prepare.h"
 #include "controller/data/prompts.h"
 #include "controller/output_place.h"
+#include "controller/planner/adapter_settings.h"
 #include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
+#include "controller/planner/extension.h"
 #include "controller/planner/generation_plan.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe.h"
@@ -37,13 +42,17 @@ struct PlanArgs {
   bool verbose = false;
 };
 
-// The job, with auto resources as this machine has them.
+// The job, with auto resources as this machine has them and the settings of its adapter.
 absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
   ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(file));
-  if (config::HasChosenResources(job.spec)) return job;
-  ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(StateDir())));
-  cox->err() << local.line << "\n";
-  return ParseJobFile(file, local.chosen);
+  config::ChosenResources chosen;
+  if (!config::HasChosenResources(job.spec)) {
+    ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(StateDir())));
+    cox->err() << local.line << "\n";
+    chosen = local.chosen;
+    ASSIGN_OR_RETURN(job, ParseJobFile(file, chosen));
+  }
+  return planner::TakeOverAdapter(std::move(job), file.yaml, file.base_dir, chosen);
 }
 
 struct SourceFindings {
@@ -79,6 +88,20 @@ nlohmann::ordered_json FindingsJson(const std::vector<SourceFindings>& sources, 
   return list;
 }
 
+// What changes where the job goes on from a checkpoint under another number of steps.
+absl::Status AddExtension(Files* files, const config::JobSpec& job, const planner::Recipe& recipe,
+                          planner::PlannedJob* planned) {
+  ASSIGN_OR_RETURN(const std::optional<checkpoint::ResumePoint> point,
+                   checkpoint::FindExtended(files, job,
+                                            {.hash = ToHex(recipe.hash()),
+                                             .stem = ToHex(recipe.stem()),
+                                             .total_steps = recipe.total_steps()}));
+  if (!point) return absl::OkStatus();
+  planned->advice.push_back(
+      planner::ExtensionText(job, recipe, point->manifest.run.step, point->manifest.total_steps));
+  return absl::OkStatus();
+}
+
 // The same steps as the controller takes before it asks for workers.
 absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
@@ -89,9 +112,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(model::ModelConfig model,
-                   model::ReadModelConfig(job.spec.model_path, &warnings));
-  RETURN_IF_ERROR(planner::CheckBaseWeights(job.spec, model));
+  ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(job.spec, &warnings));
   data::PrepareOptions options;
   options.cache_dir = CacheDir() + "/tokens";
   options.cancelled = [] { return InterruptSignal() != 0; };
@@ -117,9 +138,9 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
       const plan::Generation generation,
       planner::GenerationOf(job.spec, {.texts = static_cast<int64_t>(prompts.ids.size()),
                                        .longest = prompts.longest()}));
-  ASSIGN_OR_RETURN(
-      const planner::PlannedJob planned,
-      planner::MakePlan(job.spec.name, job.spec, model, recipe, resources, generation));
+  ASSIGN_OR_RETURN(planner::PlannedJob planned, planner::MakePlan(job.spec.name, job.spec, model,
+                                                                  recipe, resources, generation));
+  RETURN_IF_ERROR(AddExtension(&files, job.spec, recipe, &planned));
   if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);
   auto json = nlohmann::ordered_json::parse(planner::PlanJson(job.spec, recipe, planned, data));
   json["data"]["findings"] = FindingsJson(findings, args.verbose);

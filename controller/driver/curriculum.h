@@ -51,6 +51,8 @@ class Curriculum {
   virtual const model::ModelConfig& model() const = 0;
   virtual const planner::Recipe* training_recipe() const = 0;  // null: nothing is trained
   virtual const std::string& recipe_hash() const = 0;          // 32 bytes
+  // 32 bytes, of all recipes that differ from it in their length alone; by default of none.
+  virtual const std::string& recipe_stem() const { return recipe_hash(); }
   virtual int64_t total_steps() const = 0;
   virtual int64_t pass_of_step(int64_t step) const = 0;
   virtual double passes_after(int64_t finished_steps) const = 0;  // e.g. 1.5: half of the second

@@ -41,11 +41,15 @@ absl::Status DraftAttempt(const DraftInput& input, Draft* draft) {
   if (!draft->resume && input.known_checkpoints > 0) {
     return CheckpointsGone(input.query.output_dir, input.known_checkpoints);
   }
+  draft->extends = draft->resume && checkpoint::Extends(*draft->resume, input.query);
   draft->phase = "plan";
-  ASSIGN_OR_RETURN(draft->plan, input.lane_work->plan({.job = input.query.job,
-                                                       .spec = &input.spec,
-                                                       .curriculum = input.curriculum.get(),
-                                                       .workers = input.workers}));
+  ASSIGN_OR_RETURN(
+      draft->plan,
+      input.lane_work->plan({.job = input.query.job,
+                             .spec = &input.spec,
+                             .curriculum = input.curriculum.get(),
+                             .workers = input.workers,
+                             .extended = draft->extends ? &draft->resume->manifest : nullptr}));
   draft->phase = "output";
   checkpoint::RoomQuery room = input.room;
   room.bytes = draft->plan.checkpoint_bytes;

@@ -22,6 +22,7 @@ struct Draft {
   const char* phase = "output";  // then "resume", "plan", "output" for its room
   std::string output_identity;
   std::optional<checkpoint::ResumePoint> resume;
+  bool extends = false;  // `resume` is of a recipe of another length
   GangPlan plan;
   std::vector<std::string> warnings;
 };

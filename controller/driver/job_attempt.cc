@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "controller/driver/make_events.h"
 #include "controller/driver/progress.h"
+#include "controller/driver/recipe_name.h"
 #include "controller/driver/reenter_gang.h"
 #include "controller/driver/store_rows.h"
 #include "controller/failure/errors.h"
@@ -73,7 +74,8 @@ absl::StatusOr<checkpoint::ResumeQuery> JobAttempt::WhereToResume() const {
   const config::JobSpec& spec = *parts_.spec;
   checkpoint::ResumeQuery query{.job = parts_.record->id(),
                                 .output_dir = spec.output_dir,
-                                .recipe_hash = ToHex(curriculum_->recipe_hash()),
+                                .recipe = NameOf(*curriculum_),
+                                .extend = spec.extend,
                                 .own_only = spec.resume != "auto",
                                 .any_recipe = config::OnlyGenerates(spec),
                                 .explicit_starts = {},
@@ -143,6 +145,7 @@ void JobAttempt::OnDraft(Draft* draft, const absl::Status& status) {
   const bool goes_on = draft->resume && !config::OnlyGenerates(spec);
   start_state_ = goes_on ? draft->resume->manifest.run : checkpoint::RunState();
   origin_ = goes_on ? checkpoint::OriginOf(draft->resume->manifest, record.id()) : Origin();
+  if (draft->extends) origin_.total_steps = draft->resume->manifest.total_steps;
   if (!events_.planned()) return;
   plan_ = std::move(draft->plan);
   session().Number(record.status().epoch, plan_.hash, std::move(plan_.bytes), start_state_.step);
@@ -157,9 +160,7 @@ void JobAttempt::OnDraft(Draft* draft, const absl::Status& status) {
   fault::Pass(fault::Point::kEpochStored);
   resumed_from_ = draft->resume ? draft->resume->directory : "";
   if (draft->resume) {
-    record.AddEvent(ResumingEvent(draft->resume->manifest.run.step, resumed_from_),
-                    absl::StrCat("from ", resumed_from_,
-                                 origin_.job.empty() ? "" : ", goes on from job ", origin_.job));
+    TellResuming(*draft);
     if (goes_on) parts_.checkpoints->Adopt(draft->resume->manifest, resumed_from_);
   }
   ShowProgress(start_state_, *curriculum_, &record, deps_.metrics);
@@ -167,9 +168,23 @@ void JobAttempt::OnDraft(Draft* draft, const absl::Status& status) {
   parts_.checkpoints->ObserveOutput();
   Form({.output_dir = spec.output_dir,
         .checkpoint_dir = resumed_from_,
+        .checkpoint_recipe = draft->extends ? draft->resume->manifest.recipe_hash : "",
         .start_step = start_state_.step,
         .gemm_table = KnownGemmTable(deps_.journal->store(), record.id()),
         .tokens = curriculum_->token_stores()});
+}
+
+void JobAttempt::TellResuming(const Draft& draft) {
+  const checkpoint::Manifest& from = draft.resume->manifest;
+  std::string text = absl::StrCat("from ", resumed_from_);
+  if (!origin_.job.empty()) absl::StrAppend(&text, ", goes on from job ", origin_.job);
+  if (draft.extends) {
+    absl::StrAppend(&text, ", extends it from ", from.total_steps, " to ",
+                    curriculum_->total_steps(), " steps");
+  }
+  parts_.record->AddEvent(
+      ResumingEvent(from.run.step, resumed_from_, draft.extends ? from.total_steps : int64_t{0}),
+      text);
 }
 
 void JobAttempt::ShowPlan() {

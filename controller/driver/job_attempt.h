@@ -78,6 +78,7 @@ class JobAttempt {
   checkpoint::RoomQuery RoomWanted() const;
   void MakeDraft(const WorkerFacts& workers);
   void OnDraft(Draft* draft, const absl::Status& status);
+  void TellResuming(const Draft& draft);
   void ShowPlan();
   void Form(gang::FormArgs args);
   void OnReentered(const Readoption& found, Reentry* reentry);

@@ -10,6 +10,7 @@
 #include "common/hash.h"
 #include "common/status_macros.h"
 #include "controller/driver/make_events.h"
+#include "controller/driver/recipe_name.h"
 #include "controller/driver/store_rows.h"
 #include "controller/driver/trainer_state.h"
 #include "controller/failure/errors.h"
@@ -22,7 +23,10 @@ checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const st
   manifest.job = job;
   manifest.term = content.gang->term;
   manifest.epoch = content.gang->epoch;
-  manifest.recipe_hash = ToHex(content.curriculum->recipe_hash());
+  const checkpoint::RecipeName recipe = NameOf(*content.curriculum);
+  manifest.recipe_hash = recipe.hash;
+  manifest.recipe_stem = recipe.stem;
+  manifest.total_steps = recipe.total_steps;
   manifest.plan_hash = ToHex(content.gang->plan_hash);
   manifest.fingerprint = content.gang->fingerprint;
   manifest.world_size = content.gang->world_size();

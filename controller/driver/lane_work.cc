@@ -6,18 +6,20 @@
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
 #include "common/model/flops.h"
-#include "common/model/read_model_config.h"
 #include "common/plan/plan.h"
 #include "common/plan/plan_bytes.h"
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
+#include "controller/checkpoint/extended.h"
 #include "controller/data/prompts.h"
 #include "controller/data/trained_chat.h"
 #include "controller/driver/prompt_curriculum.h"
 #include "controller/driver/recipe_curriculum.h"
+#include "controller/driver/recipe_name.h"
 #include "controller/export/export_artifacts.h"
 #include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
+#include "controller/planner/extension.h"
 #include "controller/planner/generation_plan.h"
 #include "controller/planner/planner.h"
 
@@ -36,8 +38,7 @@ planner::PromptExtents ExtentsOf(const Questions& questions) {
 // Of a job that trains nothing.
 absl::StatusOr<std::shared_ptr<const Curriculum>> PreparePromptsOf(const config::JobSpec& spec) {
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path, &warnings));
-  RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
+  ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(spec, &warnings));
   ASSIGN_OR_RETURN(data::PreparedPrompts prompts, data::PreparePrompts(spec));
   data::PreparedData tokens;
   tokens.vocab_size = prompts.tokenizer->vocab_size();
@@ -52,8 +53,7 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PreparePromptsOf(const config:
 absl::StatusOr<std::shared_ptr<const RecipeCurriculum>> PrepareTraining(
     const std::string& cache_dir, const config::JobSpec& spec, const PrepareHooks& hooks) {
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(spec.model_path, &warnings));
-  RETURN_IF_ERROR(planner::CheckBaseWeights(spec, model));
+  ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(spec, &warnings));
   data::PrepareOptions options;
   options.cache_dir = cache_dir;
   options.progress = hooks.progress;
@@ -99,19 +99,27 @@ BinWork WorkOf(const plan::Plan& plan) {
 
 absl::StatusOr<planner::PlannedJob> PlanJob(const std::string& job, const config::JobSpec& spec,
                                             const Curriculum& curriculum,
-                                            const WorkerFacts& workers) {
+                                            const WorkerFacts& workers,
+                                            const checkpoint::Manifest* extended) {
   const planner::PromptExtents prompts = ExtentsOf(curriculum.questions());
   const planner::Recipe* const recipe = curriculum.training_recipe();
   if (recipe == nullptr) {
     return planner::MakeGenerationPlan(job, spec, curriculum.model(), prompts, Resources(workers));
   }
   ASSIGN_OR_RETURN(const plan::Generation generation, planner::GenerationOf(spec, prompts));
-  return planner::MakePlan(job, spec, curriculum.model(), *recipe, Resources(workers), generation);
+  ASSIGN_OR_RETURN(
+      planner::PlannedJob planned,
+      planner::MakePlan(job, spec, curriculum.model(), *recipe, Resources(workers), generation));
+  if (extended != nullptr) {
+    planned.advice.push_back(
+        planner::ExtensionText(spec, *recipe, extended->run.step, extended->total_steps));
+  }
+  return planned;
 }
 
 absl::StatusOr<GangPlan> PlanGang(const PlanInput& input) {
-  ASSIGN_OR_RETURN(planner::PlannedJob planned,
-                   PlanJob(input.job, *input.spec, *input.curriculum, input.workers));
+  ASSIGN_OR_RETURN(planner::PlannedJob planned, PlanJob(input.job, *input.spec, *input.curriculum,
+                                                        input.workers, input.extended));
   GangPlan plan;
   plan.bytes = std::move(planned.bytes);
   plan.hash = std::move(planned.hash);
@@ -188,8 +196,8 @@ LaneWork MakeLaneWork(const std::string& cache_dir, Files* files) {
   return work;
 }
 
-absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec,
-                                      const WorkerFacts& workers,
+absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, Files* files,
+                                      const config::JobSpec& spec, const WorkerFacts& workers,
                                       const std::function<bool()>& cancelled) {
   if (config::OnlyGenerates(spec)) {
     return absl::InvalidArgumentError("method: generate has no steps to plan; run it");
@@ -197,8 +205,10 @@ absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config
   ASSIGN_OR_RETURN(
       const std::shared_ptr<const RecipeCurriculum> curriculum,
       PrepareTraining(cache_dir, spec, PrepareHooks{.progress = {}, .cancelled = cancelled}));
-  ASSIGN_OR_RETURN(const planner::PlannedJob planned,
-                   PlanJob(spec.name, spec, *curriculum, workers));
+  ASSIGN_OR_RETURN(const std::optional<checkpoint::ResumePoint> point,
+                   checkpoint::FindExtended(files, spec, NameOf(*curriculum)));
+  ASSIGN_OR_RETURN(const planner::PlannedJob planned, PlanJob(spec.name, spec, *curriculum, workers,
+                                                              point ? &point->manifest : nullptr));
   return PlanPage{planner::FormatPlan(spec, curriculum->recipe(), planned, curriculum->data()),
                   planner::PlanJson(spec, curriculum->recipe(), planned, curriculum->data())};
 }

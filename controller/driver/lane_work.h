@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "controller/checkpoint/manifest.h"
 #include "controller/driver/curriculum.h"
 #include "controller/driver/deal_bins.h"
 #include "controller/driver/worker_facts.h"
@@ -43,6 +44,8 @@ struct PlanInput {
   const config::JobSpec* spec = nullptr;
   const Curriculum* curriculum = nullptr;  // as made by `prepare`
   WorkerFacts workers;                     // of the gang
+  // Of the checkpoint that the job goes on from, where it is of a recipe of another length.
+  const checkpoint::Manifest* extended = nullptr;
 };
 
 struct ExportInput {
@@ -82,9 +85,10 @@ struct PlanPage {
   std::string json;
 };
 
-// What `cox plan` prints for a job on such workers. Cancelled soon after `cancelled` says so.
-absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, const config::JobSpec& spec,
-                                      const WorkerFacts& workers,
+// What `cox plan` prints for a job on such workers, with what it would extend of the checkpoints
+// that `files` has. Cancelled soon after `cancelled` says so.
+absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, Files* files,
+                                      const config::JobSpec& spec, const WorkerFacts& workers,
                                       const std::function<bool()>& cancelled);
 
 }  // namespace coxswain::driver

@@ -91,10 +91,11 @@ v1::JobEvent DataPreparedEvent(const v1::DatasetSummary& data, int64_t total_ste
   return event;
 }
 
-v1::JobEvent ResumingEvent(int64_t step, const std::string& directory) {
+v1::JobEvent ResumingEvent(int64_t step, const std::string& directory, int64_t extended_steps) {
   v1::JobEvent event = EventOfType("Resuming");
   event.mutable_resuming()->set_step(step);
   event.mutable_resuming()->set_directory(directory);
+  if (extended_steps > 0) event.mutable_resuming()->set_extended_steps(extended_steps);
   return event;
 }
 

@@ -37,7 +37,8 @@ v1::JobEvent ResourcesChosenEvent(const std::string& device, int32_t workers);
 v1::JobEvent StateChangedEvent(v1::JobState from, const state::JobStatus& to, state::JobEvent event,
                                const std::vector<std::string>& reserved);
 v1::JobEvent DataPreparedEvent(const v1::DatasetSummary& data, int64_t total_steps);
-v1::JobEvent ResumingEvent(int64_t step, const std::string& directory);
+// `extended_steps`: of the recipe that the checkpoint is of, 0: it is the job's.
+v1::JobEvent ResumingEvent(int64_t step, const std::string& directory, int64_t extended_steps);
 v1::JobEvent GangFormedEvent(const gang::Gang& gang, const GangPlan& plan);
 
 v1::JobEvent GangReadoptedEvent(const gang::Gang& gang, const Readopted& readopted);

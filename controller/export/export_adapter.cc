@@ -1,5 +1,6 @@
 #include "controller/export/export_adapter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -50,21 +51,37 @@ std::string ModulePattern(const plan::Plan& plan, const std::set<std::string>& o
   return absl::StrReplaceAll(absl::StrJoin(patterns, "|"), {{".*.", ".*\\."}, {".", "\\."}});
 }
 
-// The last parts of names; where modules beside the text model have the same ones, a pattern.
-// Source: peft check_target_module_exists.
+// Whether `last_parts` name a module of the text model that is not one of `adapted`.
+bool NamesMore(const plan::Plan& plan, const std::set<std::string>& last_parts,
+               const std::set<std::string>& adapted) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& parameter) {
+    const bool adaptable = model::IsLinear(parameter.role) ||
+                           parameter.role == model::Role::kEmbedding ||
+                           parameter.role == model::Role::kLmHead;
+    const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
+    return adaptable && adapted.count(module) == 0 &&
+           last_parts.count(module.substr(module.rfind('.') + 1)) > 0;
+  });
+}
+
+// The last parts of names, or whole names where these would name more; where modules beside the
+// text model have the same last parts, a pattern. Source: peft check_target_module_exists.
 nlohmann::json TargetModules(const plan::Plan& plan) {
-  std::set<std::string> all, of_blocks, outer;
+  std::set<std::string> all, of_blocks, outer, whole;
   for (const model::Parameter& parameter : plan.parameters) {
     if (!model::IsAdapter(parameter.role)) continue;
     const std::string& name = parameter.name;
+    const size_t begin = std::strlen("base_model.model.");
+    const std::string module = name.substr(begin, name.rfind(".lora_") - begin);
+    whole.insert(module);
     all.insert(TargetModule(name));
     if (parameter.layer >= 0) {
       of_blocks.insert(TargetModule(name));
     } else {
-      const size_t begin = std::strlen("base_model.model.");
-      outer.insert(name.substr(begin, name.rfind(".lora_") - begin));
+      outer.insert(module);
     }
   }
+  if (NamesMore(plan, all, whole)) return whole;
   if (model::TextPartOf(plan.model).beside.empty()) return all;
   return ModulePattern(plan, of_blocks, outer);
 }

@@ -20,6 +20,7 @@
 #include "common/files/weight_files.h"
 #include "common/model/family.h"
 #include "common/model/file_rows.h"
+#include "common/model/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 
@@ -307,19 +308,35 @@ bool NamesAPath(const nlohmann::ordered_json& config) {
   return text.find_first_of("/\\~") != std::string::npos && !IsHubId(text);
 }
 
-// The source's config.json; only a changed dtype, added tokens, a path in it or quantised linears,
-// which are exported dequantised, change it.
+// The head was trained apart from the embedding that config.json ties it to: the files hold both.
+bool SaysTied(const plan::Plan& plan) {
+  if (plan.model.tie_embeddings) return false;
+  const absl::StatusOr<model::ModelConfig> source = model::ReadModelConfig(plan.model_path);
+  return source.ok() && source->tie_embeddings;
+}
+
+void Untie(const std::string& part, nlohmann::ordered_json* config) {
+  constexpr char kTied[] = "tie_word_embeddings";
+  (*config)[kTied] = false;
+  if (!part.empty() && (*config)[part].contains(kTied)) (*config)[part][kTied] = false;
+}
+
+// The source's config.json; only a changed dtype, added tokens, a path in it, a head that it ties
+// against its files or quantised linears, which are exported dequantised, change it.
 std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan, const Source& source) {
   const bool path = NamesAPath(source.config);
   const bool grown = plan.model.added_tokens.count > 0;
   const bool quantized = !plan.model.quantization.empty();
-  if (job.export_dtype == "source" && !path && !grown && !quantized) return source.config_text;
+  const bool says_tied = SaysTied(plan);
+  const bool dtype = job.export_dtype != "source";
+  if (!dtype && !path && !grown && !quantized && !says_tied) return source.config_text;
   nlohmann::ordered_json config = source.config;
   config.erase("quantization_config");
-  if (job.export_dtype != "source") config[source.DTypeKey()] = job.export_dtype;
+  if (dtype) config[source.DTypeKey()] = job.export_dtype;
   if (path) config["_name_or_path"] = BaseModelName(job, plan);
   const std::string part(model::TextPartOf(plan.model).config);
   if (grown) (part.empty() ? config : config[part])["vocab_size"] = plan.model.vocab_size;
+  if (says_tied) Untie(part, &config);
   return config.dump(2) + "\n";
 }
 

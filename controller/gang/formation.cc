@@ -113,6 +113,7 @@ void Formation::SendPrepare() {
     request.set_world_size(gang_->world_size());
     request.set_plan(gang_->plan_bytes);
     request.set_checkpoint_dir(args_.checkpoint_dir);
+    request.set_checkpoint_recipe(args_.checkpoint_recipe);
     request.set_nonce_path(nonce_path_);
     request.set_nonce(nonce_);
     *request.mutable_tokens() = args_.tokens;

@@ -17,9 +17,10 @@ namespace coxswain::gang {
 struct FormArgs {
   std::string output_dir;      // shared storage: a nonce written here must be readable by each rank
   std::string checkpoint_dir;  // start from it, empty: base weights
-  int64_t start_step = 0;      // of that checkpoint
-  std::string gemm_table = {};  // of an earlier gang of the job, empty: none
-  v1::TokenStores tokens;       // without nonce: of the curriculum
+  std::string checkpoint_recipe = {};  // hex, where it is another than the plan's
+  int64_t start_step = 0;              // of that checkpoint
+  std::string gemm_table = {};         // of an earlier gang of the job, empty: none
+  v1::TokenStores tokens;              // without nonce: of the curriculum
 };
 
 // Lives while its gang forms; destroying it stops that. The epoch must be durable before Start.

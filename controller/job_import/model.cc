@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/name_pattern.h"
 #include "controller/job_import/hub_name.h"
 #include "controller/job_import/model_name.h"
 #include "controller/job_import/target_pattern.h"
@@ -86,7 +87,7 @@ void TranslateTargets(Translation* t, std::string_view key, const std::vector<st
       t->Set(key, "spec.lora.target_modules", "all-linear");
       return;
     }
-    if (IsPattern(name)) {
+    if (NamePattern::Is(name)) {
       const absl::StatusOr<std::vector<std::string>> chosen = TargetsOfPattern(name);
       if (chosen.ok()) {
         t->Set(key, "spec.lora.target_modules", *chosen, "what the pattern chooses");

@@ -9,9 +9,6 @@
 
 namespace coxswain::job_import {
 
-// True where a name of a module is a pattern and not a name.
-bool IsPattern(const std::string& text);
-
 // Names such as "q_proj", which it chooses in every block. InvalidArgument: it is no pattern,
 // chooses nothing, or chooses in some blocks only.
 absl::StatusOr<std::vector<std::string>> TargetsOfPattern(const std::string& pattern);

@@ -1,57 +1,128 @@
 #include "controller/planner/adapter_settings.h"
 
-#include <string>
+#include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "common/files/read_file.h"
+#include "common/config/override.h"
+#include "common/model/parameter_table.h"
+#include "common/model/read_model_config.h"
+#include "common/model/saved_modules.h"
 #include "common/status_macros.h"
+#include "controller/planner/peft_config.h"
+#include "controller/planner/target_modules.h"
 
 namespace coxswain::planner {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
-bool Has(const Json& config, const char* key) {
-  return config.contains(key) && !config[key].is_null();
+// A key of spec.lora, what adapter_config.json calls it and what it says.
+struct Setting {
+  const char* key;
+  const char* peft;
+  Json value;
+};
+
+// JSON integers stay integers: 16, not 16.0.
+Json Number(double value) {
+  const auto whole = static_cast<int64_t>(value);
+  return static_cast<double>(whole) == value ? Json(whole) : Json(value);
 }
 
-absl::Status CheckSupported(const std::string& path, const Json& config) {
-  for (const char* key : {"rank_pattern", "alpha_pattern", "layers_to_transform"}) {
-    if (!Has(config, key) || config[key].empty()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", key, " is not supported"));
-  }
-  if (!Has(config, "bias") || config["bias"] == "none") return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": bias ", config["bias"].dump(), " is not supported; none is"));
+std::vector<Setting> SettingsOf(const PeftConfig& adapter) {
+  return {{"r", "r", adapter.r},
+          {"alpha", "lora_alpha", Number(adapter.alpha)},
+          {"use_rslora", "use_rslora", adapter.use_rslora},
+          {"use_dora", "use_dora", adapter.use_dora},
+          {"target_modules", "target_modules", adapter.target_modules},
+          {"modules_to_save", "modules_to_save", adapter.modules_to_save}};
+}
+
+PeftConfig SettingsOf(const config::LoraSpec& job) {
+  return {.r = job.r,
+          .alpha = job.alpha,
+          .use_rslora = job.use_rslora,
+          .use_dora = job.use_dora,
+          .target_modules = job.target_modules,
+          .modules_to_save = job.modules_to_save,
+          .path = {}};
+}
+
+// The tensors that modules_to_save trains in full.
+absl::StatusOr<std::vector<bool>> Saved(const std::vector<std::string>& names,
+                                        const model::ModelConfig& model) {
+  return model::SavedModules(model::BaseParameterTable(model), model, names);
+}
+
+// Whether both lists mean the same modules of the model. What the job's own list means nothing by
+// is refused with the plan.
+absl::StatusOr<bool> SameModules(const PeftConfig& adapter, const config::LoraSpec& job,
+                                 const model::ModelConfig& model) {
+  const std::vector<NamedModule> modules = ModulesOf(model);
+  ASSIGN_OR_RETURN(const std::set<std::string> of_adapter,
+                   MeantModules(adapter.target_modules, modules));
+  ASSIGN_OR_RETURN(const std::set<std::string> of_job, MeantModules(job.target_modules, modules));
+  return of_adapter == of_job;
+}
+
+absl::StatusOr<bool> IsSame(const Setting& theirs, const Setting& ours, const PeftConfig& adapter,
+                            const config::LoraSpec& job, const model::ModelConfig& model) {
+  const std::string key = ours.key;
+  if (key == "target_modules") return SameModules(adapter, job, model);
+  if (key != "modules_to_save") return theirs.value == ours.value;
+  ASSIGN_OR_RETURN(const std::vector<bool> of_adapter, Saved(adapter.modules_to_save, model));
+  ASSIGN_OR_RETURN(const std::vector<bool> of_job, Saved(job.modules_to_save, model));
+  return of_adapter == of_job;
+}
+
+bool StartsFromAdapter(const config::JobSpec& job) {
+  return job.adapter != config::Adapter::kNone && job.lora.init_from.has_value();
 }
 
 }  // namespace
 
-absl::Status CheckAdapterSettings(const config::JobSpec& job) {
-  if (job.adapter == config::Adapter::kNone || !job.lora.init_from) return absl::OkStatus();
-  const std::string path = absl::StrCat(*job.lora.init_from, "/adapter_config.json");
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxConfigBytes);
-  if (!text.ok()) return absl::OkStatus();
-  const Json config = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
+absl::StatusOr<config::ParsedJob> TakeOverAdapter(config::ParsedJob parsed, const std::string& yaml,
+                                                  const std::string& base_dir,
+                                                  const config::ChosenResources& chosen) {
+  if (!parsed.errors.empty() || !StartsFromAdapter(parsed.spec)) return parsed;
+  const absl::StatusOr<model::ModelConfig> model = model::ReadModelConfig(parsed.spec.model_path);
+  if (!model.ok()) return parsed;
+  ASSIGN_OR_RETURN(const std::optional<PeftConfig> adapter,
+                   ReadPeftConfig(*parsed.spec.lora.init_from, *model));
+  if (!adapter.has_value()) return parsed;
+  std::vector<std::string> taken;
+  for (const Setting& setting : SettingsOf(*adapter)) {
+    const std::string key = absl::StrCat("spec.lora.", setting.key);
+    if (parsed.lines.count(key) > 0 || (setting.value.is_array() && setting.value.empty()))
+      continue;
+    taken.push_back(absl::StrCat(key, "=", setting.value.dump()));
   }
-  RETURN_IF_ERROR(CheckSupported(path, config));
-  const std::pair<const char*, std::pair<const char*, Json>> all[] = {
-      {"r", {"r", job.lora.r}},
-      {"lora_alpha", {"alpha", job.lora.alpha}},
-      {"use_rslora", {"use_rslora", job.lora.use_rslora}},
-      {"use_dora", {"use_dora", job.lora.use_dora}},
-  };
-  for (const auto& [key, ours] : all) {
-    if (!Has(config, key) || config[key] == ours.second) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " has ", key, " ", config[key].dump(), " and the job lora.", ours.first,
-                     " ", ours.second.dump(), ": the adapter would compute something else; set ",
-                     "lora.", ours.first, ": ", config[key].dump()));
+  ASSIGN_OR_RETURN(const std::string whole, config::OverrideJob(yaml, taken));
+  config::ParsedJob job = config::ParseJob(whole, base_dir, chosen);
+  if (job.errors.empty()) return job;
+  return absl::InvalidArgumentError(absl::StrCat("with what ", adapter->path, " says of it: ",
+                                                 job.errors[0].path, ": ", job.errors[0].message));
+}
+
+absl::Status CheckAdapterSettings(const config::JobSpec& job, const model::ModelConfig& model) {
+  if (!StartsFromAdapter(job)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::optional<PeftConfig> adapter,
+                   ReadPeftConfig(*job.lora.init_from, model));
+  if (!adapter.has_value()) return absl::OkStatus();
+  const std::vector<Setting> theirs = SettingsOf(*adapter), ours = SettingsOf(SettingsOf(job.lora));
+  for (size_t i = 0; i < theirs.size(); ++i) {
+    ASSIGN_OR_RETURN(const bool same, IsSame(theirs[i], ours[i], *adapter, job.lora, model));
+    if (same) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        adapter->path, " has ", theirs[i].peft, " ", theirs[i].value.dump(), " and the job lora.",
+        ours[i].key, " ", ours[i].value.dump(), ": the adapter would compute something else; set ",
+        "lora.", ours[i].key, ": ", theirs[i].value.dump(), ", or leave it out to take that over"));
   }
   return absl::OkStatus();
 }

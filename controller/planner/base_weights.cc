@@ -14,8 +14,10 @@
 #include "common/files/weight_files.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
+#include "common/model/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/planner/adapter_settings.h"
+#include "controller/planner/tied_head.h"
 
 namespace coxswain::planner {
 namespace {
@@ -35,7 +37,7 @@ std::string FileOf(const std::string& directory, const std::string& tensor) {
 }  // namespace
 
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model) {
-  RETURN_IF_ERROR(CheckAdapterSettings(job));
+  RETURN_IF_ERROR(CheckAdapterSettings(job, model));
   if (job.init == "random") return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(job.model_path, model::TextPartOf(model).spellings));
@@ -73,6 +75,14 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<model::ModelConfig> ReadBaseModel(const config::JobSpec& job,
+                                                 std::vector<std::string>* warnings) {
+  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(job.model_path, warnings));
+  RETURN_IF_ERROR(UntieDifferingHead(job, &model, warnings));
+  RETURN_IF_ERROR(CheckBaseWeights(job, model));
+  return model;
 }
 
 }  // namespace coxswain::planner

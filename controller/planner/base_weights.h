@@ -1,8 +1,12 @@
-// Whether the weight files of a job hold the model, from their headers alone.
+// The base model of a job as config.json and the weight files have it.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_BASE_WEIGHTS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_BASE_WEIGHTS_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/model/model_config.h"
 
@@ -12,6 +16,11 @@ namespace coxswain::planner {
 // model that is missing or of another shape (names tensor, file and both shapes); NotFound: no
 // weight files. Reads no weights.
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model);
+
+// The model of spec.base_model: its config.json, untied where its files hold a head that differs
+// (tied_head.h), checked by CheckBaseWeights. Errors of model::ReadModelConfig and of the two.
+absl::StatusOr<model::ModelConfig> ReadBaseModel(const config::JobSpec& job,
+                                                 std::vector<std::string>* warnings);
 
 }  // namespace coxswain::planner
 

@@ -12,6 +12,7 @@
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
 #include "controller/planner/quantization.h"
+#include "controller/planner/target_modules.h"
 
 namespace coxswain::planner {
 namespace {
@@ -147,9 +148,11 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
   plan->parameters = model::BaseParameterTable(plan->model);
   plan->groups.clear();
   if (job.adapter == config::Adapter::kLora) {
+    ASSIGN_OR_RETURN(std::vector<std::string> targets,
+                     TargetModules(job.lora.target_modules, plan->model));
     ASSIGN_OR_RETURN(plan->parameters,
                      model::WithLora(std::move(plan->parameters), plan->model,
-                                     {job.lora.r, job.lora.target_modules, job.lora.use_dora}));
+                                     {job.lora.r, std::move(targets), job.lora.use_dora}));
     plan->lora = MakeLora(job.lora);
     GroupLora(job, plan);
     ASSIGN_OR_RETURN(const std::vector<bool> saved,

@@ -159,6 +159,7 @@ absl::StatusOr<Recipe> Recipe::Make(const config::JobSpec& job, const model::Mod
     ASSIGN_OR_RETURN(facts.adapter_identity, WeightsIdentity(*job.lora.init_from));
   }
   recipe.hash_ = RecipeHash(facts);
+  recipe.stem_ = RecipeStem(facts);
   return recipe;
 }
 

@@ -64,6 +64,7 @@ class Recipe {
   double single_document_bins() const;  // first pass, share of the bins that hold one document
   double packing_efficiency() const { return packing_efficiency_; }  // first pass, filled / slots
   const std::string& hash() const { return hash_; }                  // 32 bytes
+  const std::string& stem() const { return stem_; }                  // 32 bytes, RecipeStem
 
  private:
   absl::Status PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths,
@@ -79,7 +80,7 @@ class Recipe {
   LearningRate learning_rate_;
   int64_t train_tokens_ = 0, eval_tokens_ = 0, attention_span_ = 0;
   double packing_efficiency_ = 0.0;
-  std::string hash_;
+  std::string hash_, stem_;
 };
 
 }  // namespace coxswain::planner

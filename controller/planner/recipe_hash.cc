@@ -8,6 +8,7 @@
 #include "common/hash.h"
 #include "controller/planner/learning_rate.h"
 #include "controller/planner/quantization.h"
+#include "controller/planner/target_modules.h"
 
 namespace coxswain::planner {
 namespace {
@@ -91,7 +92,13 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
 }
 
-void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& lines) {
+bool IsOfEmbedding(const std::string& module) {
+  const std::string last = module.substr(module.rfind('.') + 1);
+  return last == "embed_tokens" || last == "tok_embeddings";
+}
+
+void AddAdapter(const config::JobSpec& job, const model::ModelConfig& model,
+                const std::string& identity, Lines& lines) {
   lines.Int("adapter", static_cast<int64_t>(job.adapter));
   if (job.adapter == config::Adapter::kNone) return;
   lines.Int("lora.r", job.lora.r);
@@ -99,11 +106,12 @@ void AddAdapter(const config::JobSpec& job, const std::string& identity, Lines& 
   lines.Real("lora.dropout", job.lora.dropout);
   for (const std::string& module : job.lora.target_modules) lines.Text("lora.target", module);
   lines.Real("lora.loraplus_lr_ratio", job.lora.loraplus_lr_ratio);
-  const auto& targets = job.lora.target_modules;
-  const bool embedding = std::any_of(targets.begin(), targets.end(), [](const std::string& module) {
-    return module == "embed_tokens" || module == "tok_embeddings";
-  });
-  if (embedding) lines.Real("lora.loraplus_lr_embedding", job.lora.loraplus_lr_embedding);
+  // What cannot be found is refused with the plan.
+  const std::vector<std::string> targets =
+      TargetModules(job.lora.target_modules, model).value_or(job.lora.target_modules);
+  if (std::any_of(targets.begin(), targets.end(), IsOfEmbedding)) {
+    lines.Real("lora.loraplus_lr_embedding", job.lora.loraplus_lr_embedding);
+  }
   lines.Int("lora.use_rslora", job.lora.use_rslora);
   if (job.lora.use_dora) lines.Int("lora.use_dora", 1);
   lines.Text("lora.init_from", identity);
@@ -130,12 +138,22 @@ void AddScheduler(const config::TrainSpec& train, int64_t total_steps, Lines& li
   }
 }
 
-void AddTrain(const RecipeFacts& facts, Lines& lines) {
-  const config::TrainSpec& train = facts.job.train;
-  lines.Int("global_batch_bins", facts.global_batch_bins);
-  lines.Int("total_steps", facts.total_steps);
-  lines.Real("learning_rate", train.learning_rate);
-  AddScheduler(train, facts.total_steps, lines);
+// As the job gives it, whatever the number of steps.
+void AddSchedulerOfAnyLength(const config::TrainSpec& train, Lines& lines) {
+  lines.Int("lr_scheduler", static_cast<int64_t>(train.lr_scheduler));
+  lines.Real("min_lr_ratio", train.min_lr_ratio);
+  if (train.warmup_steps) lines.Int("warmup_steps", *train.warmup_steps);
+  if (train.warmup_ratio) lines.Real("warmup_ratio", *train.warmup_ratio);
+  const config::LrSchedulerKwargs& kwargs = train.lr_scheduler_kwargs;
+  lines.Int("lr_num_cycles", kwargs.num_cycles);
+  lines.Real("lr_power", kwargs.power);
+  if (kwargs.timescale) lines.Int("lr_timescale", *kwargs.timescale);
+  if (kwargs.num_decay_steps) lines.Int("lr_decay_steps", *kwargs.num_decay_steps);
+  lines.Real("lr_decay_ratio", kwargs.decay_ratio);
+  lines.Int("lr_decay_type", static_cast<int64_t>(kwargs.decay_type));
+}
+
+void AddOptimizer(const config::TrainSpec& train, Lines& lines) {
   if (train.optimizer != "adamw") lines.Text("optimizer", train.optimizer);
   lines.Real("beta1", train.beta1);
   lines.Real("beta2", train.beta2);
@@ -148,11 +166,17 @@ void AddTrain(const RecipeFacts& facts, Lines& lines) {
   lines.Unsigned("seed", train.seed);
 }
 
-}  // namespace
+void AddTrain(const RecipeFacts& facts, Lines& lines) {
+  const config::TrainSpec& train = facts.job.train;
+  lines.Int("global_batch_bins", facts.global_batch_bins);
+  lines.Int("total_steps", facts.total_steps);
+  lines.Real("learning_rate", train.learning_rate);
+  AddScheduler(train, facts.total_steps, lines);
+  AddOptimizer(train, lines);
+}
 
-std::string CanonicalRecipe(const RecipeFacts& facts) {
-  Lines lines;
-  lines.Text("format", "coxswain recipe 1");
+// Model, adapter and data.
+void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   AddModel(facts.model, lines);
   lines.Text("weights", facts.weights_identity);
   lines.Text("init", facts.job.init);
@@ -162,22 +186,55 @@ std::string CanonicalRecipe(const RecipeFacts& facts) {
   // refused with the plan.
   const std::string quantization = QuantizationOf(facts.job, facts.model).value_or("");
   if (!quantization.empty()) lines.Text("quantization", quantization);
-  AddAdapter(facts.job, facts.adapter_identity, lines);
+  AddAdapter(facts.job, facts.model, facts.adapter_identity, lines);
   lines.Text("data", facts.data_hash);
   lines.Int("sequence_len", facts.job.sequence_len);
-  for (const data::Bins& bins : facts.passes) {
-    lines.Hash("bins.offsets", bins.offsets);
-    lines.Hash("bins.documents", bins.documents);
-  }
-  AddTrain(facts, lines);
+}
+
+void AddBins(const data::Bins& bins, Lines& lines) {
+  lines.Hash("bins.offsets", bins.offsets);
+  lines.Hash("bins.documents", bins.documents);
+}
+
+void AddPrecision(const RecipeFacts& facts, Lines& lines) {
   lines.Text("compute_dtype", facts.job.compute_dtype);
   if (facts.job.compute_dtype != "float32") {
     lines.Text("master_dtype", facts.job.master_dtype);
     lines.Text("gradient_dtype", facts.job.gradient_dtype);
   }
+}
+
+}  // namespace
+
+std::string CanonicalRecipe(const RecipeFacts& facts) {
+  Lines lines;
+  lines.Text("format", "coxswain recipe 1");
+  AddWhatIsTrained(facts, lines);
+  for (const data::Bins& bins : facts.passes) AddBins(bins, lines);
+  AddTrain(facts, lines);
+  AddPrecision(facts, lines);
+  return lines.Take();
+}
+
+std::string CanonicalStem(const RecipeFacts& facts) {
+  Lines lines;
+  lines.Text("format", "coxswain recipe stem 1");
+  AddWhatIsTrained(facts, lines);
+  AddBins(facts.passes.front(), lines);
+  const config::PackingSpec& packing = facts.job.packing;
+  lines.Int("packing.strategy", static_cast<int64_t>(packing.strategy));
+  lines.Int("packing.window", packing.window);
+  lines.Int("packing.max_documents_per_bin", packing.max_documents_per_bin);
+  lines.Int("global_batch_bins", facts.global_batch_bins);
+  lines.Real("learning_rate", facts.job.train.learning_rate);
+  AddSchedulerOfAnyLength(facts.job.train, lines);
+  AddOptimizer(facts.job.train, lines);
+  AddPrecision(facts, lines);
   return lines.Take();
 }
 
 std::string RecipeHash(const RecipeFacts& facts) { return Sha256(CanonicalRecipe(facts)); }
+
+std::string RecipeStem(const RecipeFacts& facts) { return Sha256(CanonicalStem(facts)); }
 
 }  // namespace coxswain::planner

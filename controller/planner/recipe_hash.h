@@ -30,6 +30,12 @@ std::string CanonicalRecipe(const RecipeFacts& facts);
 // evaluation, logging and retries; none of them changes what a step computes.
 std::string RecipeHash(const RecipeFacts& facts);
 
+// Likewise of a recipe without its length: recipes that differ in nothing but num_epochs or
+// max_steps have one, and the batches of the steps that both have are the same. `passes` is not
+// empty.
+std::string CanonicalStem(const RecipeFacts& facts);
+std::string RecipeStem(const RecipeFacts& facts);
+
 }  // namespace coxswain::planner
 
 #endif  // COXSWAIN_CONTROLLER_PLANNER_RECIPE_HASH_H_

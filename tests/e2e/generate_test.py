@@ -97,6 +97,19 @@ class GenerateTest(Cluster):
         refused = self.cox('generate', f'{job}:3', '-p', 'x', check=1)
         self.assertIn('has no committed checkpoint of step 3', refused.stderr)
         self.cox('generate', job, check=2)
+        self.assert_extends(job)
+
+    def assert_extends(self, job):
+        """checkpoint.extend: real ranks load moments of a recipe of 4 steps into one of 6."""
+        longer = ['--set', 'train.max_steps=6', '--set', 'checkpoint.resume=auto', '--set', 'checkpoint.extend=true']
+        path = os.path.join(self.dir, 'job.yaml')
+        plan = self.cox('plan', path, *longer).stdout
+        self.assertIn('extends a recipe of 4 steps to 6, from step 4', plan)
+        second = self.submit(path, *longer)
+        self.wait_state(second, 'SUCCEEDED')
+        self.assertEqual([e['step'] for e in self.events(second, 'StepDone')], [4, 5])
+        with open(os.path.join(self.cox_json('get', second)['artifact_dir'], 'coxswain_manifest.json')) as file:
+            self.assertEqual(json.load(file)['continues'], {'job': job, 'step': 4, 'total_steps': 4})
 
     def asked(self, name):
         path = os.path.join(self.dir, f'{name}.yaml')

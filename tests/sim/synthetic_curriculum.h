@@ -52,6 +52,7 @@ class SyntheticCurriculum : public driver::Curriculum {
   const model::ModelConfig& model() const override { return model_; }
   const planner::Recipe* training_recipe() const override { return nullptr; }
   const std::string& recipe_hash() const override { return recipe_hash_; }
+  const std::string& recipe_stem() const override { return recipe_stem_; }
   int64_t total_steps() const override { return shape_.steps; }
   int64_t pass_of_step(int64_t) const override { return 0; }
   double passes_after(int64_t finished_steps) const override {
@@ -94,7 +95,7 @@ class SyntheticCurriculum : public driver::Curriculum {
 
   const SyntheticShape shape_;
   const model::ModelConfig model_;
-  const std::string recipe_hash_;
+  const std::string recipe_hash_, recipe_stem_ = Sha256("recipe");
   driver::Questions questions_;
 };
 

@@ -148,8 +148,9 @@ absl::StatusOr<v1::PrepareResponse> Agent::BuildEngine(const v1::PrepareRequest&
   auto tokens = MapTokens(request.tokens());
   const absl::Status ready =
       tokens.ok() ? engine::UseGemmTable(request.gemm_table()).status() : tokens.status();
-  auto built =
-      ready.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir()) : ready;
+  auto built = ready.ok() ? engine::Engine::Prepare(plan, epoch->rank, request.checkpoint_dir(),
+                                                    request.checkpoint_recipe())
+                          : ready;
   if (built.ok()) {
     const absl::Status failed = fault::Reach(fault::Point::kPrepared, {.rank = epoch->rank});
     if (!failed.ok()) built = failed;

@@ -29,11 +29,13 @@ Engine::Engine() : impl_(std::make_unique<Impl>()) {}
 Engine::~Engine() = default;
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Prepare(const plan::Plan& plan, int rank,
-                                                        const std::string& checkpoint_dir) {
+                                                        const std::string& checkpoint_dir,
+                                                        const std::string& checkpoint_recipe) {
   std::unique_ptr<Engine> engine(new Engine());
   std::string doing = "prepare";
   RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(engine->impl_->state, MakeState(plan, rank, checkpoint_dir, &doing));
+    ASSIGN_OR_RETURN(engine->impl_->state,
+                     MakeState(plan, rank, checkpoint_dir, &doing, checkpoint_recipe));
     return absl::OkStatus();
   }));
   return engine;

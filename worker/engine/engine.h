@@ -20,10 +20,12 @@ class Engine {
  public:
   // Checks that every op of the plan is supported, allocates its buffers, loads base weights and
   // the adapter; with `checkpoint_dir` also masters, moments and counters of that committed
-  // checkpoint. InvalidArgument for a plan or file that is wrong, NotFound for a missing file,
+  // checkpoint, of the recipe with hash `checkpoint_recipe` (hex; empty: that of the plan).
+  // InvalidArgument for a plan or file that is wrong, NotFound for a missing file,
   // ResourceExhausted for memory: each names the object and both values.
   static absl::StatusOr<std::unique_ptr<Engine>> Prepare(const plan::Plan& plan, int rank,
-                                                         const std::string& checkpoint_dir);
+                                                         const std::string& checkpoint_dir,
+                                                         const std::string& checkpoint_recipe = {});
   ~Engine();
 
   // Gives the engine its group; must be called before Train and Evaluate when the plan has more

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/checked_tensors.h"
-#include "common/hash.h"
 #include "common/parallel_for.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
@@ -53,15 +52,16 @@ absl::StatusOr<ShardHeader> ReadHeader(const SafetensorsFile& file) {
 }
 
 absl::StatusOr<ShardHeader> CheckHeaders(
-    const plan::Plan& plan, const std::vector<std::unique_ptr<SafetensorsFile>>& shards) {
+    const plan::Plan& plan, const std::string& recipe,
+    const std::vector<std::unique_ptr<SafetensorsFile>>& shards) {
   ShardHeader first;
   std::set<int64_t> ranks;
   for (size_t i = 0; i < shards.size(); ++i) {
     ASSIGN_OR_RETURN(const ShardHeader header, ReadHeader(*shards[i]));
-    if (plan.trains() && header.recipe_hash != ToHex(plan.recipe_hash)) {
+    if (plan.trains() && header.recipe_hash != recipe) {
       return absl::FailedPreconditionError(
           absl::StrCat(shards[i]->path(), ": checkpoint of recipe ", header.recipe_hash,
-                       ", this job's recipe is ", ToHex(plan.recipe_hash)));
+                       ", this job's recipe is ", recipe));
     }
     if (i == 0) first = header;
     ranks.insert(header.rank);
@@ -216,9 +216,11 @@ absl::Status LoadValues(const plan::Plan& plan, const CheckedTensors& checked, F
 }  // namespace
 
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
-                                            const std::string& directory, const Buffers& buffers) {
+                                            const std::string& directory, const std::string& recipe,
+                                            const Buffers& buffers) {
   ASSIGN_OR_RETURN(const CheckedTensors checked, CheckedTensors::Open(directory));
-  ASSIGN_OR_RETURN(const ShardHeader header, CheckHeaders(plan, checked.tensors().shards()));
+  ASSIGN_OR_RETURN(const ShardHeader header,
+                   CheckHeaders(plan, recipe, checked.tensors().shards()));
   Finder finder(checked.tensors());
   const ParameterStore store(plan, layout, buffers);
   if (!plan.trains()) {

@@ -19,8 +19,10 @@ namespace coxswain::engine {
 // differ. InvalidArgument names file and tensor: one that is missing, doubled, unknown or of
 // another shape, shards that are missing or disagree on the counters. NotFound: no manifest or
 // shard there.
+// `recipe`: the hash that shards must name, in hex.
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
-                                            const std::string& directory, const Buffers& buffers);
+                                            const std::string& directory, const std::string& recipe,
+                                            const Buffers& buffers);
 
 }  // namespace coxswain::engine
 

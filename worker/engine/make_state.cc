@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/hash.h"
 #include "common/status_macros.h"
 #include "worker/engine/bind_ops.h"
 #include "worker/engine/device.h"
@@ -61,11 +62,14 @@ void AwaitMemory(const plan::Plan& plan) {
   (void)SettledFreeBytes(need, kernels::FreeMemoryBytes);  // too little is told by Allocate
 }
 
-absl::Status LoadCheckpoint(State& state, const std::string& directory, std::string* doing) {
+absl::Status LoadCheckpoint(State& state, const std::string& directory, const std::string& recipe,
+                            std::string* doing) {
   if (directory.empty()) return absl::OkStatus();
   *doing = absl::StrCat("load checkpoint ", directory);
-  ASSIGN_OR_RETURN(const SnapshotCounters counters,
-                   LoadShards(state.plan, state.layout, directory, state.buffers));
+  ASSIGN_OR_RETURN(
+      const SnapshotCounters counters,
+      LoadShards(state.plan, state.layout, directory,
+                 recipe.empty() ? ToHex(state.plan.recipe_hash) : recipe, state.buffers));
   state.start_step = counters.finished_steps;
   state.applied_updates = counters.applied_updates;
   return absl::OkStatus();
@@ -89,7 +93,8 @@ State::State(const plan::Plan& plan_in, int rank_in)
 
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
                                                  const std::string& checkpoint_dir,
-                                                 std::string* doing) {
+                                                 std::string* doing,
+                                                 const std::string& checkpoint_recipe) {
   RETURN_IF_ERROR(CheckPlan(plan, rank));
   auto state = std::make_unique<State>(plan, rank);
   AwaitMemory(plan);
@@ -115,7 +120,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
     WarmUp(*state);
     BeginVerification(*state);
   }
-  RETURN_IF_ERROR(LoadCheckpoint(*state, checkpoint_dir, doing));
+  RETURN_IF_ERROR(LoadCheckpoint(*state, checkpoint_dir, checkpoint_recipe, doing));
   if (!checkpoint_dir.empty()) BeginVerification(*state);
   return state;
 }

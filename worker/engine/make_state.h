@@ -15,7 +15,8 @@ namespace coxswain::engine {
 // what it was at.
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
                                                  const std::string& checkpoint_dir,
-                                                 std::string* doing);
+                                                 std::string* doing,
+                                                 const std::string& checkpoint_recipe = {});
 
 }  // namespace coxswain::engine
 

@@ -245,6 +245,8 @@ TEST(JobErrorsTest, ASchedulerRefusesTheKeysOfOthers) {
 
 TEST(JobErrorsTest, DoraTakesNoDropout) {
   ExpectErrors({
+      {"  checkpoint: {resume: never, extend: true}\n", "spec.checkpoint.extend", 7,
+       "checkpoint.resume is never"},
       {"  adapter: lora\n  lora: {use_dora: true, dropout: 0.1}\n", "spec.lora.use_dora", 8,
        "needs lora.dropout: 0, got 0.1"},
   });

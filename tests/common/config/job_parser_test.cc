@@ -245,6 +245,11 @@ TEST(JobParserTest, ReadsSizes) {
 }
 
 TEST(JobParserTest, ReadsTargetModulesAsWordOrList) {
+  EXPECT_EQ(ParseSpec("  lora: {target_modules: '.*[.](q|v)_proj'}\n").lora.target_modules,
+            std::vector<std::string>{".*[.](q|v)_proj"});
+  EXPECT_EQ(
+      ParseSpec("  lora: {target_modules: [k_proj, layers.0.mlp.up_proj]}\n").lora.target_modules,
+      (std::vector<std::string>{"k_proj", "layers.0.mlp.up_proj"}));
   EXPECT_EQ(ParseSpec("  lora: {target_modules: q_proj}\n").lora.target_modules,
             std::vector<std::string>{"q_proj"});
   EXPECT_EQ(ParseSpec("  lora: {target_modules: [q_proj, v_proj]}\n").lora.target_modules,

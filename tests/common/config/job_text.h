@@ -90,7 +90,8 @@ spec:
   attention: {deterministic: true, workspace_gib: 4}
   eval: {eval_steps: 10, early_stopping_patience: 3, metric: eval_loss, sample_prompts: [What, Why], sample_tokens: 9}
   generate: {prompts: [], messages: null, max_new_tokens: 7, temperature: 0.5, top_k: 4, top_p: 0.75, seed: 3}
-  checkpoint: {output_dir: ./results, save_steps: 20, save_total_limit: 4, test_save: true, resume: never}
+  checkpoint: {output_dir: ./results, save_steps: 20, save_total_limit: 4, test_save: true, resume: never,
+               extend: false}
   export: {merge: true, dtype: float32, max_shard_size: 5GB}
   resources: {device: cpu, workers: 2, spares: 0, priority: -3, max_restarts: 1,
               max_restarts_total: 7}

@@ -20,7 +20,12 @@ class CheckpointFilesTest : public testing::Test {
     EXPECT_TRUE(files_.MakeDirs(staging).ok());
     const std::string shard = "tensors of " + job + std::to_string(step);
     EXPECT_TRUE(files_.WriteDurably(staging + "/rank-0.safetensors", shard).ok());
-    Manifest manifest{.job = job, .term = term, .epoch = epoch, .recipe_hash = recipe};
+    Manifest manifest{.job = job,
+                      .term = term,
+                      .epoch = epoch,
+                      .recipe_hash = recipe,
+                      .recipe_stem = stem_,
+                      .total_steps = total_steps_};
     manifest.run.step = step;
     manifest.run.loss = 1.25;
     manifest.run.grad_norm = 0.5;
@@ -40,7 +45,7 @@ class CheckpointFilesTest : public testing::Test {
                                                   const std::string& recipe = "recipe") {
     warnings_.clear();
     ResumeQuery query{
-        .job = "job", .output_dir = "/out", .recipe_hash = recipe, .own_only = own_only};
+        .job = "job", .output_dir = "/out", .recipe = {.hash = recipe}, .own_only = own_only};
     if (!explicit_dir.empty()) query.explicit_starts = {{.directory = explicit_dir}};
     query.damaged = damaged_;
     return FindResumePoint(&files_, query, &warnings_);
@@ -57,6 +62,8 @@ class CheckpointFilesTest : public testing::Test {
     content[content.size() / 2] ^= 1;
     EXPECT_TRUE(files_.WriteDurably(path, content).ok());
   }
+  std::string stem_ = {};
+  int64_t total_steps_ = 0;
   sim::MemoryFiles files_;
   Committed committed_;
   std::vector<std::string> warnings_;
@@ -182,7 +189,7 @@ TEST_F(CheckpointFilesTest, ADamagedExplicitStartFallsBackToTheOneBefore) {
   Damage(20);
   ResumeQuery query{.job = "job",
                     .output_dir = "/elsewhere",
-                    .recipe_hash = "recipe",
+                    .recipe = {.hash = "recipe"},
                     .own_only = true,
                     .explicit_starts = {{.directory = CheckpointDirectory("/out", 20)},
                                         {.directory = CheckpointDirectory("/out", 10)}}};
@@ -369,12 +376,69 @@ TEST_F(CheckpointFilesTest, ASupersededOneIsDeletedByWayOfStaging) {
   EXPECT_TRUE(files_.List("/out/.staging")->empty());
 }
 
+// checkpoint.extend.
+class ExtendTest : public CheckpointFilesTest {
+ protected:
+  // A checkpoint of a recipe of 20 steps.
+  absl::Status SaveShort(int64_t step, const std::string& stem = "stem") {
+    stem_ = stem;
+    total_steps_ = 20;
+    return Save(step, "first", 1, ++epoch_, "short").status();
+  }
+  absl::StatusOr<std::optional<ResumePoint>> Extend(int64_t total_steps, bool extend = true,
+                                                    const std::string& path = "") {
+    query_ = {.job = "second",
+              .output_dir = "/out",
+              .recipe = {.hash = "long", .stem = "stem", .total_steps = total_steps},
+              .extend = extend,
+              .own_only = !path.empty()};
+    if (!path.empty()) query_.explicit_starts = {{.directory = path}};
+    return FindResumePoint(&files_, query_, &warnings_);
+  }
+  static void Says(const absl::Status& status, const std::string& what) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << what;
+    EXPECT_NE(status.message().find(what), absl::string_view::npos) << status;
+  }
+  ResumeQuery query_;
+  uint64_t epoch_ = 0;
+};
+
+TEST_F(ExtendTest, ALongerRecipeGoesOnFromTheNewestCheckpoint) {
+  ASSERT_TRUE(SaveShort(10).ok());
+  ASSERT_TRUE(SaveShort(20).ok());
+  for (const char* path : {"", "/out/checkpoint-20"}) {
+    const auto point = Extend(40, true, path);
+    ASSERT_TRUE(point.ok() && point->has_value()) << point.status();
+    EXPECT_EQ((*point)->manifest.run.step, 20);
+    EXPECT_EQ((*point)->manifest.total_steps, 20);
+    EXPECT_TRUE(Extends(**point, query_));
+  }
+}
+
+TEST_F(ExtendTest, WithoutItBothLengthsAreNamedAndWhatToSet) {
+  ASSERT_TRUE(SaveShort(20).ok());
+  for (const char* path : {"", "/out/checkpoint-20"}) {
+    const absl::Status status = Extend(40, false, path).status();
+    Says(status, "its recipe has 20 steps and this job's 40; nothing else differs");
+    Says(status, "Set checkpoint.extend: true to go on from step 20");
+  }
+}
+
+TEST_F(ExtendTest, WhatIsFinishedOrOfAnotherRecipeIsNotExtended) {
+  ASSERT_TRUE(SaveShort(20).ok());
+  Says(Extend(20).status(), "has 20 finished steps and this job has 20 in all");
+  ASSERT_TRUE(SaveShort(20, "other").ok());
+  Says(Extend(40).status(), "differ by more than the number of steps");
+  ASSERT_TRUE(SaveShort(20, "").ok());  // of a release that kept none
+  Says(Extend(40).status(), "belongs to another recipe");
+}
+
 TEST_F(CheckpointFilesTest, ACheckpointThatAnotherJobReplacedIsNotTaken) {
   const KnownCheckpoint known{
       .directory = "/out/checkpoint-10", .digest = Save(10, "first")->digest, .job = "first"};
   ResumeQuery query{.job = "generate",
                     .output_dir = "/scratch",
-                    .recipe_hash = "none",
+                    .recipe = {.hash = "none"},
                     .own_only = true,
                     .any_recipe = true,
                     .explicit_starts = {known}};

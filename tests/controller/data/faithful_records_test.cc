@@ -287,6 +287,32 @@ TEST_F(FaithfulRecordsTest, EveryLossHasItsRecords) {
   EXPECT_TRUE(Warned("empty answers: 1 record"));
 }
 
+// In each format that is found by itself, beside all that the format reads.
+TEST_F(FaithfulRecordsTest, PreferenceMarksAreRefusedInEveryFormat) {
+  const std::string turns =
+      R"([{"role": "user", "content": "Q"}, {"role": "assistant", "content": "a"}])";
+  const std::string talk = R"([{"from": "human", "value": "Q"}, {"from": "gpt", "value": "a"}])";
+  const std::vector<std::string> answered = {
+      R"("messages": )" + turns, R"("conversations": )" + talk,
+      R"("instruction": "Q", "output": "a")", R"("prompt": "Q", "completion": "a")",
+      R"("prompt": [{"role": "user", "content": "Q"}], )"
+      R"("completion": [{"role": "assistant", "content": "a"}])"};
+  std::vector<std::string> all = answered;
+  all.insert(all.end(), {R"("text": "a")", R"("segments": [{"text": "a", "label": true}])",
+                         R"("input_ids": [97], "labels": [97])"});
+  for (const std::string& fields : all) {
+    const absl::Status pair =
+        Prepare("{" + fields + R"(, "chosen": "a", "rejected": "b"})").status();
+    EXPECT_TRUE(Says(std::string(pair.message()), "(DPO)")) << fields << ": " << pair;
+  }
+  for (const std::string& fields : answered) {
+    for (const char* label : {"false", "true"}) {
+      const absl::Status single = Prepare("{" + fields + R"(, "label": )" + label + "}").status();
+      EXPECT_TRUE(Says(std::string(single.message()), "(KTO)")) << fields << ": " << single;
+    }
+  }
+}
+
 // One function for both: what stands before a text when a model is trained and when it is asked.
 TEST_F(FaithfulRecordsTest, TextsBeginInTrainingAsTheyDoWhenTheModelIsAsked) {
   auto tokenizer = nlohmann::json::parse(support::ReadFile(scratch_.path() + "/tokenizer.json"));

@@ -343,6 +343,45 @@ TEST_F(JobLifeTest, ResumeAutoContinuesAnotherJobsCheckpointOfTheSameRecipe) {
   EXPECT_EQ(CountOf(sim, third, "StepDone"), 12);
 }
 
+// checkpoint.extend. The rules of the simulation hold its parameters against those of a job of 12
+// steps, batch by batch.
+TEST_F(JobLifeTest, AJobIsExtendedToMoreStepsWithWhatItHasLearnt) {
+  Simulation sim({});
+  const std::string first = sim.Submit({.name = "a", .steps = 6, .output_dir = "/out/shared"});
+  ASSERT_TRUE(sim.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
+  JobShape longer{.name = "b", .save_total_limit = 3, .output_dir = "/out/shared"};
+  const std::string refused = sim.Submit(longer);
+  ASSERT_TRUE(sim.RunUntilState(refused, v1::JOB_STATE_FAILED));
+  EXPECT_EQ(sim.Job(refused).error().kind(), v1::ERROR_KIND_USER);
+  EXPECT_NE(sim.Job(refused).error().message().find("has 6 steps and this job's 12"),
+            std::string::npos)
+      << sim.Job(refused).error().message();
+
+  longer.name = "c";
+  longer.extra_checkpoint = ", extend: true";
+  const std::string second = sim.Submit(longer);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(second).checkpoints_size() == 2; }, 600'000));
+  sim.RestartWorker(0, 2000);  // from then on from its own checkpoints
+  ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED)) << sim.Job(second).DebugString();
+  const std::vector<v1::JobEvent> resuming = sim.Events(second, "Resuming");
+  ASSERT_EQ(resuming.size(), 2u);
+  EXPECT_EQ(resuming[0].resuming().step(), 6);
+  EXPECT_EQ(resuming[0].resuming().extended_steps(), 6);
+  EXPECT_NE(resuming[0].message().find("extends it from 6 to 12 steps"), std::string::npos);
+  EXPECT_FALSE(resuming[1].resuming().has_extended_steps());
+  EXPECT_EQ(sim.Events(second, "StepDone").front().step_done().step(), 6);
+  EXPECT_EQ(sim.Job(second).progress().step(), 12);
+
+  const Origin origin{.job = first, .step = 6, .total_steps = 6};
+  const auto manifest = checkpoint::ReadManifest(&sim.files(), "/out/shared/checkpoint-12");
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->origin, origin);
+  const auto seal = ReadSeal(&sim.files(), "/out/shared/adapter");
+  ASSERT_TRUE(seal.ok()) << seal.status();
+  EXPECT_EQ(seal->author.origin, origin);
+  ExpectClean(sim);
+}
+
 // Invariant driver-10.
 TEST_F(JobLifeTest, TheSamePlaceForOutputMakesJobsTakeTurns) {
   Simulation::Options options = SlowSteps();

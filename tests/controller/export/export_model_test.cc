@@ -40,6 +40,25 @@ TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
   }
 }
 
+// Its config.json ties what its files, and hence the plan, do not.
+TEST_F(ExportTest, AHeadOfItsOwnIsExportedUntied) {
+  UseModel("deploy/quickstart/model");
+  ASSERT_TRUE(request_.plan.model.tie_embeddings);
+  request_.plan.model.tie_embeddings = false;
+  request_.plan.parameters = model::BaseParameterTable(request_.plan.model);
+  TrainGroup([](const model::Parameter&) { return true; });
+  WriteCheckpoint([](const model::Parameter& p, float* out) {
+    std::fill_n(out, p.elements(), p.role == model::Role::kLmHead ? 2.0f : 1.0f);
+  });
+  const auto result = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto config = nlohmann::json::parse(ReadFile(result->directory + "/config.json"));
+  EXPECT_EQ(config["tie_word_embeddings"], false);
+  auto file = SafetensorsFile::Open(result->directory + "/model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_NE((*file)->Find("lm_head.weight"), nullptr);
+}
+
 // Full fine-tuning with two new tokens: the vocabulary, the rows and the tokenizer have grown.
 TEST_F(ExportTest, AddedTokensGrowConfigTensorsAndTokenizer) {
   const std::string model = "deploy/quickstart/model";

@@ -3,44 +3,182 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "common/config/job_parser.h"
 #include "controller/planner/added_tokens.h"
-#include "tests/common/config/default_spec.h"
-#include "tests/support/scratch_folder.h"
+#include "controller/planner/parameter_groups.h"
+#include "controller/planner/target_modules.h"
+#include "tests/controller/planner/job_fixture.h"
 
 namespace coxswain::planner {
 namespace {
 
+// config.json of SmallModel.
+constexpr char kModel[] =
+    R"({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 16,
+        "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "vocab_size": 128, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+        "max_position_embeddings": 64, "hidden_act": "silu", "tie_word_embeddings": true,
+        "torch_dtype": "float32"})";
+
 class AdapterSettingsTest : public testing::Test {
  protected:
+  AdapterSettingsTest() {
+    job_.adapter = config::Adapter::kLora;
+    job_.lora.init_from = folder_.path();
+    job_.lora.r = 4;
+    job_.lora.alpha = 64;
+    job_.lora.target_modules = {"q_proj", "v_proj"};
+  }
+
   absl::Status Check(const std::string& config) {
     folder_.Write("adapter_config.json", config);
-    config::JobSpec job = config::DefaultSpec();
-    job.adapter = config::Adapter::kLora;
-    job.lora.init_from = folder_.path();
-    job.lora.r = 4;
-    job.lora.alpha = 64;
-    return CheckAdapterSettings(job);
+    return CheckAdapterSettings(job_, SmallModel());
   }
+  // Of an adapter like the job's, but for `more`.
+  absl::Status CheckWith(const std::string& more) {
+    return Check(R"({"r": 4, "lora_alpha": 64, "target_modules": ["q_proj", "v_proj"], )" + more +
+                 "}");
+  }
+  static void Refused(const absl::Status& status, const std::string& why) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << why;
+    EXPECT_TRUE(absl::StrContains(status.message(), why)) << status;
+  }
+  // What a job with such a section `lora` becomes.
+  absl::StatusOr<config::ParsedJob> TakenOver(const std::string& lora, const std::string& config) {
+    folder_.Write("config.json", kModel);
+    folder_.Write("adapter_config.json", config);
+    const std::string yaml =
+        "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: t}\nspec:\n"
+        "  base_model: .\n  adapter: lora\n  datasets: [{path: ./d.jsonl}]\n"
+        "  lora: " +
+        lora + "\n";
+    config::ParsedJob parsed = config::ParseJob(yaml, folder_.path());
+    EXPECT_TRUE(parsed.errors.empty()) << config::FormatErrors(parsed.errors, "job");
+    return TakeOverAdapter(std::move(parsed), yaml, folder_.path());
+  }
+
   const support::ScratchFolder folder_;
+  config::JobSpec job_ = config::DefaultSpec();
 };
 
 TEST_F(AdapterSettingsTest, TheSameSettingsPass) {
-  EXPECT_TRUE(Check(R"({"r": 4, "lora_alpha": 64, "use_dora": false, "bias": "none",
-                        "rank_pattern": {}})")
+  EXPECT_TRUE(CheckWith(R"("use_dora": false, "bias": "none", "rank_pattern": {},
+                           "init_lora_weights": true, "layers_to_transform": null)")
                   .ok());
 }
 
 TEST_F(AdapterSettingsTest, AnotherScaleIsRefusedWithBothValues) {
-  const absl::Status status = Check(R"({"r": 4, "lora_alpha": 8})");
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("lora_alpha 8 and the job lora.alpha 64"), std::string::npos)
-      << status;
-  EXPECT_FALSE(Check(R"({"r": 4, "lora_alpha": 64, "use_rslora": true})").ok());
-  EXPECT_FALSE(Check(R"({"r": 8, "lora_alpha": 64})").ok());
-  EXPECT_FALSE(Check(R"({"bias": "lora_only"})").ok());
-  EXPECT_FALSE(Check(R"({"alpha_pattern": {"q_proj": 2}})").ok());
-  EXPECT_FALSE(Check("[]").ok());
+  Refused(Check(R"({"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj"]})"),
+          "lora_alpha 8 and the job lora.alpha 64");
+  Refused(CheckWith(R"("use_rslora": true)"), "use_rslora true and the job lora.use_rslora false");
+  Refused(CheckWith(R"("use_dora": true)"), "use_dora true and the job lora.use_dora false");
+  Refused(Check(R"({"r": 8, "lora_alpha": 64, "target_modules": ["q_proj", "v_proj"]})"),
+          "has r 8 and the job lora.r 4");
+  Refused(Check("[]"), "is not a JSON object");
+  Refused(Check(R"({"r": 4, "lora_alpha": 64})"), "it is no LoRA adapter");
+}
+
+TEST_F(AdapterSettingsTest, WhatIsNotComputedIsRefusedByName) {
+  Refused(CheckWith(R"("bias": "lora_only")"), R"(bias "lora_only" is not supported)");
+  Refused(CheckWith(R"("peft_type": "IA3")"), R"(peft_type is "IA3")");
+  Refused(CheckWith(R"("trainable_token_indices": [3])"), "trainable_token_indices [3]");
+  Refused(CheckWith(R"("init_lora_weights": "pissa")"), "changes the weights of the base");
+  EXPECT_TRUE(CheckWith(R"("init_lora_weights": "gaussian")").ok());
+}
+
+TEST_F(AdapterSettingsTest, APatternOfRanksCountsWhereItMeansAnAdaptedModule) {
+  EXPECT_TRUE(CheckWith(R"("rank_pattern": {"o_proj": 2, "q_proj": 4})").ok());
+  Refused(CheckWith(R"("rank_pattern": {"layers\\.1\\..*q_proj": 2})"),
+          "rank_pattern gives model.layers.1.self_attn.q_proj 2, and 4 is that of the others");
+  Refused(CheckWith(R"("alpha_pattern": {"v_proj": 2})"), "alpha_pattern gives");
+}
+
+TEST_F(AdapterSettingsTest, ModulesAreComparedAsTheyAreInTheModel) {
+  const auto targets = [this](const std::string& json) {
+    return Check(R"({"r": 4, "lora_alpha": 64, "target_modules": )" + json + "}");
+  };
+  EXPECT_TRUE(targets(R"(".*self_attn\\.(q_proj|v_proj)$")").ok());
+  EXPECT_TRUE(targets(R"(["v_proj", "self_attn.q_proj", "c_attn"])").ok());
+  Refused(targets(R"("all-linear")"),
+          R"(target_modules ["all-linear"] and the job lora.target_modules ["q_proj","v_proj"])");
+  Refused(targets(R"x(".*layers\\.0\\..*(q_proj|v_proj)")x"),
+          "the adapter would compute something");
+  Refused(targets(R"(["c_attn"])"), "is no module of the model");
+  Refused(targets(R"x("(")x"), "is no regular expression");
+  job_.lora.target_modules = {"all-linear"};
+  EXPECT_TRUE(targets(R"("ALL-linear")").ok());
+}
+
+TEST_F(AdapterSettingsTest, WhatTrainsInFullIsComparedByItsMatrices) {
+  Refused(CheckWith(R"("modules_to_save": ["embed_tokens"])"),
+          R"(modules_to_save ["embed_tokens"] and the job lora.modules_to_save [])");
+  job_.lora.modules_to_save = {"embed_tokens"};
+  EXPECT_TRUE(CheckWith(R"("modules_to_save": ["lm_head", "embed_tokens"])").ok());  // tied
+  Refused(CheckWith(R"("modules_to_save": null)"), "and the job lora.modules_to_save");
+}
+
+TEST_F(AdapterSettingsTest, WhatTheJobLeavesOutIsTakenOver) {
+  const auto job = TakenOver("{init_from: .}",
+                             R"x({"r": 4, "lora_alpha": 8, "use_rslora": true,
+                                 "target_modules": ".*\\.(q_proj|v_proj)",
+                                 "modules_to_save": ["norm"]})x");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.lora.r, 4);
+  EXPECT_EQ(job->spec.lora.alpha, 8);
+  EXPECT_TRUE(job->spec.lora.use_rslora);
+  EXPECT_EQ(job->spec.lora.target_modules, std::vector<std::string>{R"x(.*\.(q_proj|v_proj))x"});
+  EXPECT_EQ(job->spec.lora.modules_to_save, std::vector<std::string>{"norm"});
+  EXPECT_TRUE(CheckAdapterSettings(job->spec, SmallModel()).ok());
+}
+
+TEST_F(AdapterSettingsTest, WhatTheJobSaysIsKept) {
+  const auto job = TakenOver("{init_from: ., alpha: 32}",
+                             R"({"r": 4, "lora_alpha": 8, "target_modules": ["q_proj"]})");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.lora.r, 4);
+  EXPECT_EQ(job->spec.lora.alpha, 32);
+  Refused(CheckAdapterSettings(job->spec, SmallModel()), "lora_alpha 8 and the job lora.alpha 32");
+}
+
+TEST_F(AdapterSettingsTest, LayersAreTakenOverByTheirModules) {
+  const auto job = TakenOver("{init_from: .}",
+                             R"({"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj"],
+                                 "layers_to_transform": [0, 2], "exclude_modules": "(.*)2(.*)v_proj"})");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.lora.target_modules,
+            (std::vector<std::string>{"model.layers.0.self_attn.q_proj",
+                                      "model.layers.0.self_attn.v_proj",
+                                      "model.layers.2.self_attn.q_proj"}));
+}
+
+TEST(TargetModulesTest, PathsAndPatternsBecomeModules) {
+  const auto names = [](const std::vector<std::string>& targets) {
+    return TargetModules(targets, SmallModel());
+  };
+  EXPECT_EQ(*names({"q_proj", "all-linear"}), (std::vector<std::string>{"q_proj", "all-linear"}));
+  EXPECT_EQ(*names({"1.mlp.up_proj"}), std::vector<std::string>{"model.layers.1.mlp.up_proj"});
+  EXPECT_EQ(*names({R"(.*\.[01]\..*\.k_proj|lm_head)"}),
+            (std::vector<std::string>{"model.layers.0.self_attn.k_proj",
+                                      "model.layers.1.self_attn.k_proj", "lm_head"}));
+  EXPECT_TRUE(absl::StrContains(names({"k_proj.*"}).status().message(), "matches no module"));
+  EXPECT_TRUE(absl::StrContains(names({".*norm"}).status().message(),
+                                "matches model.layers.0.input_layernorm, which is no linear"));
+}
+
+TEST(TargetModulesTest, AJobAdaptsWhatItsPatternMatches) {
+  config::JobSpec job = SmallJob();
+  job.lora.target_modules = {R"(.*\.[02]\.self_attn\.q_proj)"};
+  plan::Plan plan;
+  plan.model = SmallModel();
+  ASSERT_TRUE(MakeParameters(job, &plan).ok());
+  std::vector<int32_t> layers;
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (model::IsLoraA(parameter.role)) layers.push_back(parameter.layer);
+  }
+  EXPECT_EQ(layers, (std::vector<int32_t>{0, 2}));
 }
 
 TEST(VocabularyTest, ATokenWithoutARowIsRefused) {

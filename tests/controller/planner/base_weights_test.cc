@@ -7,6 +7,7 @@
 #include "common/files/safetensors_writer.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
+#include "controller/planner/tied_head.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
 #include "tests/support/golden_folder.h"
@@ -92,6 +93,47 @@ TEST_F(BaseWeightsTest, RefusesAFileCutShort) {
   EXPECT_NE(status.message().find("model.safetensors"), absl::string_view::npos) << status;
   std::filesystem::remove(File());
   EXPECT_EQ(CheckBaseWeights(job_, model_).code(), absl::StatusCode::kNotFound);
+}
+
+// A head of the file's, all of whose bytes are `value`, beside an embedding of zeros.
+class TiedHeadTest : public BaseWeightsTest {
+ protected:
+  absl::Status Untie(uint8_t value, DType dtype = DType::kF32) {
+    const auto bytes = static_cast<size_t>(128 * 16 * DTypeBits(dtype) / 8);
+    tensors_.push_back({"lm_head.weight", dtype, {128, 16}, [bytes, value](uint8_t* out) {
+                          std::fill_n(out, bytes, value);
+                          return absl::OkStatus();
+                        }});
+    EXPECT_TRUE(WriteSafetensors(File(), tensors_).ok());
+    return UntieDifferingHead(job_, &model_, &warnings_);
+  }
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(TiedHeadTest, ADifferingHeadIsKeptWithAWarning) {
+  ASSERT_TRUE(Untie(1).ok());
+  EXPECT_FALSE(model_.tie_embeddings);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("lm_head.weight beside model.embed_tokens.weight"), std::string::npos)
+      << warnings_[0];
+  EXPECT_TRUE(CheckBaseWeights(job_, model_).ok());
+}
+
+TEST_F(TiedHeadTest, AnEqualHeadStaysTied) {
+  ASSERT_TRUE(Untie(0).ok());
+  EXPECT_TRUE(model_.tie_embeddings);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(TiedHeadTest, OfAnotherDtypeTheValuesCount) {
+  ASSERT_TRUE(Untie(0, DType::kBF16).ok());
+  EXPECT_TRUE(model_.tie_embeddings);
+}
+
+TEST_F(TiedHeadTest, AFileWithoutAHeadStaysTied) {
+  EXPECT_EQ(Refusal(), "");
+  ASSERT_TRUE(UntieDifferingHead(job_, &model_, &warnings_).ok());
+  EXPECT_TRUE(model_.tie_embeddings);
 }
 
 }  // namespace

@@ -46,6 +46,12 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.lora.target_modules = {"v_proj", "down_proj"};
                                                 job.lora.dropout = 0.1;
                                               }},
+                                         Case{"LoraOfSomeLayers",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.lora.target_modules = {
+                                                    ".*[02]\\..*(v|up)_proj"};
+                                                job.lora.dropout = 0.1;
+                                              }},
                                          Case{"SavedModules",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.lora.modules_to_save = {"embed_tokens",

@@ -1,10 +1,14 @@
 #include "controller/planner/recipe.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "controller/planner/extension.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
 #include "tests/support/scratch_folder.h"
@@ -252,6 +256,70 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
   data::PreparedData other = SmallData(101);
   other.content_hash = std::string(64, 'b');
   EXPECT_TRUE(hashes.insert(MustMake(SmallJob(), other).hash()).second);
+}
+
+// Invariant planner-8: what was trained under one length is the beginning of a longer one.
+TEST(RecipeTest, TheStemIsThatOfEveryLengthAndTheirStepsBeginAlike) {
+  const data::PreparedData data = SmallData(101);
+  config::JobSpec job = SmallJob();
+  job.train.num_epochs = 1.5;
+  const Recipe shorter = MustMake(job, data);
+  job.train.num_epochs = 3;
+  const Recipe longer = MustMake(job, data);
+  EXPECT_EQ(longer.stem(), shorter.stem());
+  EXPECT_NE(longer.hash(), shorter.hash());
+  for (int64_t step = 0; step < shorter.total_steps(); ++step) {
+    ASSERT_EQ(longer.step_bins(step), shorter.step_bins(step)) << step;
+    for (const BinRef bin : shorter.step_bins(step)) {
+      EXPECT_TRUE(std::ranges::equal(longer.documents(bin), shorter.documents(bin)));
+    }
+  }
+  job.train.num_epochs.reset();
+  job.train.max_steps = 7;
+  EXPECT_EQ(MustMake(job, data).stem(), shorter.stem());
+}
+
+TEST(RecipeTest, TheStemChangesWithAllButTheLength) {
+  const data::PreparedData data = SmallData(101);
+  std::set<std::string> stems = {MustMake(SmallJob(), data).stem()};
+  const std::vector<Change> changes = {
+      [](auto& j) { j.adapter = config::Adapter::kNone; },
+      [](auto& j) { j.packing.max_documents_per_bin = 2; },
+      [](auto& j) { j.train.global_batch_size = 6; },
+      [](auto& j) { j.train.learning_rate = 2e-4; },
+      [](auto& j) { j.train.lr_scheduler = config::LrScheduler::kLinear; },
+      [](auto& j) { j.train.warmup_ratio = 0.5; },
+      [](auto& j) { j.train.min_lr_ratio = 0.1; },
+      [](auto& j) { j.train.lr_scheduler_kwargs.num_cycles = 3; },
+      [](auto& j) { j.train.optimizer = "adamw_8bit"; },
+      [](auto& j) { j.train.seed = 43; },
+      [](auto& j) { j.compute_dtype = "bfloat16"; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    config::JobSpec job = SmallJob();
+    changes[i](job);
+    EXPECT_TRUE(stems.insert(MustMake(job, data).stem()).second) << "change " << i;
+  }
+}
+
+TEST(ExtensionTest, SaysWhatChanges) {
+  const data::PreparedData data = SmallData(101);
+  config::JobSpec job = SmallJob();
+  job.train.lr_scheduler = config::LrScheduler::kLinear;
+  job.train.warmup_ratio = 0;
+  job.train.num_epochs = 2;
+  const Recipe recipe = MustMake(job, data);
+  const int64_t half = recipe.total_steps() / 2;
+  const std::string text = ExtensionText(job, recipe, half, half);
+  for (const std::string& part :
+       {absl::StrCat("extends a recipe of ", half, " steps to ", 2 * half, ", from step ", half),
+        absl::StrCat("steps up to ", half, " are not trained again"),
+        absl::StrFormat("has learning rate %.4g, step %d had %.4g", recipe.learning_rate(half),
+                        half, job.train.learning_rate / static_cast<double>(half)),
+        absl::StrCat("pass 2 goes on at its step 1 of ", half)}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  }
+  EXPECT_NE(ExtensionText(job, recipe, 3, half).find("would have had"), std::string::npos);
 }
 
 // A checkpoint may be resumed with these changed.

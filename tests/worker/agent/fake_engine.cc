@@ -55,7 +55,8 @@ Engine::Engine() : impl_(std::make_unique<Impl>()) { ++fake_engine::live; }
 Engine::~Engine() { --fake_engine::live; }
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Prepare(const plan::Plan& plan, int rank,
-                                                        const std::string& checkpoint_dir) {
+                                                        const std::string& checkpoint_dir,
+                                                        const std::string& /*checkpoint_recipe*/) {
   if (const auto hook = fake_engine::Current().prepare) RETURN_IF_ERROR(hook(plan, rank));
   std::unique_ptr<Engine> engine(new Engine);
   engine->impl_->plan = plan;

@@ -181,6 +181,27 @@ TEST_F(CheckpointTest, AnotherRecipeIsRefused) {
   EXPECT_NE(status.message().find(ToHex(std::string(32, 'r'))), absl::string_view::npos) << status;
 }
 
+// checkpoint.extend: steps beyond those of the recipe that wrote it, with its moments.
+TEST_F(CheckpointTest, AnotherRecipeThatIsNamedGoesOnBitForBit) {
+  const plan::Plan plan = Plan(0);
+  std::vector<StepStats> whole, extended;
+  std::unique_ptr<Engine> engine = Prepare(plan, "");
+  Train(*engine, 0, 4, &whole);
+  Save(plan, 2);
+  plan::Plan longer = plan;
+  longer.recipe_hash = std::string(32, 's');
+  auto second = Engine::Prepare(longer, 0, directory_, ToHex(plan.recipe_hash));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ((*second)->start_step(), 2);
+  Train(**second, 2, 4, &extended);
+  for (size_t i = 0; i < extended.size(); ++i) {
+    EXPECT_EQ(extended[i].global_loss_sum, whole[i + 2].global_loss_sum);
+    EXPECT_EQ(extended[i].grad_norm, whole[i + 2].grad_norm);
+  }
+  EXPECT_EQ(Engine::Prepare(longer, 0, directory_, ToHex(longer.recipe_hash)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(CheckpointTest, MissingShardAndOtherTensorsAreRefused) {
   EXPECT_EQ(Engine::Prepare(Plan(0), 0, directory_ + "/nowhere").status().code(),
             absl::StatusCode::kNotFound);

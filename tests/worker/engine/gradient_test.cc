@@ -101,6 +101,16 @@ TEST_F(GradientTest, FullFineTuning) {
   ExpectGradientsAreSlopes();
 }
 
+TEST_F(GradientTest, AdaptersOfSomeLayersOnly) {
+  PlanOptions options;
+  options.lora_rank = 3;
+  options.lora_targets = {"model.layers.0.self_attn.q_proj", "model.layers.2.self_attn.v_proj",
+                          "model.layers.2.mlp.up_proj"};
+  options.recompute = "ffn";
+  Prepare(options);
+  ExpectGradientsAreSlopes();
+}
+
 TEST_F(GradientTest, AdaptersOfSomeLinearsOnly) {
   PlanOptions options;
   options.lora_rank = 3;

@@ -1,0 +1,199 @@
+// Source: peft 0.21 tuners/lora/config.py, tuners/tuners_utils.py (check_target_module_exists) and
+// utils/other.py (get_pattern_key).
+#include "controller/planner/peft_config.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/files/read_file.h"
+#include "common/model/family.h"
+#include "common/name_pattern.h"
+#include "common/status_macros.h"
+#include "controller/planner/target_modules.h"
+
+namespace coxswain::planner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kAllLinear[] = "all-linear";
+
+// What changes the numbers of a forward pass where it is there and not false, null or empty.
+constexpr const char* kNotComputed[] = {
+    "lora_bias",  "layer_replication", "target_parameters", "trainable_token_indices", "use_qalora",
+    "use_bdlora", "kasa_config",       "arrow_config",      "alora_invocation_tokens"};
+// Of init_lora_weights; the others change the weights of the base.
+constexpr const char* kHarmlessInits[] = {"gaussian", "eva", "orthogonal"};
+
+bool Has(const Json& config, const char* key) {
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null() || *found == false) return false;
+  return !(found->is_array() || found->is_object()) || !found->empty();
+}
+
+absl::Status Refusal(const std::string& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+}
+
+absl::Status CheckComputed(const std::string& path, const Json& config) {
+  if (Has(config, "peft_type") && config["peft_type"] != "LORA") {
+    return Refusal(path, absl::StrCat("peft_type is ", config["peft_type"].dump(),
+                                      "; only \"LORA\" is supported"));
+  }
+  for (const char* key : kNotComputed) {
+    if (!Has(config, key)) continue;
+    return Refusal(path, absl::StrCat(key, " ", config[key].dump(), " is not supported"));
+  }
+  if (Has(config, "bias") && config["bias"] != "none") {
+    return Refusal(path,
+                   absl::StrCat("bias ", config["bias"].dump(), " is not supported; \"none\" is"));
+  }
+  const Json init = config.value("init_lora_weights", Json(true));
+  if (init.is_string() && std::find(std::begin(kHarmlessInits), std::end(kHarmlessInits),
+                                    init.get<std::string>()) == std::end(kHarmlessInits)) {
+    return Refusal(path, absl::StrCat("init_lora_weights ", init.dump(),
+                                      " changes the weights of the base; save the adapter as a "
+                                      "plain one (save_pretrained with "
+                                      "path_initial_model_for_weight_conversion)"));
+  }
+  return absl::OkStatus();
+}
+
+// A text or a list of texts.
+absl::StatusOr<std::vector<std::string>> Texts(const std::string& path, const Json& config,
+                                               const char* key) {
+  std::vector<std::string> texts;
+  if (!Has(config, key)) return texts;
+  const Json& value = config[key];
+  for (const Json& one : value.is_array() ? value : Json::array({value})) {
+    if (!one.is_string()) {
+      return Refusal(path, absl::StrCat(key, " is ", value.dump(), ", not a text or texts"));
+    }
+    texts.push_back(one.get<std::string>());
+  }
+  return texts;
+}
+
+// "layers" of "model.layers."
+std::string LayersWord(const model::ModelConfig& model) {
+  std::string prefix = model::OutsideOf(model).layers;
+  while (!prefix.empty() && prefix.back() == '.') prefix.pop_back();
+  return prefix.substr(prefix.rfind('.') + 1);
+}
+
+// Leaves out the modules of `names` that layers_to_transform does not choose.
+absl::Status KeepLayers(const std::string& path, const Json& config,
+                        const model::ModelConfig& model, const std::vector<NamedModule>& modules,
+                        std::set<std::string>* names) {
+  if (!config.contains("layers_to_transform") || config["layers_to_transform"].is_null()) {
+    return absl::OkStatus();
+  }
+  const Json& value = config["layers_to_transform"];
+  if (value.is_array() && value.empty()) return absl::OkStatus();
+  std::set<int64_t> layers;
+  for (const Json& one : value.is_array() ? value : Json::array({value})) {
+    if (!one.is_number_integer()) {
+      return Refusal(path, absl::StrCat("layers_to_transform is ", value.dump()));
+    }
+    layers.insert(one.get<int64_t>());
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> words, Texts(path, config, "layers_pattern"));
+  const std::string word = LayersWord(model);
+  if (!words.empty() && std::find(words.begin(), words.end(), word) == words.end()) {
+    return Refusal(path, absl::StrCat("layers_pattern is ", config["layers_pattern"].dump(),
+                                      ", the model's layers are called \"", word, "\""));
+  }
+  for (const NamedModule& module : modules) {
+    if (layers.count(module.layer) == 0) names->erase(module.name);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, const Json& config,
+                                                   const model::ModelConfig& model) {
+  ASSIGN_OR_RETURN(std::vector<std::string> targets, Texts(path, config, "target_modules"));
+  ASSIGN_OR_RETURN(const std::vector<std::string> excluded, Texts(path, config, "exclude_modules"));
+  if (config["target_modules"].is_string() && absl::AsciiStrToLower(targets[0]) == kAllLinear) {
+    targets[0] = kAllLinear;
+  }
+  const std::vector<NamedModule> modules = ModulesOf(model);
+  ASSIGN_OR_RETURN(std::set<std::string> meant, MeantModules(targets, modules));
+  const size_t all = meant.size();
+  RETURN_IF_ERROR(KeepLayers(path, config, model, modules, &meant));
+  ASSIGN_OR_RETURN(const std::set<std::string> left_out, MeantModules(excluded, modules));
+  for (const std::string& name : left_out) meant.erase(name);
+  if (meant.empty()) {
+    return Refusal(path, absl::StrCat("target_modules ", config["target_modules"].dump(),
+                                      " is no module of the model, whose modules are called such "
+                                      "as ",
+                                      modules[modules.size() / 2].name));
+  }
+  if (meant.size() < all) return std::vector<std::string>(meant.begin(), meant.end());
+  std::vector<std::string> known;
+  for (const std::string& target : targets) {
+    ASSIGN_OR_RETURN(const std::set<std::string> of_one, MeantModules({target}, modules));
+    if (!of_one.empty()) known.push_back(target);
+  }
+  return known;
+}
+
+// One rank and one alpha for all modules.
+absl::Status CheckPattern(const std::string& path, const Json& config, const char* key,
+                          double usual, const std::set<std::string>& adapted) {
+  if (!Has(config, key)) return absl::OkStatus();
+  if (!config[key].is_object()) {
+    return Refusal(path, absl::StrCat(key, " is ", config[key].dump(), ", not a map"));
+  }
+  for (const std::string& module : adapted) {
+    for (const auto& [text, value] : config[key].items()) {
+      const absl::StatusOr<NamePattern> pattern = NamePattern::Compile("(.*\\.)?(" + text + ")");
+      if (!pattern.ok()) {
+        return Refusal(
+            path, absl::StrCat(key, ": \"", text, "\" ", std::string(pattern.status().message())));
+      }
+      if (!pattern->Matches(module)) continue;
+      if (value.is_number() && value.get<double>() == usual) break;
+      return Refusal(path, absl::StrCat(key, " gives ", module, " ", value.dump(), ", and ", usual,
+                                        " is that of the others; one for all is supported"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& directory,
+                                                         const model::ModelConfig& model) {
+  PeftConfig read{.path = absl::StrCat(directory, "/adapter_config.json")};
+  const absl::StatusOr<std::string> text = ReadFile(read.path, kMaxConfigBytes);
+  if (!text.ok()) return std::optional<PeftConfig>();
+  const Json config = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) return Refusal(read.path, "is not a JSON object");
+  RETURN_IF_ERROR(CheckComputed(read.path, config));
+  const auto number = [&config](const char* key) { return config.value(key, Json()).is_number(); };
+  if (!number("r") || !number("lora_alpha") || !Has(config, "target_modules")) {
+    return Refusal(read.path, "lacks r, lora_alpha or target_modules: it is no LoRA adapter");
+  }
+  read.r = config["r"].get<int64_t>();
+  read.alpha = config["lora_alpha"].get<double>();
+  read.use_rslora = Has(config, "use_rslora");
+  read.use_dora = Has(config, "use_dora");
+  ASSIGN_OR_RETURN(read.target_modules, TargetsOf(read.path, config, model));
+  ASSIGN_OR_RETURN(const std::set<std::string> adapted,
+                   MeantModules(read.target_modules, ModulesOf(model)));
+  RETURN_IF_ERROR(
+      CheckPattern(read.path, config, "rank_pattern", static_cast<double>(read.r), adapted));
+  RETURN_IF_ERROR(CheckPattern(read.path, config, "alpha_pattern", read.alpha, adapted));
+  ASSIGN_OR_RETURN(read.modules_to_save, Texts(read.path, config, "modules_to_save"));
+  return std::optional<PeftConfig>(std::move(read));
+}
+
+}  // namespace coxswain::planner
