@@ -208,7 +208,7 @@ void AppendData(std::vector<Key>* t) {
        .words = {"all", "last", "split"},
        .doc = "Which turns of a conversation: `all`; the `last` one; `split`: each in a document "
               "of its own. Of a template that writes earlier turns anew (reasoning), `all` trains "
-              "the last."},
+              "each answer as it was said."},
       {.path = "spec.train_on_eos", .type = Type::kWord, .def = "turn",
        .words = {"turn", "last", "all", "none"},
        .doc = "End-of-turn tokens that are targets: those of trained turns, of the last of them, "

@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, cons
     return Refusal(path, absl::StrCat("target_modules ", config["target_modules"].dump(),
                                       " is no module of the model, whose modules are called such "
                                       "as ",
-                                      modules[modules.size() / 2].name));
+                                      ExampleOf(modules)));
   }
   if (meant.size() < all) return std::vector<std::string>(meant.begin(), meant.end());
   std::vector<std::string> known;

@@ -71,6 +71,13 @@ std::vector<NamedModule> ModulesOf(const model::ModelConfig& model) {
   return modules;
 }
 
+const std::string& ExampleOf(const std::vector<NamedModule>& modules) {
+  const auto linear = std::find_if(modules.begin(), modules.end(), [](const NamedModule& module) {
+    return module.adaptable && module.layer >= 0;
+  });
+  return (linear == modules.end() ? modules.front() : *linear).name;
+}
+
 absl::StatusOr<std::set<std::string>> MeantModules(const std::vector<std::string>& targets,
                                                    const std::vector<NamedModule>& modules) {
   std::set<std::string> names;
@@ -109,8 +116,8 @@ absl::StatusOr<std::vector<std::string>> TargetModules(const std::vector<std::st
     if (any) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("lora.target_modules: \"", text, "\" matches no module; a name such as \"",
-                     modules[modules.size() / 2].name,
-                     "\" is matched as a whole by a pattern, from a dot to ", "its end by a path"));
+                     ExampleOf(modules), "\" is matched as a whole by a pattern, from a dot to ",
+                     "its end by a path"));
   }
   return names;
 }

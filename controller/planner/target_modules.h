@@ -19,6 +19,8 @@ struct NamedModule {
   int64_t layer = -1;      // -1: outside the blocks
 };
 std::vector<NamedModule> ModulesOf(const model::ModelConfig& model);
+// The name of one that may be adapted, for messages; `modules` are of a model, so there is one.
+const std::string& ExampleOf(const std::vector<NamedModule>& modules);
 
 // The whole names of what `targets` mean, rising: a pattern matches the whole name, any other text
 // is the name or the end of it behind a dot, all-linear every linear of the blocks.
