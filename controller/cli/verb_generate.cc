@@ -75,11 +75,10 @@ class AnswerPrinter {
  private:
   void Answered(const v1::PromptAnswered& answer) {
     answers_.push_back(answer);
-    if (!text_) return;
-    if (!one_) {
+    if (text_ && !one_) {
       cox_->out() << "> " << answer.text() << "\n" << answer.answer() << "\n";
     }
-    cox_->out() << "\n" << std::flush;
+    if (text_) cox_->out() << "\n" << std::flush;
     cox_->err() << absl::StrFormat("%d tokens, %s, %.1f s\n", answer.tokens(),
                                    answer.ended() ? "ended" : "cut at the most tokens",
                                    answer.seconds());
@@ -126,6 +125,7 @@ int SubmitAndPrint(Cox* cox, const GenerateArgs& args, const nlohmann::ordered_j
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const v1::PromptAnswered& answer : printer.answers()) {
       all.push_back(nlohmann::ordered_json::parse(MessageJson(answer).dump()));
+      all.back().erase("seconds");  // the same question gives the same bytes; stderr has the time
     }
     PrintStructured(all, args.output, cox->out());
   }
