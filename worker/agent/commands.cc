@@ -51,6 +51,7 @@ absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinL
   } else if (command.has_stop()) {
     return Work{Work::Stop{}};
   }
+  if (absl::IsOutOfRange(status)) return status;
   return absl::InternalError(
       absl::StrCat("malformed command ", command.seq(), ": ", status.message()));
 }

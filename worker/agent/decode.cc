@@ -67,7 +67,8 @@ absl::StatusOr<int64_t> CheckLengths(const v1::Bins& bins, std::span<const int32
 absl::Status CheckTokens(const std::vector<int32_t>& token_ids, int64_t vocab_size) {
   for (size_t t = 0; t < token_ids.size(); ++t) {
     if (token_ids[t] < 0 || token_ids[t] >= vocab_size) {
-      return Bad("token_ids[", t, "] is ", token_ids[t], ", the vocabulary has ", vocab_size);
+      return absl::OutOfRangeError(absl::StrCat("token_ids[", t, "] is ", token_ids[t],
+                                                ", the vocabulary has ", vocab_size));
     }
   }
   return absl::OkStatus();

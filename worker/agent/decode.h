@@ -18,7 +18,8 @@ struct BinLimits {
   int64_t max_documents_per_bin = 0;
 };
 
-// InvalidArgument names the field, the index and both values. Empty bins are allowed: a rank may
+// InvalidArgument names the field, the index and both values; OutOfRange is a token beyond the
+// vocabulary, which is the data's fault and no message's. Empty bins are allowed: a rank may
 // have no part in a small last batch. document_ids refer to `store`, which is null where this
 // worker maps none. The result does not depend on how the documents came.
 absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits,

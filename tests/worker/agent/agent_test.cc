@@ -431,16 +431,29 @@ TEST_F(AgentTest, FailureIsReportedOnceAndEndsTheEpoch) {
   EXPECT_TRUE(rank_->Prepare().ok());
 }
 
-TEST_F(AgentTest, MalformedBinsFailTheCommandAsASystemError) {
-  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
-  auto run = rank_->Run();
-  run->Send(rank_->Train(1, 0, OneBin(0, {1, 1000}), 3));  // the vocabulary has 1,000
-  const auto event = run->Receive();
-  ASSERT_TRUE(event.has_value());
-  ASSERT_TRUE(event->has_failed());
-  EXPECT_EQ(event->failed().kind(), v1::ERROR_KIND_SYSTEM);
-  EXPECT_NE(event->failed().message().find("token_ids[1] is 1000"), std::string::npos)
-      << event->failed().message();
+TEST_F(AgentTest, MalformedBinsFailTheCommandAsASystemErrorAndTokensAsTheJobs) {
+  v1::Bins malformed = OneBin(0, {1, 2});
+  malformed.mutable_token_ids()->pop_back();
+  const struct {
+    v1::Bins bins;
+    v1::ErrorKind kind;
+    const char* named;
+  } cases[] = {
+      {malformed, v1::ERROR_KIND_SYSTEM, "malformed command 1: bins: 7 bytes of token_ids"},
+      {OneBin(0, {1, 1000}), v1::ERROR_KIND_USER, "token_ids[1] is 1000, the vocabulary has 1000"},
+  };
+  for (const auto& each : cases) {
+    ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
+    auto run = rank_->Run();
+    run->Send(rank_->Train(1, 0, each.bins, 3));
+    const auto event = run->Receive();
+    ASSERT_TRUE(event.has_value() && event->has_failed());
+    EXPECT_EQ(event->failed().kind(), each.kind);
+    EXPECT_NE(event->failed().message().find(each.named), std::string::npos)
+        << event->failed().message();
+    EXPECT_TRUE(rank_->Abort().ok());
+    rank_->fence.set_epoch(rank_->fence.epoch() + 1);
+  }
 }
 
 TEST_F(AgentTest, RunBeforeConnectIsRefusedInAGang) {
@@ -708,7 +721,7 @@ TEST_F(AgentTest, DumpShowsTheLastCommandsAlsoAfterAFailure) {
   EXPECT_EQ(dump["state"], "ABORTED");
   ASSERT_EQ(dump["commands"].size(), 256u);
   EXPECT_EQ(dump["commands"][0]["seq"], 46);
-  EXPECT_EQ(dump["commands"][255]["event"]["code"], "INTERNAL");
+  EXPECT_EQ(dump["commands"][255]["event"]["code"], "OUT_OF_RANGE");
   EXPECT_GT(dump["commands"][0]["queued_unix_ms"], 1'600'000'000'000);
   EXPECT_GE(dump["commands"][0]["begun_unix_ms"], dump["commands"][0]["queued_unix_ms"]);
   EXPECT_TRUE(dump["waiting"].empty());
