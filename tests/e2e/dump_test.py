@@ -4,7 +4,8 @@ import json, os, re, signal, sys, unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import Cluster, wait_for
 
-CHANGES = {'max_steps: 40': 'max_steps: 60', 'save_steps: 20': 'save_steps: 5', 'eval_steps: 20': 'eval_steps: 30'}
+CHANGES = {'global_batch_size: 4': 'global_batch_size: 2',
+           'max_steps: 40': 'max_steps: 60', 'save_steps: 20': 'save_steps: 5', 'eval_steps: 20': 'eval_steps: 30'}
 
 
 class DumpTest(Cluster):

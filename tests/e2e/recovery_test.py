@@ -4,7 +4,8 @@ import contextlib, fcntl, glob, os, shutil, signal, sqlite3, subprocess, sys, ti
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import Cluster, metrics, value, wait_for
 
-SHORT = {'max_steps: 40': 'max_steps: 12', 'save_steps: 20': 'save_steps: 4', 'eval_steps: 20': 'eval_steps: 6'}
+SHORT = {'global_batch_size: 4': 'global_batch_size: 2',
+         'max_steps: 40': 'max_steps: 12', 'save_steps: 20': 'save_steps: 4', 'eval_steps: 20': 'eval_steps: 6'}
 
 
 class RecoveryTest(Cluster):

@@ -5,7 +5,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from processes import Cluster, wait_for
 
 # No checkpoint is due while they train: what is saved was asked for.
-SHORT = {'max_steps: 40': 'max_steps: 24', 'save_steps: 20': 'save_steps: 100', 'eval_steps: 20': 'eval_steps: 12'}
+SHORT = {'global_batch_size: 4': 'global_batch_size: 2',
+         'max_steps: 40': 'max_steps: 24', 'save_steps: 20': 'save_steps: 100', 'eval_steps: 20': 'eval_steps: 12'}
 
 
 class StopsTest(Cluster):
