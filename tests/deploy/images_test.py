@@ -13,7 +13,7 @@ from processes import BIN, QUICKSTART, metrics, value, wait_for
 LIMIT_MIB = {'controller': 150, 'worker-cpu': 120, 'worker-cuda': 3000}
 SCRATCH = os.environ.get('COXSWAIN_IMAGES')     # set inside the namespaces
 USER = 65532
-STEPS = 120                                     # of the job: a drain at the third must find it unfinished
+STEPS = 40                                      # of the job: a drain at the third must find it unfinished
 
 
 def dockerfile(image):
@@ -232,9 +232,12 @@ class RunTest(unittest.TestCase):
     def submit(self):
         with open(os.path.join(QUICKSTART, 'job.yaml')) as f:
             text = f.read()
+        with open(os.path.join(QUICKSTART, 'held_out.jsonl')) as whole, open(os.path.join(SCRATCH, 'data/few.jsonl'), 'w') as few:
+            few.writelines(whole.readlines()[:12])  # evaluating all costs as much as seven steps
         for old, new in (('./model', '/data/quickstart/model'), ('./train.jsonl', '/data/quickstart/train.jsonl'),
-                         ('./held_out.jsonl', '/data/quickstart/held_out.jsonl'), ('./out', '/data/out'),
-                         ('save_steps: 20', 'save_steps: 1000'), ('max_steps: 40', f'max_steps: {STEPS}')):
+                         ('./held_out.jsonl', '/data/few.jsonl'), ('./out', '/data/out'),
+                         ('save_steps: 20', 'save_steps: 1000'), ('global_batch_size: 4', 'global_batch_size: 2'),
+                         ('max_steps: 40', f'max_steps: {STEPS}')):
             self.assertIn(old, text)
             text = text.replace(old, new)
         with open(os.path.join(SCRATCH, 'data/job.yaml'), 'w') as f:
