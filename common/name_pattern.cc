@@ -11,8 +11,14 @@
 namespace coxswain {
 namespace {
 
+// Steps of one match: names are short, and only a pattern that goes back and forth takes as many.
+constexpr uint32_t kMostSteps = 100'000;
+
 struct FreeMatch {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+};
+struct FreeContext {
+  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
 };
 
 }  // namespace
@@ -46,8 +52,11 @@ absl::StatusOr<NamePattern> NamePattern::Compile(const std::string& pattern) {
 bool NamePattern::Matches(const std::string& name) const {
   const std::unique_ptr<pcre2_match_data, FreeMatch> data(
       pcre2_match_data_create_from_pattern(code_->code, nullptr));
+  const std::unique_ptr<pcre2_match_context, FreeContext> context(
+      pcre2_match_context_create(nullptr));
+  pcre2_set_match_limit(context.get(), kMostSteps);
   return pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(), 0, 0,
-                     data.get(), nullptr) >= 0;
+                     data.get(), context.get()) >= 0;
 }
 
 }  // namespace coxswain

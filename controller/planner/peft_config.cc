@@ -3,6 +3,7 @@
 #include "controller/planner/peft_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <set>
@@ -25,6 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kAllLinear[] = "all-linear";
+constexpr size_t kMostPatterns = 10'000;  // more than models have modules
 
 // What changes the numbers of a forward pass where it is there and not false, null or empty.
 constexpr const char* kNotComputed[] = {
@@ -145,25 +147,37 @@ absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, cons
   return known;
 }
 
-// One rank and one alpha for all modules.
+absl::StatusOr<std::vector<std::pair<NamePattern, const Json*>>> PatternsIn(const std::string& path,
+                                                                            const char* key,
+                                                                            const Json& map) {
+  if (!map.is_object() || map.size() > kMostPatterns) {
+    return Refusal(path, absl::StrCat(key, " is no map of at most ", kMostPatterns, " patterns"));
+  }
+  std::vector<std::pair<NamePattern, const Json*>> patterns;
+  for (const auto& [text, value] : map.items()) {
+    absl::StatusOr<NamePattern> pattern = NamePattern::Compile("(.*\\.)?(" + text + ")");
+    if (!pattern.ok()) {
+      return Refusal(
+          path, absl::StrCat(key, ": \"", text, "\" ", std::string(pattern.status().message())));
+    }
+    patterns.emplace_back(*std::move(pattern), &value);
+  }
+  return patterns;
+}
+
+// One rank and one alpha for all modules; the first pattern that matches counts.
 absl::Status CheckPattern(const std::string& path, const Json& config, const char* key,
                           double usual, const std::set<std::string>& adapted) {
   if (!Has(config, key)) return absl::OkStatus();
-  if (!config[key].is_object()) {
-    return Refusal(path, absl::StrCat(key, " is ", config[key].dump(), ", not a map"));
-  }
+  ASSIGN_OR_RETURN(const auto patterns, PatternsIn(path, key, config[key]));
   for (const std::string& module : adapted) {
-    for (const auto& [text, value] : config[key].items()) {
-      const absl::StatusOr<NamePattern> pattern = NamePattern::Compile("(.*\\.)?(" + text + ")");
-      if (!pattern.ok()) {
-        return Refusal(
-            path, absl::StrCat(key, ": \"", text, "\" ", std::string(pattern.status().message())));
-      }
-      if (!pattern->Matches(module)) continue;
-      if (value.is_number() && value.get<double>() == usual) break;
-      return Refusal(path, absl::StrCat(key, " gives ", module, " ", value.dump(), ", and ", usual,
-                                        " is that of the others; one for all is supported"));
-    }
+    const auto found = std::find_if(patterns.begin(), patterns.end(),
+                                    [&](const auto& one) { return one.first.Matches(module); });
+    if (found == patterns.end()) continue;
+    const Json& value = *found->second;
+    if (value.is_number() && value.get<double>() == usual) continue;
+    return Refusal(path, absl::StrCat(key, " gives ", module, " ", value.dump(), ", and ", usual,
+                                      " is that of the others; one for all is supported"));
   }
   return absl::OkStatus();
 }
@@ -174,13 +188,19 @@ absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& dire
                                                          const model::ModelConfig& model) {
   PeftConfig read{.path = absl::StrCat(directory, "/adapter_config.json")};
   const absl::StatusOr<std::string> text = ReadFile(read.path, kMaxConfigBytes);
-  if (!text.ok()) return std::optional<PeftConfig>();
+  if (absl::IsNotFound(text.status())) return std::optional<PeftConfig>();
+  RETURN_IF_ERROR(text.status());
   const Json config = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) return Refusal(read.path, "is not a JSON object");
   RETURN_IF_ERROR(CheckComputed(read.path, config));
   const auto number = [&config](const char* key) { return config.value(key, Json()).is_number(); };
   if (!number("r") || !number("lora_alpha") || !Has(config, "target_modules")) {
     return Refusal(read.path, "lacks r, lora_alpha or target_modules: it is no LoRA adapter");
+  }
+  if (!config["r"].is_number_integer() || std::abs(config["lora_alpha"].get<double>()) > 1e9) {
+    return Refusal(read.path, absl::StrCat("has r ", config["r"].dump(), " and lora_alpha ",
+                                           config["lora_alpha"].dump(),
+                                           "; a whole number and one of at most 1e9 are expected"));
   }
   read.r = config["r"].get<int64_t>();
   read.alpha = config["lora_alpha"].get<double>();

@@ -22,7 +22,7 @@ struct PeftConfig {
 };
 
 // nullopt: `directory` has no such file. InvalidArgument names file and key: no LoRA adapter, one
-// that adapts no module of `model`, or settings that are not computed here.
+// that adapts no module of `model`, or settings that are not computed here. Else as ReadFile.
 absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& directory,
                                                          const model::ModelConfig& model);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,30 @@ class AdapterSettingsTest : public testing::Test {
   const support::ScratchFolder folder_;
   config::JobSpec job_ = config::DefaultSpec();
 };
+
+TEST_F(AdapterSettingsTest, NumbersThatNoAdapterHasAreRefusedByName) {
+  for (const char* numbers : {R"("r": 1.5, "lora_alpha": 64)", R"("r": 4, "lora_alpha": 1e300)",
+                              R"("r": 1e30, "lora_alpha": 64)"}) {
+    Refused(Check("{" + std::string(numbers) + R"(, "target_modules": ["q_proj"]})"),
+            "a whole number and one of at most 1e9 are expected");
+  }
+}
+
+TEST_F(AdapterSettingsTest, AConfigurationThatCannotBeReadIsNoneThatIsNotThere) {
+  std::filesystem::create_directory(folder_.path() + "/adapter_config.json");
+  const absl::Status status = CheckAdapterSettings(job_, SmallModel());
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(absl::StrContains(status.message(), "adapter_config.json")) << status;
+}
+
+TEST_F(AdapterSettingsTest, PatternsThatTakeForeverDoNot) {
+  std::string many;
+  for (int i = 0; i < 10'001; ++i) many += "\"p" + std::to_string(i) + "\": 4,";
+  many.pop_back();
+  Refused(CheckWith(R"("rank_pattern": {)" + many + "}"), "no map of at most 10000 patterns");
+  // It goes back and forth over each name, and ends.
+  EXPECT_TRUE(CheckWith(R"("rank_pattern": {"((a-z|.)+)+!": 8})").ok());
+}
 
 TEST_F(AdapterSettingsTest, TheSameSettingsPass) {
   EXPECT_TRUE(CheckWith(R"("use_dora": false, "bias": "none", "rank_pattern": {},
