@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -96,13 +97,11 @@ Finding& Findings::At(NoteKind kind, const std::string& name) {
 }
 
 void Findings::Add(const RecordNotes& notes, RecordPlace place) {
-  for (auto note = notes.begin(); note != notes.end(); ++note) {
-    Finding& finding = At(note->kind, note->name);
+  std::set<const Finding*> seen;  // a record may have any number of fields
+  for (const RecordNote& note : notes) {
+    Finding& finding = At(note.kind, note.name);
     ++finding.times;
-    const bool again = std::any_of(notes.begin(), note, [&](const RecordNote& other) {
-      return other.kind == note->kind && other.name == note->name;
-    });
-    if (again) continue;
+    if (!seen.insert(&finding).second) continue;
     ++finding.records;
     if (finding.first.size() < Finding::kMaxPlaces) finding.first.push_back(place);
   }

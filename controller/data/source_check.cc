@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include <simdjson.h>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,7 @@ class Checker {
       ++report_.records;
       RETURN_IF_ERROR(ReadRecord(raw));
     }
+    if (others_ > 0) report_.fields.push_back({.name = "...", .records = others_, .read = false});
     for (const auto& [name, column] : reader->LeftOutColumns()) {
       report_.findings.Add(NoteKind::kUnreadField, name, column.records);
       report_.fields.push_back({.name = name, .records = column.records, .read = false});
@@ -131,17 +133,23 @@ class Checker {
   }
 
   void CountFields(std::string_view text) {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) return;
-    for (const auto& item : json.items()) {
+    simdjson::dom::object record;
+    if (json_.parse(text.data(), text.size()).get(record) != simdjson::SUCCESS) return;
+    bool others = false;
+    for (const auto item : record) {
       auto field = std::find_if(report_.fields.begin(), report_.fields.end(),
-                                [&](const auto& seen) { return seen.name == item.key(); });
+                                [&](const auto& seen) { return seen.name == item.key; });
       if (field == report_.fields.end()) {
-        const bool read = std::find(read_.begin(), read_.end(), item.key()) != read_.end();
-        field = report_.fields.insert(field, {.name = item.key(), .records = 0, .read = read});
+        const bool read = std::find(read_.begin(), read_.end(), item.key) != read_.end();
+        others |= !read && unread_ == Findings::kMaxNames;
+        if (!read && unread_ == Findings::kMaxNames) continue;
+        unread_ += read ? 0 : 1;
+        field = report_.fields.insert(field,
+                                      {.name = std::string(item.key), .records = 0, .read = read});
       }
       ++field->records;
     }
+    others_ += others ? 1 : 0;
   }
 
   void Count(const std::vector<EncodedDocument>& documents, RecordPlace place) {
@@ -167,8 +175,11 @@ class Checker {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<RecordParser> parser_;
   std::optional<DocumentEncoder> encoder_;
+  simdjson::dom::parser json_;
   std::vector<std::string> read_;
   size_t file_ = 0;                                 // of the last record
+  size_t unread_ = 0;                               // names in report_.fields that are not read
+  int64_t others_ = 0;                              // records with unread fields beyond those
   std::unordered_map<uint64_t, RecordPlace> seen_;  // by DigestOf
 };
 

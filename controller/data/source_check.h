@@ -18,7 +18,7 @@ namespace coxswain::data {
 
 struct SourceReport {
   struct Field {
-    std::string name;
+    std::string name;  // "...": the unread ones beyond Findings::kMaxNames
     int64_t records = 0;
     bool read = false;  // the format reads it
   };

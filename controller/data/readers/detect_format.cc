@@ -17,7 +17,7 @@ using config::DatasetFormat;
 
 absl::StatusOr<DatasetFormat> DetectFormat(std::string_view record,
                                            const config::RecordFields& fields) {
-  const auto json = nlohmann::ordered_json::parse(record, nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::json::parse(record, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(json.is_discarded() ? "bad JSON"
                                                           : "the record is not an object");

@@ -131,6 +131,28 @@ absl::StatusOr<Record> ParseMessages(std::string_view json, DatasetFormat format
   return ParseConversation(record, fields, notes);
 }
 
+// What keeps the order of an object's keys looks for each of them one by one.
+constexpr size_t kMostKeys = 10'000;
+// Any object of more keys takes more bytes.
+constexpr size_t kTextOfMostKeys = 4 * kMostKeys;
+
+absl::Status CheckSizes(element value) {
+  array items;
+  object keys;
+  if (value.get(items) == simdjson::SUCCESS) {
+    for (const element item : items) RETURN_IF_ERROR(CheckSizes(item));
+  } else if (value.get(keys) == simdjson::SUCCESS) {
+    size_t count = 0;
+    for (const auto field : keys) {
+      if (++count > kMostKeys) {
+        return Bad(absl::StrCat("an object of it has more than ", kMostKeys, " fields"));
+      }
+      RETURN_IF_ERROR(CheckSizes(field.value));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Null, "", [] and {} hold nothing that could be lost.
 bool HoldsNothing(element value) {
   switch (value.type()) {
@@ -224,6 +246,7 @@ absl::StatusOr<Record> RecordParser::Parse(std::string_view json, RecordNotes* n
   if (root.get(from) != simdjson::SUCCESS) {
     return Bad(absl::StrCat("the record is ", TypeName(root), ", not an object"));
   }
+  if (json.size() > kTextOfMostKeys) RETURN_IF_ERROR(CheckSizes(root));
   const RecordFields& fields = impl_->fields;
   const bool is_text =
       impl_->format == DatasetFormat::kPromptCompletion && !from.at_key(fields.prompt).is<array>();

@@ -56,6 +56,32 @@ TEST_F(SourceCheckTest, ACleanSourceHasNoFinding) {
   EXPECT_NE(SourceReportText(report, 10).find("nothing found"), std::string::npos);
 }
 
+std::string RecordOfFields(int fields) {
+  std::string record = R"({"messages": [{"role": "user", "content": "q"}, )"
+                       R"({"role": "assistant", "content": "a"}])";
+  for (int i = 1; i < fields; ++i) record += ", \"f" + std::to_string(i) + "\": 1";
+  return record + "}\n";
+}
+
+TEST_F(SourceCheckTest, FieldsBeyondThoseThatAreNamedAreOne) {
+  const SourceReport report = Check(RecordOfFields(1000) + RecordOfFields(1000));
+  ASSERT_EQ(report.fields.size(), 1 + Findings::kMaxNames + 1);
+  EXPECT_TRUE(report.fields[0].read);
+  EXPECT_EQ(report.fields.back().name, "...");
+  EXPECT_EQ(report.fields.back().records, 2);
+  EXPECT_EQ(Found(report, NoteKind::kUnreadField, "f1").records, 2);
+  EXPECT_EQ(Found(report, NoteKind::kUnreadField, "...").records, 2);
+  EXPECT_EQ(Found(report, NoteKind::kUnreadField, "...").times, 2 * (999 - 100));
+}
+
+// It would take hours, in the preparation of a job too.
+TEST_F(SourceCheckTest, ARecordOfAMillionFieldsIsBadAtOnce) {
+  const SourceReport report = Check(RecordOfFields(2) + RecordOfFields(1'000'000));
+  EXPECT_EQ(report.documents, 1);
+  EXPECT_EQ(
+      Found(report, NoteKind::kBadRecord, "an object of it has more than 10000 fields").records, 1);
+}
+
 TEST_F(SourceCheckTest, FieldsDuplicatesAndEmptyAnswersAreToldByRecord) {
   const SourceReport report = Check(R"({"instruction": "q", "output": "a", "id": 1}
 {"instruction": "q", "output": " "}
