@@ -42,6 +42,15 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
                  "PEM authority that clients and workers must be signed by");
   app.add_flag("--insecure", flags.insecure,
                "plaintext on loopback although certificates are given");
+  app.add_option("--join-token-file", flags.join_token_file,
+                 "secret by which workers, supervisors and this controller know each other; drawn "
+                 "where there is no such file (default: join-token in --state-dir)");
+  app.add_flag(
+      "--open-pages", flags.open_pages,
+      "whoever reaches --metrics reads the status page and /metrics without a token: for a "
+      "port that a network policy guards");
+  app.add_flag("--open", flags.open,
+               "anybody who reaches a port may submit, cancel, register and read everything");
   fault::AddListFlag(app, fault::Process::kController);
   app.set_version_flag("--version", std::string(BuildVersion()) + " " + std::string(BuildCommit()));
   try {

@@ -20,6 +20,9 @@ struct Flags {
   int grace_seconds = 30;  // for running jobs to stop with a checkpoint, at SIGTERM
   TlsFiles tls;
   bool insecure = false;
+  std::string join_token_file;  // empty: state_dir/join-token
+  bool open_pages = false;      // whoever reaches --metrics reads them without a token
+  bool open = false;            // anybody who reaches a port may do everything
 };
 
 // nullopt: the process ends with *exit_code (help was printed, or a message about a wrong flag).

@@ -19,12 +19,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/access/call_credentials.h"
+#include "common/access/door.h"
+#include "common/access/local_secrets.h"
+#include "common/access/secret_file.h"
 #include "common/build_info.h"
 #include "common/files/durable_file.h"
 #include "common/logging.h"
 #include "common/metrics.h"
 #include "common/net/health_server.h"
 #include "common/status_macros.h"
+#include "controller/access/audit_log.h"
+#include "controller/access/page_guard.h"
+#include "controller/access/tokens.h"
 #include "controller/api/context.h"
 #include "controller/api/jobs_service.h"
 #include "controller/api/registry_service.h"
@@ -80,13 +87,19 @@ struct Server::Impl {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<HealthServer> health;  // null: --health is off
   std::string state_dir, endpoint_file;
+  access::Tokens tokens;
+  std::string local_token, join_token;
+  std::unique_ptr<access::AuditLog> audit;
+  std::unique_ptr<access::Door> door;
   bool draining = false;  // of the loop
   std::jthread page_check;
 
   ~Impl();
   absl::Status Build(const Flags& flags);
+  absl::Status BuildDoor(const Flags& flags);
+  void LeaveSecrets() const;
   absl::Status Serve(const Flags& flags);
-  absl::Status ServeHttp(const std::string& address);
+  absl::Status ServeHttp(const Flags& flags);
   std::string HttpAddress() const { return http ? http->address() : std::string(); }
   absl::Status WriteEndpointFile();
   void CheckHealth();
@@ -108,7 +121,10 @@ absl::Status Server::Impl::Build(const Flags& flags) {
                  {{"seconds", seconds}});
     metrics->LoopStall(seconds);
   });
-  transport = std::make_unique<GrpcWorkerTransport>(loop.get(), flags.tls, flags.insecure);
+  RETURN_IF_ERROR(BuildDoor(flags));
+  transport = std::make_unique<GrpcWorkerTransport>(
+      loop.get(), flags.tls, flags.insecure,
+      access::SignByJoinToken(access::Role::kController, [this] { return join_token; }));
   fan_out = std::make_unique<FanOut>(FanOut::DefaultThreads());
   registry =
       std::make_unique<scheduler::Registry>(loop.get(), transport.get(), scheduler::LeaseTimes{});
@@ -135,6 +151,9 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   context.deps = deps;
   context.jobs = jobs.get();
   context.events = &events;
+  context.door = door.get();
+  context.tokens = &tokens;
+  context.audit = audit.get();
   context.build = ThisBuild();
   context.plan = [cache_dir, files = &files](
                      const config::JobSpec& spec, const driver::WorkerFacts& workers,
@@ -147,15 +166,44 @@ absl::Status Server::Impl::Build(const Flags& flags) {
     return response;
   };
   jobs_service = std::make_unique<api::JobsService>(&context);
-  registry_service =
-      std::make_unique<api::RegistryService>(loop.get(), registry.get(), ThisBuild());
+  registry_service = std::make_unique<api::RegistryService>(&context, registry.get(), ThisBuild());
   return absl::OkStatus();
+}
+
+absl::Status Server::Impl::BuildDoor(const Flags& flags) {
+  const std::string join_file =
+      flags.join_token_file.empty() ? flags.state_dir + "/join-token" : flags.join_token_file;
+  ASSIGN_OR_RETURN(join_token, access::ReadOrDrawSecret(join_file));
+  ASSIGN_OR_RETURN(const std::vector<store::TokenRow> rows, store->Tokens());
+  for (const store::TokenRow& row : rows) tokens.Put(row);
+  local_token = access::DrawSecret();
+  tokens.LetInLocally(local_token);
+  audit = std::make_unique<access::AuditLog>(flags.state_dir);
+  door = std::make_unique<access::Door>(access::Door::Options{
+      .open = flags.open,
+      .join_token = [this] { return join_token; },
+      .bearer =
+          [this](const std::string& token) { return tokens.Identify(token, clock.UnixMs()); }});
+  if (flags.open) {
+    log::Warning("--open: anybody who reaches a port may submit, cancel, register and read all");
+  }
+  return absl::OkStatus();
+}
+
+// Again and again: what cleans /tmp takes files that nobody has touched for long, and the folder of
+// a login goes with it.
+void Server::Impl::LeaveSecrets() const {
+  absl::Status left = access::LeaveLocalSecret(listen.port, access::kJoinToken, join_token);
+  if (left.ok()) left = access::LeaveLocalSecret(listen.port, access::kOperatorToken, local_token);
+  if (left.ok()) return;
+  log::Warning("programs of this user cannot find the controller's tokens: each needs its own",
+               {{"error", std::string(left.message())}});
 }
 
 absl::Status Server::Impl::Serve(const Flags& flags) {
   ASSIGN_OR_RETURN(listen, ParseSocketAddress(flags.listen));
   ASSIGN_OR_RETURN(const auto credentials, ServerCredentials(listen, flags.tls, flags.insecure));
-  if (!flags.metrics.empty()) RETURN_IF_ERROR(ServeHttp(flags.metrics));
+  if (!flags.metrics.empty()) RETURN_IF_ERROR(ServeHttp(flags));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -167,6 +215,7 @@ absl::Status Server::Impl::Serve(const Flags& flags) {
     ASSIGN_OR_RETURN(health, HealthServer::Start(flags.health));
   }
   SetServing(false);
+  LeaveSecrets();
   RETURN_IF_ERROR(jobs->Recover());
   loop->Post([this] { CheckHealth(); });
   page_check = std::jthread([this](const std::stop_token& stop) { CheckPages(stop); });
@@ -176,11 +225,15 @@ absl::Status Server::Impl::Serve(const Flags& flags) {
 }
 
 // Until the loop runs, a request for the page waits.
-absl::Status Server::Impl::ServeHttp(const std::string& address) {
+absl::Status Server::Impl::ServeHttp(const Flags& flags) {
   status_page = std::make_unique<status_page::StatusPage>(
       &context, &clock, [this](Loop::Task task) { loop->Post(std::move(task)); });
   const auto page = [this](const std::string& path) { return Page(path); };
-  ASSIGN_OR_RETURN(http, HttpServer::Start(address, kHttpThreads, page));
+  HttpServer::Guard guard = [this](const HttpCaller& caller) {
+    return access::RefusePage(*door, caller);
+  };
+  if (flags.open || flags.open_pages) guard = nullptr;
+  ASSIGN_OR_RETURN(http, HttpServer::Start(flags.metrics, kHttpThreads, page, guard));
   return absl::OkStatus();
 }
 
@@ -201,6 +254,7 @@ void Server::Impl::CheckHealth() {
     log::Error("the store takes no writes", {{"error", std::string(writable.message())}});
   }
   SetServing(writable.ok() && !draining);
+  LeaveSecrets();
   std::error_code error;
   const auto space = std::filesystem::space(state_dir, error);
   if (!error) metrics->StateFree(static_cast<int64_t>(space.available));
@@ -283,6 +337,7 @@ Server::Impl::~Impl() {
     loop_thread.join();
   }
   if (!endpoint_file.empty()) unlink(endpoint_file.c_str());
+  if (server) access::RemoveLocalSecrets(listen.port);
   jobs.reset();
   journal.reset();
   registry.reset();

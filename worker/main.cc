@@ -109,6 +109,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--tls-ca", worker.tls.ca, "PEM certificate of the authority to trust");
   app.add_flag("--insecure", worker.insecure,
                "plaintext on loopback although certificates are given");
+  app.add_option("--join-token-file", worker.join_token_file,
+                 "secret that the controller has too (default: what a controller of this user on "
+                 "loopback leaves on this machine)");
+  app.add_flag("--open", worker.open, "obey whoever reaches the port");
   app.add_option("--log-file", flags.log_file, "write the log to this file too");
   app.add_option("--endpoint-file", flags.endpoint_file,
                  "write the addresses served as JSON to this file");

@@ -37,7 +37,15 @@ class HeadStream : public httplib::Stream {
     if (!WaitForSocket(socket_, /*for_writing=*/true, kClientMs)) return -1;
     return ::send(socket_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
-  void get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
+  void get_remote_ip_and_port(std::string& ip, int& /*port*/) const override {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof(peer);
+    auto* name = reinterpret_cast<sockaddr*>(&peer);
+    char text[NI_MAXHOST];
+    const bool told = getpeername(socket_, name, &size) == 0 &&
+                      getnameinfo(name, size, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) == 0;
+    if (told) ip = text;
+  }
   void get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
   socket_t socket() const override { return socket_; }
 
@@ -73,6 +81,12 @@ class BoundedServer : public httplib::Server {
   }
 };
 
+HttpCaller CallerOf(const httplib::Request& request) {
+  return {.on_loopback = IsLoopback(request.remote_addr),
+          .host = request.get_header_value("Host"),
+          .authorization = request.get_header_value("Authorization")};
+}
+
 absl::Status CannotBind(const std::string& address, const std::string& reason) {
   return absl::UnavailableError(absl::StrCat("metrics address ", address, " cannot be bound: ",
                                              reason, "; choose another port, or 0 for a free one"));
@@ -96,11 +110,11 @@ struct HttpServer::Impl {
   std::string address;
   std::thread thread;
 
-  void Configure(int threads, Handler handler);
+  void Configure(int threads, Handler handler, Guard guard);
   absl::Status Bind(SocketAddress address);
 };
 
-void HttpServer::Impl::Configure(int threads, Handler handler) {
+void HttpServer::Impl::Configure(int threads, Handler handler, Guard guard) {
   server.new_task_queue = [threads] {
     return new httplib::ThreadPool(static_cast<size_t>(threads));
   };
@@ -110,20 +124,22 @@ void HttpServer::Impl::Configure(int threads, Handler handler) {
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   });
   server.set_default_headers({{"X-Content-Type-Options", "nosniff"}});
-  server.set_pre_routing_handler(
-      [handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
-        if (request.method != "GET" && request.method != "HEAD") {
-          response.status = 405;
-          response.set_header("Allow", "GET, HEAD");
-          response.set_content("GET and HEAD only\n", "text/plain; charset=utf-8");
-          return httplib::Server::HandlerResponse::Handled;
-        }
-        HttpResponse answer = handler(request.path);
-        response.status = answer.status;
-        for (const auto& [name, value] : answer.headers) response.set_header(name, value);
-        response.set_content(answer.body, answer.content_type);
-        return httplib::Server::HandlerResponse::Handled;
-      });
+  server.set_pre_routing_handler([handler = std::move(handler), guard = std::move(guard)](
+                                     const httplib::Request& request, httplib::Response& response) {
+    if (request.method != "GET" && request.method != "HEAD") {
+      response.status = 405;
+      response.set_header("Allow", "GET, HEAD");
+      response.set_content("GET and HEAD only\n", "text/plain; charset=utf-8");
+      return httplib::Server::HandlerResponse::Handled;
+    }
+    const std::optional<HttpResponse> refusal =
+        guard ? guard(CallerOf(request)) : std::optional<HttpResponse>();
+    const HttpResponse answer = refusal ? *refusal : handler(request.path);
+    response.status = answer.status;
+    for (const auto& [name, value] : answer.headers) response.set_header(name, value);
+    response.set_content(answer.body, answer.content_type);
+    return httplib::Server::HandlerResponse::Handled;
+  });
 }
 
 absl::Status HttpServer::Impl::Bind(SocketAddress wanted) {
@@ -151,11 +167,12 @@ HttpServer::~HttpServer() {
 const std::string& HttpServer::address() const { return impl_->address; }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address,
-                                                              int threads, Handler handler) {
+                                                              int threads, Handler handler,
+                                                              Guard guard) {
   ASSIGN_OR_RETURN(const SocketAddress wanted, ParseSocketAddress(address));
   std::unique_ptr<HttpServer> http(new HttpServer());
   Impl& impl = *http->impl_;
-  impl.Configure(threads, std::move(handler));
+  impl.Configure(threads, std::move(handler), std::move(guard));
   RETURN_IF_ERROR(impl.Bind(wanted));
   impl.thread = std::thread([&impl] { impl.server.listen_after_bind(); });
   while (!impl.server.is_running()) std::this_thread::yield();  // stop() has an effect only then

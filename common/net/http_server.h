@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,13 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};  // more than these two
 };
 
+// Who asks for a page.
+struct HttpCaller {
+  bool on_loopback = false;        // the connection comes from this machine
+  std::string host = {};           // the header Host, which names what the client believes to ask
+  std::string authorization = {};  // the header; empty: none
+};
+
 // Every answer says nosniff; another method than GET or HEAD is 405, a request whose headers go
 // over the bounds of common/net/http_head.h is 431. No more of a request is read than its headers.
 class HttpServer {
@@ -26,11 +34,15 @@ class HttpServer {
   // `path` is decoded and without the query, e.g. "/jobs/a". Called from several threads.
   using Handler = std::function<HttpResponse(const std::string& path)>;
 
+  // The refusal of a request that is not to reach the handler. Called from several threads.
+  using Guard = std::function<std::optional<HttpResponse>(const HttpCaller& caller)>;
+
   // `address`: "host:port"; port 0 takes a free one. `threads` requests are answered at a time.
+  // Without a guard every request is answered.
   // InvalidArgument for another form, Unavailable naming address and reason when it cannot be bound
   // (e.g. the port is in use).
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, int threads,
-                                                           Handler handler);
+                                                           Handler handler, Guard guard = {});
   ~HttpServer();  // waits for the requests in progress
 
   const std::string& address() const;  // with the port that was bound

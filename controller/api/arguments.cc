@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/access/principal.h"
 #include "common/net/socket_address.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int64_t kMostSteps = int64_t{1} << 53;
 constexpr int64_t kLongestIntervalMs = 24 * 3600 * 1000;
+constexpr int64_t kLongestLifetimeMs = int64_t{100} * 366 * 24 * 3600 * 1000;
 constexpr int64_t kMostMs = int64_t{1} << 53;
 constexpr size_t kMostPathBytes = 4096;
 constexpr int kMostLabels = 64;
@@ -166,6 +168,23 @@ absl::Status CheckArguments(const v1::DeleteRequest& request) {
   return JobReference(request.job());
 }
 absl::Status CheckArguments(const v1::VersionRequest&) { return absl::OkStatus(); }
+
+absl::Status CheckArguments(const v1::CreateTokenRequest& request) {
+  RETURN_IF_ERROR(Needed("user", request.user(), kMostNameBytes));
+  if (!access::IsName(request.user())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "user is '", request.user(), "', allowed: 1 to 64 letters, digits, '.', '_', '@' and '-'"));
+  }
+  if (request.role() != "user" && request.role() != "operator") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "role is '", CleanText(request.role(), kMostNameBytes), "', allowed: user, operator"));
+  }
+  return InRange("lifetime_ms", request.lifetime_ms(), 0, kLongestLifetimeMs);
+}
+absl::Status CheckArguments(const v1::ListTokensRequest&) { return absl::OkStatus(); }
+absl::Status CheckArguments(const v1::RevokeTokenRequest& request) {
+  return Needed("id", request.id(), kMostNameBytes);
+}
 
 absl::Status CheckArguments(const v1::RegisterRequest& request) {
   RETURN_IF_ERROR(Needed("incarnation", request.incarnation(), kMostNameBytes));

@@ -1,4 +1,4 @@
-// Whether a request is one that its operation was written for: what jobs_service.cc and
+// Whether a request is one that its operation was written for: what admission.h and
 // registration.cc ask before anything else happens.
 #ifndef COXSWAIN_CONTROLLER_API_ARGUMENTS_H_
 #define COXSWAIN_CONTROLLER_API_ARGUMENTS_H_
@@ -37,6 +37,9 @@ absl::Status CheckArguments(const v1::FetchRequest& request);
 absl::Status CheckArguments(const v1::DumpRequest& request);
 absl::Status CheckArguments(const v1::DeleteRequest& request);
 absl::Status CheckArguments(const v1::VersionRequest& request);
+absl::Status CheckArguments(const v1::CreateTokenRequest& request);
+absl::Status CheckArguments(const v1::ListTokensRequest& request);
+absl::Status CheckArguments(const v1::RevokeTokenRequest& request);
 absl::Status CheckArguments(const v1::RegisterRequest& request);
 absl::Status CheckArguments(const v1::HeartbeatRequest& request);
 

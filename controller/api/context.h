@@ -14,6 +14,12 @@
 #include "coxswain/v1/common.pb.h"
 #include "coxswain/v1/jobs_service.pb.h"
 
+namespace coxswain::access {
+class AuditLog;
+class Door;
+class Tokens;
+}  // namespace coxswain::access
+
 namespace coxswain::api {
 
 struct Context {
@@ -21,6 +27,9 @@ struct Context {
   driver::JobTable* jobs = nullptr;
   EventHub* events = nullptr;
   v1::BuildInfo build;
+  const access::Door* door = nullptr;  // what every call passes
+  access::Tokens* tokens = nullptr;
+  access::AuditLog* audit = nullptr;  // null: nothing is recorded
   std::function<std::string()> draw_job_hex = [] { return RandomHex(16); };  // behind its name
   // What `cox plan` computes for such workers, in a lane; Cancelled soon after `cancelled` says so.
   std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&, const driver::WorkerFacts&,

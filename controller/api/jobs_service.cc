@@ -5,14 +5,43 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
 #include "common/guarded.h"
-#include "controller/api/arguments.h"
+#include "controller/api/admission.h"
 #include "controller/api/operations.h"
 #include "controller/api/queued_writer.h"
 
 namespace coxswain::api {
 namespace {
+
+// `request` as a pointer that does not own it: it lives until the reactor is finished.
+template <typename Request>
+std::shared_ptr<const Request> Borrowed(const Request* request) {
+  return {std::shared_ptr<void>(), request};
+}
+
+// Runs `operation` with what it takes of a call.
+template <typename Request, typename Response, typename Operation>
+void Operate(Context& context, const Request& request, const access::Principal& caller,
+             grpc::CallbackServerContext* call, const Reply<Response>& reply, Operation operation) {
+  if constexpr (std::is_invocable_v<Operation, Context&, const Request&, Gone, Reply<Response>>) {
+    operation(
+        context, request, [call] { return call->IsCancelled(); }, reply);
+  } else if constexpr (std::is_invocable_v<Operation, Context&, const Request&,
+                                           const access::Principal&, Reply<Response>>) {
+    operation(context, request, caller, reply);
+  } else {
+    operation(context, request, reply);
+  }
+}
+
+// A job that was made is the object of its call.
+template <typename Request, typename Response>
+std::string ObjectOfCall(const Request& request, const Response& response) {
+  if constexpr (std::is_same_v<Request, v1::SubmitRequest>) return response.id();
+  return ObjectOf(request);
+}
 
 // `call`, `request` and `response` live until the reactor is finished.
 template <typename Request, typename Response, typename Operation>
@@ -21,6 +50,7 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
                                  Operation operation) {
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
   const auto began = std::chrono::steady_clock::now();
+  const auto admission = std::make_shared<Admission>(context, absl::StrCat("Jobs.", method), *call);
   Loop* loop = context->deps.loop;
   loop->Post([=] {
     if (!context->jobs->recovered()) {
@@ -28,8 +58,11 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
       return;
     }
     const auto answered = std::make_shared<bool>(false);
+    const auto asked = std::make_shared<std::shared_ptr<const Request>>(Borrowed(request));
     const Reply<Response> reply = [=](absl::StatusOr<Response> result) {
       *answered = true;
+      const Response& made = result.ok() ? *result : Response::default_instance();
+      admission->Done(ObjectOfCall(**asked, made), result.status());
       const grpc::Status status = ToGrpc(result.status());
       if (result.ok()) *response = *std::move(result);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
@@ -38,18 +71,14 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
           took.count());
       reactor->Finish(status);
     };
-    if (const absl::Status wrong = CheckArguments(*request); !wrong.ok()) {
-      reply(wrong);
+    absl::StatusOr<std::shared_ptr<const Request>> admitted = admission->Admit(*asked);
+    if (!admitted.ok()) {
+      reply(admitted.status());
       return;
     }
+    *asked = *std::move(admitted);
     const absl::Status thrown = Guarded([&] {
-      if constexpr (std::is_invocable_v<Operation, Context&, const Request&, Gone,
-                                        Reply<Response>>) {
-        operation(
-            *context, *request, [call] { return call->IsCancelled(); }, reply);
-      } else {
-        operation(*context, *request, reply);
-      }
+      Operate<Request, Response>(*context, **asked, admission->principal(), call, reply, operation);
       return absl::OkStatus();
     });
     if (!thrown.ok() && !*answered) reply(thrown);
@@ -59,22 +88,25 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
 
 template <typename Request, typename Response>
 grpc::ServerWriteReactor<Response>* StreamOnLoop(
-    Context* context, const Request* request,
+    Context* context, grpc::CallbackServerContext* call, const char* method, const Request* request,
     void (*operation)(Context&, const Request&, std::shared_ptr<Sink<Response>>)) {
+  const auto admission = std::make_shared<Admission>(context, absl::StrCat("Jobs.", method), *call);
   Loop* loop = context->deps.loop;
   auto writer = std::make_shared<QueuedWriter<Response>>(loop);
   writer->KeepAlive();
-  loop->Post([context, request = *request, writer, operation] {
+  const auto asked = std::make_shared<const Request>(*request);
+  loop->Post([context, admission, asked, writer, operation] {
     if (!context->jobs->recovered()) {
       writer->Finish(absl::UnavailableError("the controller is recovering"));
       return;
     }
-    if (const absl::Status wrong = CheckArguments(request); !wrong.ok()) {
-      writer->Finish(wrong);
+    const absl::StatusOr<std::shared_ptr<const Request>> admitted = admission->Admit(asked);
+    if (!admitted.ok()) {
+      writer->Finish(admitted.status());
       return;
     }
     const absl::Status thrown = Guarded([&] {
-      operation(*context, request, writer);
+      operation(*context, **admitted, writer);
       return absl::OkStatus();
     });
     if (!thrown.ok()) writer->Finish(thrown);
@@ -92,7 +124,8 @@ grpc::ServerWriteReactor<Response>* StreamOnLoop(
 #define COXSWAIN_STREAM(Method, Request, Response)                                               \
   grpc::ServerWriteReactor<v1::Response>* JobsService::Method(grpc::CallbackServerContext* call, \
                                                               const v1::Request* request) {      \
-    return StreamOnLoop<v1::Request, v1::Response>(context_, request, &api::Method);             \
+    return StreamOnLoop<v1::Request, v1::Response>(context_, call, #Method, request,             \
+                                                   &api::Method);                                \
   }
 #include "controller/api/jobs_methods.inc"
 #undef COXSWAIN_UNARY

@@ -28,7 +28,9 @@ bool Matches(const v1::Job& job, const v1::ListRequest& request) {
 
 // A page token is the order of submission of the last job before: jobs that come or go meanwhile
 // move no other to another page.
-void List(Context& context, const v1::ListRequest& request, Reply<v1::ListResponse> reply) {
+void List(Context& context, const v1::ListRequest& request, const access::Principal& caller,
+          Reply<v1::ListResponse> reply) {
+  const std::string owner = caller.role == access::Role::kUser ? caller.name : std::string();
   int64_t below = std::numeric_limits<int64_t>::max();
   if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &below)) {
     reply(absl::InvalidArgumentError(absl::StrCat("page_token is '", request.page_token(),
@@ -39,6 +41,7 @@ void List(Context& context, const v1::ListRequest& request, Reply<v1::ListRespon
   int64_t bytes = 0;
   v1::ListResponse response;
   for (const driver::JobDriver* job : context.jobs->NewestFirst()) {
+    if (!owner.empty() && job->job().owner() != owner) continue;
     if (job->row().order >= below || !Matches(job->job(), request)) continue;
     if (response.jobs_size() == most || bytes >= kPageBytes) {
       response.set_next_page_token(absl::StrCat(below));

@@ -15,10 +15,21 @@ void Describe(const v1::RegisterRequest& hello, v1::WorkerInfo* info) {
   info->set_pid(hello.pid());
 }
 
+// What concerns other users' jobs, and how a worker is reached.
+void Hide(Context& context, const std::string& user, v1::WorkerInfo* worker) {
+  worker->clear_address();
+  worker->clear_metrics_address();
+  worker->clear_pid();
+  worker->clear_incarnation();
+  if (worker->job().empty() || context.jobs->Find(worker->job(), user).ok()) return;
+  worker->set_job("(of another user)");
+  worker->set_rank(-1);
+}
+
 }  // namespace
 
 void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
-                 Reply<v1::ListWorkersResponse> reply) {
+                 const access::Principal& caller, Reply<v1::ListWorkersResponse> reply) {
   v1::ListWorkersResponse response;
   for (const scheduler::Worker& worker : context.deps.registry->All()) {
     v1::WorkerInfo* info = response.add_workers();
@@ -45,6 +56,9 @@ void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
     shown->set_reason(cordon.reason);
     shown->set_since_unix_ms(cordon.since_unix_ms);
     shown->set_automatic(cordon.automatic);
+  }
+  if (caller.role == access::Role::kUser) {
+    for (v1::WorkerInfo& worker : *response.mutable_workers()) Hide(context, caller.name, &worker);
   }
   reply(std::move(response));
 }

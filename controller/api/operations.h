@@ -5,22 +5,28 @@
 
 #include <memory>
 
+#include "common/access/principal.h"
 #include "controller/api/context.h"
 
 namespace coxswain::api {
 
-void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> reply);
+// A user's job is that user's, an operator's is operators'.
+void Submit(Context& context, const v1::SubmitRequest& request, const access::Principal& caller,
+            Reply<v1::Job> reply);
 void Validate(Context& context, const v1::ValidateRequest& request,
               Reply<v1::ValidateResponse> reply);
 void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
           Reply<v1::PlanResponse> reply);
 void Get(Context& context, const v1::GetRequest& request, Reply<v1::Job> reply);
-void List(Context& context, const v1::ListRequest& request, Reply<v1::ListResponse> reply);
+// A user gets own jobs.
+void List(Context& context, const v1::ListRequest& request, const access::Principal& caller,
+          Reply<v1::ListResponse> reply);
 void Cancel(Context& context, const v1::CancelRequest& request, Reply<v1::Job> reply);
 void Pause(Context& context, const v1::PauseRequest& request, Reply<v1::Job> reply);
 void Resume(Context& context, const v1::ResumeRequest& request, Reply<v1::Job> reply);
+// A user learns what workers there are and which work for own jobs.
 void ListWorkers(Context& context, const v1::ListWorkersRequest& request,
-                 Reply<v1::ListWorkersResponse> reply);
+                 const access::Principal& caller, Reply<v1::ListWorkersResponse> reply);
 void Cordon(Context& context, const v1::CordonRequest& request, Reply<v1::CordonResponse> reply);
 void Uncordon(Context& context, const v1::UncordonRequest& request,
               Reply<v1::UncordonResponse> reply);
@@ -32,6 +38,12 @@ void ListArtifacts(Context& context, const v1::ListArtifactsRequest& request,
 void Dump(Context& context, const v1::DumpRequest& request, Reply<v1::DumpResponse> reply);
 void Delete(Context& context, const v1::DeleteRequest& request, Reply<v1::DeleteResponse> reply);
 void Version(Context& context, const v1::VersionRequest& request, Reply<v1::BuildInfo> reply);
+void CreateToken(Context& context, const v1::CreateTokenRequest& request,
+                 Reply<v1::CreateTokenResponse> reply);
+void ListTokens(Context& context, const v1::ListTokensRequest& request,
+                Reply<v1::ListTokensResponse> reply);
+void RevokeToken(Context& context, const v1::RevokeTokenRequest& request,
+                 Reply<v1::RevokeTokenResponse> reply);
 
 void Watch(Context& context, const v1::WatchRequest& request,
            std::shared_ptr<Sink<v1::JobEvent>> sink);

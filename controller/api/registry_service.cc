@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
 #include "common/mutex.h"
+#include "controller/api/admission.h"
 
 namespace coxswain::api {
 namespace {
@@ -16,11 +18,14 @@ namespace {
 class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>,
                    public std::enable_shared_from_this<BeatStream> {
  public:
-  BeatStream(Loop* loop, Registration* registration) : loop_(loop), registration_(registration) {}
+  BeatStream(Context* context, Registration* registration, const grpc::ServerContextBase& call)
+      : loop_(context->deps.loop),
+        registration_(registration),
+        admission_(context, "Registry.Heartbeat", call) {}
 
   void Begin() {
     self_ = shared_from_this();
-    loop_->Post([self = self_] { self->beats_.emplace(self->registration_); });
+    loop_->Post([self = self_] { self->Admit(); });
     StartRead(&request_);
   }
   void OnReadDone(bool ok) override {
@@ -40,11 +45,22 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
   }
   void OnCancel() override { End(grpc::Status::CANCELLED); }
   void OnDone() override {
-    loop_->Post([self = std::move(self_)] { self->beats_->Ended(); });
+    loop_->Post([self = std::move(self_)] {
+      if (self->beats_) self->beats_->Ended();
+    });
   }
 
  private:
+  void Admit() {
+    const absl::Status entered = admission_.Enter("");
+    if (entered.ok()) {
+      beats_.emplace(registration_);
+    } else {
+      End(ToGrpc(entered));
+    }
+  }
   void OnBeat(const v1::HeartbeatRequest& request) {
+    if (!beats_) return;  // refused
     absl::StatusOr<v1::HeartbeatResponse> response = beats_->OnBeat(request);
     if (!response.ok()) {
       End(ToGrpc(response.status()));
@@ -63,6 +79,7 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
 
   Loop* const loop_;
   Registration* const registration_;
+  Admission admission_;  // loop thread only
   std::shared_ptr<BeatStream> self_;
   v1::HeartbeatRequest request_;
   std::optional<Registration::Beats> beats_;  // loop thread only
@@ -77,8 +94,13 @@ grpc::ServerUnaryReactor* RegistryService::Register(grpc::CallbackServerContext*
                                                     const v1::RegisterRequest* request,
                                                     v1::RegisterResponse* response) {
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  loop_->Post([this, reactor, request, response] {
-    absl::StatusOr<v1::RegisterResponse> answer = registration_.Register(*request);
+  const auto admission = std::make_shared<Admission>(context_, "Registry.Register", *call);
+  loop_->Post([this, admission, reactor, request, response] {
+    const std::string worker = absl::StrCat(request->host(), "/", request->slot());
+    const absl::Status entered = admission->Enter(worker);
+    absl::StatusOr<v1::RegisterResponse> answer =
+        entered.ok() ? registration_.Register(*request) : entered;
+    admission->Done(worker, answer.status());
     const absl::Status status = answer.status();
     if (status.ok()) *response = *std::move(answer);
     reactor->Finish(ToGrpc(status));
@@ -88,7 +110,7 @@ grpc::ServerUnaryReactor* RegistryService::Register(grpc::CallbackServerContext*
 
 grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::HeartbeatResponse>* RegistryService::Heartbeat(
     grpc::CallbackServerContext* call) {
-  auto stream = std::make_shared<BeatStream>(loop_, &registration_);
+  auto stream = std::make_shared<BeatStream>(context_, &registration_, *call);
   stream->Begin();
   return stream.get();
 }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "controller/api/context.h"
 #include "controller/api/registration.h"
 #include "controller/loop.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
@@ -12,8 +13,9 @@ namespace coxswain::api {
 
 class RegistryService final : public v1::Registry::CallbackService {
  public:
-  RegistryService(Loop* loop, scheduler::Registry* registry, v1::BuildInfo build)
-      : loop_(loop), registration_(registry, std::move(build)) {}
+  // `context` outlives the server.
+  RegistryService(Context* context, scheduler::Registry* registry, v1::BuildInfo build)
+      : context_(context), loop_(context->deps.loop), registration_(registry, std::move(build)) {}
 
   grpc::ServerUnaryReactor* Register(grpc::CallbackServerContext* call,
                                      const v1::RegisterRequest* request,
@@ -22,6 +24,7 @@ class RegistryService final : public v1::Registry::CallbackService {
       grpc::CallbackServerContext* call) override;
 
  private:
+  Context* const context_;
   Loop* const loop_;
   Registration registration_;  // loop thread only
 };

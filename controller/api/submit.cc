@@ -33,11 +33,18 @@ std::string BodyHash(const v1::SubmitRequest& request) {
                              "\n", paused));
 }
 
-store::JobRow NewRow(Context& context, const v1::SubmitRequest& request,
+// Users choose their keys apart from each other.
+std::string KeyOf(const v1::SubmitRequest& request, const std::string& owner) {
+  if (request.idempotency_key().empty() || owner.empty()) return request.idempotency_key();
+  return absl::StrCat("user ", owner, "\n", request.idempotency_key());
+}
+
+store::JobRow NewRow(Context& context, const v1::SubmitRequest& request, const std::string& owner,
                      const config::ParsedJob& parsed) {
   store::JobRow row;
   v1::Job& job = row.job;
   job.set_name(parsed.spec.name);
+  job.set_owner(owner);
   job.mutable_labels()->insert(parsed.spec.labels.begin(), parsed.spec.labels.end());
   job.set_state(request.start_paused() ? v1::JOB_STATE_PAUSED : v1::JOB_STATE_QUEUED);
   job.set_created_unix_ms(context.deps.loop->clock().UnixMs());
@@ -55,10 +62,11 @@ store::JobRow NewRow(Context& context, const v1::SubmitRequest& request,
 }
 
 // The job that an earlier request with this idempotency key made; null: none.
-absl::StatusOr<driver::JobDriver*> FindKnown(Context& context, const v1::SubmitRequest& request) {
+absl::StatusOr<driver::JobDriver*> FindKnown(Context& context, const v1::SubmitRequest& request,
+                                             const std::string& owner) {
   if (request.idempotency_key().empty()) return nullptr;
   ASSIGN_OR_RETURN(const std::optional<store::KeyRow> known,
-                   context.deps.journal->store()->FindKey(request.idempotency_key()));
+                   context.deps.journal->store()->FindKey(KeyOf(request, owner)));
   if (!known.has_value()) return nullptr;
   if (known->body_hash != BodyHash(request)) {
     return absl::AlreadyExistsError(absl::StrCat("idempotency key '", request.idempotency_key(),
@@ -143,7 +151,7 @@ absl::Status StoreUnderNewId(Context& context, const v1::SubmitRequest& request,
   for (int draw = 0; draw < kMostDraws; ++draw) {
     job.set_id(absl::StrCat(job.name(), "-", context.draw_job_hex()));
     const absl::Status taken = context.deps.journal->Submit(
-        *row, SubmittedEvent(job), {request.idempotency_key(), BodyHash(request), job.id()});
+        *row, SubmittedEvent(job), {KeyOf(request, job.owner()), BodyHash(request), job.id()});
     if (!absl::IsAlreadyExists(taken)) return taken;
     log::Warning("the id that was drawn for a job is another's: drawn again", {{"job", job.id()}});
   }
@@ -152,13 +160,13 @@ absl::Status StoreUnderNewId(Context& context, const v1::SubmitRequest& request,
 }
 
 absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& request,
-                               const config::ParsedJob& parsed,
+                               const std::string& owner, const config::ParsedJob& parsed,
                                const std::string& output_identity) {
   // Asked again: another request may have been accepted while the model was looked at.
-  ASSIGN_OR_RETURN(driver::JobDriver * known, FindKnown(context, request));
+  ASSIGN_OR_RETURN(driver::JobDriver * known, FindKnown(context, request, owner));
   if (known != nullptr) return known->job();
   RETURN_IF_ERROR(CheckOutput(context, parsed.spec.output_dir, output_identity));
-  store::JobRow row = NewRow(context, request, parsed);
+  store::JobRow row = NewRow(context, request, owner, parsed);
   const absl::Status taken = StoreUnderNewId(context, request, &row);
   if (!taken.ok()) {
     return absl::Status(taken.code(), absl::StrCat("the job was not accepted: ", taken.message()));
@@ -179,8 +187,10 @@ std::string BaseDirectory(const std::string& yaml_path) {
   return std::filesystem::current_path(error).string();
 }
 
-void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> reply) {
-  const absl::StatusOr<driver::JobDriver*> known = FindKnown(context, request);
+void Submit(Context& context, const v1::SubmitRequest& request, const access::Principal& caller,
+            Reply<v1::Job> reply) {
+  const std::string owner = caller.role == access::Role::kUser ? caller.name : std::string();
+  const absl::StatusOr<driver::JobDriver*> known = FindKnown(context, request, owner);
   if (!known.ok() || *known != nullptr) {
     ReplyJob(known, reply);
     return;
@@ -209,8 +219,9 @@ void Submit(Context& context, const v1::SubmitRequest& request, Reply<v1::Job> r
                   [files = context.deps.files, request, parsed, me, facts] {
                     *facts = LookAtFiles(files, request, parsed, me);
                   }),
-      [&context, request, reply, facts] {
-        reply(facts->status.ok() ? Accept(context, request, facts->parsed, facts->output_identity)
+      [&context, request, owner, reply, facts] {
+        reply(facts->status.ok() ? Accept(context, request, owner, facts->parsed,
+                                          facts->output_identity)
                                  : facts->status);
       });
 }

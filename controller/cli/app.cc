@@ -18,6 +18,9 @@ void BuildApp(CLI::App* app, Cox* cox) {
                   "PEM file that the controller's certificate is checked with");
   app->add_option("--tls-cert", cox->tls_cert, "PEM file of this client's certificate");
   app->add_option("--tls-key", cox->tls_key, "PEM file of this client's key");
+  app->add_option("--token-file", cox->token_file,
+                  "File with the token that says who calls (default: COXSWAIN_TOKEN, then what a "
+                  "controller of this user on loopback left)");
   app->add_flag("--insecure", cox->insecure,
                 "Plaintext on loopback although certificates are given");
   app->footer(
@@ -50,6 +53,7 @@ void BuildApp(CLI::App* app, Cox* cox) {
   AddModels(app, cox);
   AddTokenize(app, cox);
   AddImport(app, cox);
+  AddToken(app, cox);
   AddCompletion(app, cox);
   AddHealth(app, cox);
   AddVersion(app, cox);

@@ -2,13 +2,16 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/access/call_credentials.h"
 #include "common/grpc_status.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/status_macros.h"
+#include "controller/cli/client_token.h"
 #include "controller/cli/interrupt.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"
 
@@ -28,8 +31,15 @@ void SetDeadline(grpc::ClientContext* context, Client::Timeout timeout) {
   context->set_deadline(std::chrono::system_clock::now() + timeout);
 }
 
-absl::Status ToStatus(const grpc::Status& grpc_status, const std::string& address) {
+// `token`: what was presented, or why nothing was.
+absl::Status ToStatus(const grpc::Status& grpc_status, const std::string& address,
+                      const absl::Status& token) {
   const absl::Status status = FromGrpc(grpc_status);
+  if (absl::IsUnauthenticated(status) && !token.ok()) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the controller at ", address, " does not know who calls: ", std::string(token.message()),
+        ". Ask its operator for a token (cox token create), and give it by --token-file"));
+  }
   if (absl::IsUnavailable(status)) {
     return absl::UnavailableError(absl::StrCat(
         "cannot reach the controller at ", address, ": ", std::string(status.message()),
@@ -45,8 +55,33 @@ absl::Status ToStatus(const grpc::Status& grpc_status, const std::string& addres
 }  // namespace
 
 struct Client::Impl {
-  Impl(const std::string& address, const TlsFiles& tls, bool insecure)
-      : stub(MakeStub(address, tls, insecure)) {}
+  Impl(const std::string& address, const TlsFiles& tls, bool insecure, std::string token_file)
+      : token_file(std::move(token_file)), stub(MakeStub(address, tls, insecure)) {}
+
+  // One try of a call: `invoke` makes it with what proves who calls. Nothing: the token that was
+  // refused is not what a controller that was started meanwhile has left, try again.
+  template <typename Invoke>
+  std::optional<absl::Status> Try(const std::string& address, Timeout timeout,
+                                  const Invoke& invoke) const {
+    grpc::ClientContext context;
+    const absl::StatusOr<std::string> token = FindToken(token_file, address);
+    if (!token.ok() && !token_file.empty()) return token.status();
+    if (token.ok()) access::SignWithToken(*token, &context);
+    SetDeadline(&context, timeout);
+    const OnInterrupt cancel([&context] { context.TryCancel(); });
+    const grpc::Status status = invoke(&context);
+    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+      const absl::StatusOr<std::string> now = FindToken(token_file, address);
+      if (now.ok() && now.value() != token.value_or("")) return std::nullopt;
+    }
+    return ToStatus(status, address, token.status());
+  }
+  template <typename Invoke>
+  absl::Status Tried(const std::string& address, Timeout timeout, const Invoke& invoke) const {
+    for (;;) {
+      if (std::optional<absl::Status> status = Try(address, timeout, invoke)) return *status;
+    }
+  }
 
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(grpc::Status (v1::Jobs::Stub::*method)(grpc::ClientContext*,
@@ -54,12 +89,10 @@ struct Client::Impl {
                                 const Request& request, Timeout timeout,
                                 const std::string& address) {
     RETURN_IF_ERROR(stub.status());
-    grpc::ClientContext context;
-    SetDeadline(&context, timeout);
-    const OnInterrupt cancel([&context] { context.TryCancel(); });
     Response response;
-    const grpc::Status status = ((**stub).*method)(&context, request, &response);
-    if (!status.ok()) return ToStatus(status, address);
+    RETURN_IF_ERROR(Tried(address, timeout, [&](grpc::ClientContext* context) {
+      return ((**stub).*method)(context, request, &response);
+    }));
     return response;
   }
 
@@ -69,28 +102,30 @@ struct Client::Impl {
                       const Request& request, const Take<Response>& take,
                       const std::string& address, const std::stop_token& stop = {}) {
     RETURN_IF_ERROR(stub.status());
-    grpc::ClientContext context;
-    SetDeadline(&context, kStreamTimeout);
-    const OnInterrupt cancel([&context] { context.TryCancel(); });
-    const std::stop_callback stopped(stop, [&context] { context.TryCancel(); });
-    auto reader = ((**stub).*method)(&context, request);
-    Response response;
-    while (reader->Read(&response)) {
-      if (take(response)) continue;
-      context.TryCancel();
+    return Tried(address, kStreamTimeout, [&](grpc::ClientContext* context) {
+      const std::stop_callback stopped(stop, [context] { context->TryCancel(); });
+      auto reader = ((**stub).*method)(context, request);
+      Response response;
       while (reader->Read(&response)) {
+        if (take(response)) continue;
+        context->TryCancel();
+        while (reader->Read(&response)) {
+        }
+        reader->Finish();
+        return grpc::Status::OK;
       }
-      reader->Finish();
-      return absl::OkStatus();
-    }
-    return ToStatus(reader->Finish(), address);
+      return reader->Finish();
+    });
   }
 
+  const std::string token_file;
   absl::StatusOr<std::unique_ptr<v1::Jobs::Stub>> stub;
 };
 
-Client::Client(const std::string& address, const TlsFiles& tls, bool insecure)
-    : address_(address), impl_(std::make_unique<Impl>(address, tls, insecure)) {}
+Client::Client(const std::string& address, const TlsFiles& tls, bool insecure,
+               std::string token_file)
+    : address_(address),
+      impl_(std::make_unique<Impl>(address, tls, insecure, std::move(token_file))) {}
 Client::~Client() = default;
 
 bool Client::IsLoopback() const {
@@ -179,6 +214,26 @@ absl::Status Client::Delete(const std::string& job) {
   v1::DeleteRequest request;
   request.set_job(job);
   return impl_->Call(&v1::Jobs::Stub::Delete, request, kCallTimeout, address_).status();
+}
+
+absl::StatusOr<v1::CreateTokenResponse> Client::CreateToken(const std::string& user,
+                                                            const std::string& role,
+                                                            int64_t lifetime_ms) {
+  v1::CreateTokenRequest request;
+  request.set_user(user);
+  request.set_role(role);
+  request.set_lifetime_ms(lifetime_ms);
+  return impl_->Call(&v1::Jobs::Stub::CreateToken, request, kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::ListTokensResponse> Client::ListTokens() {
+  return impl_->Call(&v1::Jobs::Stub::ListTokens, v1::ListTokensRequest(), kCallTimeout, address_);
+}
+
+absl::StatusOr<v1::RevokeTokenResponse> Client::RevokeToken(const std::string& id) {
+  v1::RevokeTokenRequest request;
+  request.set_id(id);
+  return impl_->Call(&v1::Jobs::Stub::RevokeToken, request, kCallTimeout, address_);
 }
 
 absl::StatusOr<v1::BuildInfo> Client::Version(Timeout timeout) {

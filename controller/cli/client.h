@@ -26,8 +26,10 @@ class Client {
   static constexpr Timeout kCallTimeout{30000};
 
   // Connects on the first call. `address` is host:port; plaintext is allowed to loopback only, and
-  // an address or certificate that cannot be used fails every call.
-  Client(const std::string& address, const TlsFiles& tls, bool insecure);
+  // an address or certificate that cannot be used fails every call. Every call presents the token
+  // that client_token.h finds then; a `token_file` that cannot be read fails it.
+  Client(const std::string& address, const TlsFiles& tls, bool insecure,
+         std::string token_file = "");
   ~Client();
 
   const std::string& address() const { return address_; }
@@ -48,6 +50,10 @@ class Client {
   absl::StatusOr<v1::ListArtifactsResponse> ListArtifacts(const std::string& job);
   absl::StatusOr<v1::DumpResponse> Dump(const std::string& job, bool stop);
   absl::Status Delete(const std::string& job);
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(const std::string& user,
+                                                      const std::string& role, int64_t lifetime_ms);
+  absl::StatusOr<v1::ListTokensResponse> ListTokens();
+  absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(const std::string& id);
   absl::StatusOr<v1::BuildInfo> Version(Timeout timeout = kCallTimeout);
 
   // Streams call `take` per message until it returns false (then OK), the server ends the stream,

@@ -112,14 +112,15 @@ absl::Status StartController(const ClusterArgs& args, Cluster* cluster) {
   std::error_code error;
   fs::remove(endpoint_path, error);
   const int64_t log_begin = BytesOf(log_path);
-  ASSIGN_OR_RETURN(
-      cluster->controller,
-      Spawn({.binary = binary,
-             .args = {"--listen", AddressOr(cluster->endpoint.grpc), "--metrics",
-                      AddressOr(cluster->endpoint.metrics), "--state-dir",
-                      Path(args.directory, "controller"), "--endpoint-file", endpoint_path},
-             .log_path = log_path,
-             .die_with_parent = args.die_with_parent}));
+  std::vector<std::string> arguments = {"--listen",        AddressOr(cluster->endpoint.grpc),
+                                        "--metrics",       AddressOr(cluster->endpoint.metrics),
+                                        "--state-dir",     Path(args.directory, "controller"),
+                                        "--endpoint-file", endpoint_path};
+  if (args.open) arguments.emplace_back("--open");
+  ASSIGN_OR_RETURN(cluster->controller, Spawn({.binary = binary,
+                                               .args = arguments,
+                                               .log_path = log_path,
+                                               .die_with_parent = args.die_with_parent}));
   return WaitFor({{"controller", cluster->controller, log_path, log_begin}},
                  "starting the controller", [&]() -> absl::StatusOr<bool> {
                    ASSIGN_OR_RETURN(const std::optional<Endpoint> endpoint,

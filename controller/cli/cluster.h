@@ -32,6 +32,7 @@ struct ClusterArgs {
   int threads = 1;               // of each CPU worker
   bool prometheus = false;       // and a Prometheus that scrapes them
   bool die_with_parent = false;  // the processes end with this one
+  bool open = false;             // whoever reaches a port may do everything
 };
 
 // Starts the processes on ephemeral loopback ports and waits until every worker is registered. When

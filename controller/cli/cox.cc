@@ -11,7 +11,7 @@ namespace coxswain::cli {
 Client& Cox::Server() {
   if (client == nullptr)
     client = std::make_unique<Client>(ResolveServer(server_flag),
-                                      TlsFiles{tls_cert, tls_key, tls_ca}, insecure);
+                                      TlsFiles{tls_cert, tls_key, tls_ca}, insecure, token_file);
   return *client;
 }
 

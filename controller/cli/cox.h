@@ -19,6 +19,7 @@ struct Cox {
   std::function<int64_t()> now_unix_ms;
   std::string server_flag;                // --server
   std::string tls_ca, tls_cert, tls_key;  // PEM files; needed off loopback
+  std::string token_file;                 // --token-file
   bool insecure = false;                  // plaintext to loopback although certificates are given
   std::function<int()> action;            // the chosen verb; returns the exit code
   std::unique_ptr<Client> client;         // made by Server()

@@ -22,6 +22,7 @@ struct UpArgs {
   int64_t threads = 1;
   bool prometheus = false;
   bool foreground = false;
+  bool open = false;
   std::string output = "table";
 };
 
@@ -41,6 +42,7 @@ absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const UpArgs& args, const std::stri
   wanted.threads = static_cast<int>(args.threads);
   wanted.prometheus = args.prometheus;
   wanted.die_with_parent = args.foreground;
+  wanted.open = args.open;
   if (args.gpus == "all") {
     ASSIGN_OR_RETURN(const std::vector<std::string> gpus, ListGpus(directory));
     wanted.gpus = static_cast<int>(gpus.size());
@@ -82,6 +84,7 @@ void Print(Cox* cox, const UpArgs& args, const Cluster& cluster) {
     if (!cluster.prometheus.address.empty()) {
       cox->out() << "prometheus http://" << cluster.prometheus.address << "\n";
     }
+    if (args.open) cox->err() << "open: whoever reaches a port may do everything\n";
     cox->err() << "state and logs: " << cluster.directory << ". Stop with: cox down\n";
   }
   cox->out() << std::flush;
@@ -147,6 +150,8 @@ void AddUp(CLI::App* app, Cox* cox) {
       .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each CPU worker")
       .Flag("--with-prometheus", &args->prometheus,
             "Also a Prometheus that scrapes them (Debian package prometheus)")
+      .Flag("--open", &args->open,
+            "Whoever has an account on this machine may submit, cancel and read everything")
       .Flag("--foreground", &args->foreground, "Stay until Ctrl-C, then stop everything")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunUp(cox, *args); });

@@ -29,6 +29,8 @@ int RunVersion(Cox* cox, const std::string& output) {
   if (server.ok()) {
     cox->out() << "controller " << OneLine(server->version()) << " (" << OneLine(server->commit())
                << ") at " << cox->Server().address() << "\n";
+  } else if (!absl::IsUnavailable(server.status()) && !absl::IsDeadlineExceeded(server.status())) {
+    cox->out() << "controller: " << OneLine(std::string(server.status().message())) << "\n";
   } else {
     cox->out() << "controller: none at " << cox->Server().address() << "\n";
   }

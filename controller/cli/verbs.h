@@ -39,6 +39,7 @@ void AddGenerate(CLI::App* app, Cox* cox);
 void AddUp(CLI::App* app, Cox* cox);
 void AddDown(CLI::App* app, Cox* cox);
 void AddTrain(CLI::App* app, Cox* cox);
+void AddToken(CLI::App* app, Cox* cox);
 void AddCompletion(CLI::App* app, Cox* cox);
 void AddVersion(CLI::App* app, Cox* cox);
 

@@ -171,12 +171,18 @@ void JobTable::Add(store::JobRow row, config::JobSpec spec) {
   job->TakeUp(/*after_restart=*/false);
 }
 
-absl::StatusOr<JobDriver*> JobTable::Find(const std::string& reference) {
+absl::StatusOr<JobDriver*> JobTable::Find(const std::string& reference, const std::string& owner) {
   if (reference.empty()) return absl::InvalidArgumentError("job: a name or id is needed");
-  if (const auto exact = jobs_.find(reference); exact != jobs_.end()) return exact->second.get();
+  const auto hidden = [&](const JobDriver& job) {
+    return !owner.empty() && job.job().owner() != owner;
+  };
+  if (const auto exact = jobs_.find(reference); exact != jobs_.end() && !hidden(*exact->second)) {
+    return exact->second.get();
+  }
   JobDriver* named = nullptr;
   std::vector<std::string> live, prefixed;
   for (const auto& [id, job] : jobs_) {
+    if (hidden(*job)) continue;
     if (id.starts_with(reference)) prefixed.push_back(id);
     if (job->job().name() != reference) continue;
     if (!state::IsTerminal(job->phase())) live.push_back(id);

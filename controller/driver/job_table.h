@@ -34,7 +34,8 @@ class JobTable {
   int64_t NextOrder() const { return last_order_ + 1; }
   // By id, unique id prefix, or name: the one job of that name that has not ended, else the newest.
   // NotFound, or InvalidArgument listing the ids that a prefix or several jobs of the name have.
-  absl::StatusOr<JobDriver*> Find(const std::string& reference);
+  // With an `owner`, there are that user's jobs alone.
+  absl::StatusOr<JobDriver*> Find(const std::string& reference, const std::string& owner = "");
   std::vector<JobDriver*> NewestFirst();
   // A terminal job's records. FailedPrecondition for another state; Unavailable: the store did not
   // take it, and the job is still there.

@@ -150,6 +150,7 @@ void Journal::PutBack(Rows before) {
   append(batch.keys, since.batch.keys);
   append(batch.links, since.batch.links);
   append(batch.cordons, since.batch.cordons);
+  append(batch.tokens, since.batch.tokens);
   append(batch.events, since.batch.events);
   append(batch.deleted_jobs, since.batch.deleted_jobs);
 }

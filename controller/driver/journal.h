@@ -49,6 +49,7 @@ class Journal {
   void Add(store::EvalRow row) { Append(&rows_.batch.evals, std::move(row)); }
   void Add(store::LinkRow row) { Append(&rows_.batch.links, std::move(row)); }
   void Add(store::CordonRow row) { Append(&rows_.batch.cordons, std::move(row)); }
+  void Add(store::TokenRow row) { Append(&rows_.batch.tokens, std::move(row)); }
   void Add(v1::JobEvent event) { Append(&rows_.batch.events, std::move(event)); }
   // What waits for a commit, but for what is being written.
   const store::Batch& batch() const { return rows_.batch; }

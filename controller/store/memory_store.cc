@@ -67,6 +67,7 @@ absl::Status MemoryStore::Commit(const Batch& batch) {
     row.lifted ? static_cast<void>(cordons_.erase(row.target))
                : static_cast<void>(cordons_[row.target] = row);
   }
+  for (const TokenRow& row : batch.tokens) tokens_[{row.created_unix_ms, row.id}] = row;
   for (const v1::JobEvent& event : batch.events) {
     events_[event.job()].push_back(event);
     events_[event.job()].back().set_id(++last_event_);
@@ -168,6 +169,12 @@ absl::StatusOr<std::vector<LinkRow>> MemoryStore::Links() {
 absl::StatusOr<std::vector<CordonRow>> MemoryStore::Cordons() {
   std::vector<CordonRow> rows;
   for (const auto& [target, row] : cordons_) rows.push_back(row);
+  return rows;
+}
+
+absl::StatusOr<std::vector<TokenRow>> MemoryStore::Tokens() {
+  std::vector<TokenRow> rows;
+  for (const auto& [key, row] : tokens_) rows.push_back(row);
   return rows;
 }
 

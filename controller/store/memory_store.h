@@ -31,6 +31,7 @@ class MemoryStore : public Store, public History {
   absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
   absl::StatusOr<std::vector<LinkRow>> Links() override;
   absl::StatusOr<std::vector<CordonRow>> Cordons() override;
+  absl::StatusOr<std::vector<TokenRow>> Tokens() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::StatusOr<std::vector<v1::JobEvent>> NewestEvents(const std::string& job,
@@ -63,6 +64,7 @@ class MemoryStore : public Store, public History {
   std::map<std::string, KeyRow> keys_;
   std::map<std::pair<std::string, int64_t>, LinkRow> links_;
   std::map<std::string, CordonRow> cordons_;
+  std::map<std::pair<int64_t, std::string>, TokenRow> tokens_;  // by creation and id
   std::map<std::string, std::vector<v1::JobEvent>> events_;
 };
 

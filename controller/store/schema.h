@@ -9,7 +9,7 @@
 
 namespace coxswain::store {
 
-inline constexpr int64_t kSchemaVersion = 6;
+inline constexpr int64_t kSchemaVersion = 7;
 
 // Creates the tables that an empty database or one of an older schema lacks. FailedPrecondition
 // names both numbers when the database was written by a newer schema.

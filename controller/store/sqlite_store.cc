@@ -205,6 +205,7 @@ absl::Status SqliteStore::Apply(const Batch& batch) {
   RETURN_IF_ERROR(ApplyCheckpoints(batch));
   RETURN_IF_ERROR(ApplyLinks(batch));
   RETURN_IF_ERROR(ApplyCordons(batch));
+  RETURN_IF_ERROR(ApplyTokens(batch));
   RETURN_IF_ERROR(ApplyEvents(batch));
   for (const std::string& id : batch.deleted_jobs) RETURN_IF_ERROR(DeleteJob(db_.get(), id));
   return absl::OkStatus();
@@ -355,6 +356,22 @@ absl::Status SqliteStore::ApplyCordons(const Batch& batch) {
                         .Text(2, row.reason)
                         .Int(3, row.since_unix_ms)
                         .Int(4, row.automatic)
+                        .Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::ApplyTokens(const Batch& batch) {
+  for (const TokenRow& row : batch.tokens) {
+    ASSIGN_OR_RETURN(Statement * put,
+                     Cached("INSERT OR REPLACE INTO tokens VALUES(?,?,?,?,?,?,?)"));
+    RETURN_IF_ERROR(put->Text(1, row.id)
+                        .Text(2, row.user)
+                        .Text(3, row.role)
+                        .Blob(4, row.hash)
+                        .Int(5, row.created_unix_ms)
+                        .Int(6, row.expires_unix_ms)
+                        .Int(7, row.revoked_unix_ms)
                         .Run());
   }
   return absl::OkStatus();
@@ -527,6 +544,26 @@ absl::StatusOr<std::vector<CordonRow>> SqliteStore::Cordons() {
                     .reason = query->ColumnText(1),
                     .since_unix_ms = query->ColumnInt(2),
                     .automatic = query->ColumnInt(3) != 0});
+  }
+}
+
+absl::StatusOr<std::vector<TokenRow>> SqliteStore::Tokens() {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(
+      Statement * query,
+      Cached("SELECT id, user, role, hash, created_unix_ms, expires_unix_ms, revoked_unix_ms "
+             "FROM tokens ORDER BY created_unix_ms, id"));
+  std::vector<TokenRow> rows;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return rows;
+    rows.push_back({.id = query->ColumnText(0),
+                    .user = query->ColumnText(1),
+                    .role = query->ColumnText(2),
+                    .hash = query->ColumnText(3),
+                    .created_unix_ms = query->ColumnInt(4),
+                    .expires_unix_ms = query->ColumnInt(5),
+                    .revoked_unix_ms = query->ColumnInt(6)});
   }
 }
 

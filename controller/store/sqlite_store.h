@@ -38,6 +38,7 @@ class SqliteStore : public Store {
   absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) override;
   absl::StatusOr<std::vector<LinkRow>> Links() override;
   absl::StatusOr<std::vector<CordonRow>> Cordons() override;
+  absl::StatusOr<std::vector<TokenRow>> Tokens() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::StatusOr<int64_t> UnendedPreparations(const std::string& job) override;
@@ -59,6 +60,7 @@ class SqliteStore : public Store {
   absl::Status ApplyCheckpoints(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyLinks(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyCordons(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status ApplyTokens(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ApplyEvents(const Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadJob(const std::string& id, const std::string& proto, JobRow* row)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

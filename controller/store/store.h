@@ -112,6 +112,18 @@ struct CordonRow {
   bool lifted = false;  // the row goes
 };
 
+// A token by which a user or operator calls (controller/access/tokens.h). What it is shows in no
+// row.
+struct TokenRow {
+  std::string id = {};
+  std::string user = {};
+  std::string role = {};  // access::RoleName
+  std::string hash = {};  // SHA-256 of the token, 32 bytes
+  int64_t created_unix_ms = 0;
+  int64_t expires_unix_ms = 0;  // 0: never
+  int64_t revoked_unix_ms = 0;  // 0: it is not
+};
+
 // One transaction: all of it or nothing. Rows replace those of the same key, but for new jobs.
 struct Batch {
   std::vector<JobRow> new_jobs;  // their ids are no job's yet, else AlreadyExists
@@ -125,6 +137,7 @@ struct Batch {
   std::vector<KeyRow> keys;
   std::vector<LinkRow> links;
   std::vector<CordonRow> cordons;
+  std::vector<TokenRow> tokens;
   std::vector<v1::JobEvent> events;  // id is assigned by Commit: +1 per event of the store
   // These jobs go; of what is long in their histories the rest goes with SweepDeleted.
   std::vector<std::string> deleted_jobs;
@@ -132,7 +145,8 @@ struct Batch {
   bool empty() const {
     return new_jobs.empty() && jobs.empty() && epochs.empty() && plans.empty() && steps.empty() &&
            checkpoints.empty() && keys.empty() && links.empty() && cordons.empty() &&
-           evals.empty() && positions.empty() && events.empty() && deleted_jobs.empty();
+           tokens.empty() && evals.empty() && positions.empty() && events.empty() &&
+           deleted_jobs.empty();
   }
 };
 
@@ -178,6 +192,7 @@ class Store {
   virtual absl::StatusOr<std::optional<KeyRow>> FindKey(const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<LinkRow>> Links() = 0;      // by gang, then bytes
   virtual absl::StatusOr<std::vector<CordonRow>> Cordons() = 0;  // by target, none lifted
+  virtual absl::StatusOr<std::vector<TokenRow>> Tokens() = 0;    // by creation, then id
   // Events of a job with id > after, by id, at most `limit`. In the place of one that cannot be
   // read stands one of type Unreadable.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,

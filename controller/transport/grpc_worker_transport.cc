@@ -29,15 +29,22 @@ struct Peer {
 };
 
 struct GrpcWorkerTransport::Impl {
-  Impl(Loop* loop, TlsFiles tls, bool insecure)
-      : calls(std::make_shared<OpenCalls>(loop)), tls(std::move(tls)), insecure(insecure) {}
+  Impl(Loop* loop, TlsFiles tls, bool insecure, access::SignCall sign)
+      : calls(std::make_shared<OpenCalls>(loop)),
+        tls(std::move(tls)),
+        insecure(insecure),
+        sign(std::move(sign)) {}
 
   const std::shared_ptr<OpenCalls> calls;
   const TlsFiles tls;
   const bool insecure;
+  const access::SignCall sign;                         // empty: nothing proves who calls
   std::map<std::string, std::shared_ptr<Peer>> peers;  // by address; loop thread only, as the next
   std::map<std::string, std::unique_ptr<v1::Relay::Stub>> supervisors;
 
+  void Sign(grpc::ClientContext* call) const {
+    if (sign) sign(call);
+  }
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(const std::string& address) const {
     ASSIGN_OR_RETURN(const SocketAddress socket, ParseSocketAddress(address));
     ASSIGN_OR_RETURN(const auto credentials, ChannelCredentials(socket, tls, insecure));
@@ -89,6 +96,7 @@ void Call(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const c
   auto call = std::make_shared<UnaryCall<Request, Response>>();
   call->request = request;
   call->context->set_deadline(std::chrono::system_clock::now() + timeout);
+  impl->Sign(call->context.get());
   impl->calls->Began(call->context);
   start(call->context.get(), &call->request, &call->response,
         [calls = impl->calls, call, done, worker, method](const grpc::Status& status) {
@@ -120,9 +128,10 @@ template <typename Request, typename Response>
 class Stream {
  public:
   template <typename Open>
-  Stream(const std::shared_ptr<OpenCalls>& calls, const WorkerTarget& worker, const char* method,
+  Stream(const std::shared_ptr<Impl>& impl, const WorkerTarget& worker, const char* method,
          Incoming<Response> incoming, Open open)
       : incoming_(std::make_shared<Incoming<Response>>(std::move(incoming))) {
+    const std::shared_ptr<OpenCalls>& calls = impl->calls;
     typename Call::Reactions reactions;
     const ReadTime read_time = incoming_->on_arrival ? ReadTime::kLate : ReadTime::kAtOnce;
     if (incoming_->on_arrival) {
@@ -144,6 +153,7 @@ class Stream {
     };
     call_ = std::make_shared<Call>(read_time, std::move(reactions));
     calls->Began(call_->context());
+    impl->Sign(call_->context().get());
     call_->Begin(open);
   }
   // No callback from here on.
@@ -164,7 +174,7 @@ class ConnectHandle : public Outgoing<v1::ConnectRequest> {
  public:
   ConnectHandle(const std::shared_ptr<Impl>& impl, Peer* peer, const WorkerTarget& worker,
                 Incoming<v1::ConnectResponse> incoming)
-      : stream_(impl->calls, worker, "Connect", std::move(incoming),
+      : stream_(impl, worker, "Connect", std::move(incoming),
                 [peer](auto... args) { peer->stub.async()->Connect(args...); }) {}
   void Write(const v1::ConnectRequest& request) override { stream_->Write(request); }
   void WritesDone() override { stream_->WritesDone(); }
@@ -177,7 +187,7 @@ class CommandHandle : public CommandStream {
  public:
   CommandHandle(const std::shared_ptr<Impl>& impl, Peer* peer, const WorkerTarget& worker,
                 Incoming<v1::Event> incoming)
-      : stream_(impl->calls, worker, "Run", std::move(incoming),
+      : stream_(impl, worker, "Run", std::move(incoming),
                 [peer](grpc::ClientContext* context, auto* reactor) {
                   peer->commands.PrepareBidiStreamingCall(context, kRunMethod, {}, reactor);
                 }) {}
@@ -233,12 +243,14 @@ std::unique_ptr<Stream> OpenBidi(const std::shared_ptr<Impl>& impl, const Worker
 class LogsCall : public grpc::ClientReadReactor<v1::LogLine>,
                  public std::enable_shared_from_this<LogsCall> {
  public:
-  LogsCall(std::shared_ptr<OpenCalls> calls, WorkerTarget worker, v1::WorkerLogsRequest request,
+  LogsCall(const Impl& impl, WorkerTarget worker, v1::WorkerLogsRequest request,
            Incoming<v1::LogLine> incoming)
-      : calls_(std::move(calls)),
+      : calls_(impl.calls),
         worker_(std::move(worker)),
         request_(std::move(request)),
-        incoming_(std::move(incoming)) {}
+        incoming_(std::move(incoming)) {
+    impl.Sign(context_.get());
+  }
 
   void Begin(Peer* peer) {
     self_ = shared_from_this();
@@ -290,8 +302,9 @@ class LogsHandle : public Outgoing<v1::WorkerLogsRequest> {
 
 }  // namespace
 
-GrpcWorkerTransport::GrpcWorkerTransport(Loop* loop, TlsFiles tls, bool insecure)
-    : impl_(std::make_shared<Impl>(loop, std::move(tls), insecure)) {}
+GrpcWorkerTransport::GrpcWorkerTransport(Loop* loop, TlsFiles tls, bool insecure,
+                                         access::SignCall sign)
+    : impl_(std::make_shared<Impl>(loop, std::move(tls), insecure, std::move(sign))) {}
 
 GrpcWorkerTransport::~GrpcWorkerTransport() { impl_->calls->CancelAll(); }
 
@@ -318,7 +331,7 @@ std::unique_ptr<CommandStream> GrpcWorkerTransport::Run(const WorkerTarget& work
   if (!channel.ok()) {
     return std::make_unique<ClosedHandle>(impl_, std::move(incoming), channel.status());
   }
-  host = std::make_shared<HostStream>(impl_->calls, *channel);
+  host = std::make_shared<HostStream>(impl_->calls, *channel, impl_->sign);
   host->Begin();
   return host->Open(worker, incoming);
 }
@@ -336,7 +349,7 @@ std::unique_ptr<Outgoing<v1::WorkerLogsRequest>> GrpcWorkerTransport::Logs(
   if (!peer.ok()) {
     return std::make_unique<ClosedHandle>(impl_, std::move(incoming), peer.status());
   }
-  auto call = std::make_shared<LogsCall>(impl_->calls, worker, request, std::move(incoming));
+  auto call = std::make_shared<LogsCall>(*impl_, worker, request, std::move(incoming));
   call->Begin(peer->get());
   return std::make_unique<LogsHandle>(std::move(call));
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "common/access/call_credentials.h"
 #include "common/net/grpc_endpoint.h"
 #include "controller/loop.h"
 #include "controller/transport/worker_transport.h"
@@ -16,8 +17,9 @@ class HostStream;
 
 class GrpcWorkerTransport : public WorkerTransport {
  public:
-  // With `tls` not empty, workers beyond loopback are dialled with these certificates.
-  GrpcWorkerTransport(Loop* loop, TlsFiles tls, bool insecure);
+  // With `tls` not empty, workers beyond loopback are dialled with these certificates. `sign` is
+  // called for every call; it may be empty.
+  GrpcWorkerTransport(Loop* loop, TlsFiles tls, bool insecure, access::SignCall sign = {});
   // Cancels every call and waits until gRPC has let go of all of them. No callback runs after.
   ~GrpcWorkerTransport() override;
 

@@ -34,8 +34,9 @@ class RelayedCommands : public CommandStream {
   const std::shared_ptr<HostStream::Stream> stream_;
 };
 
-HostStream::HostStream(std::shared_ptr<OpenCalls> calls, std::shared_ptr<grpc::Channel> channel)
-    : calls_(std::move(calls)), channel_(std::move(channel)) {}
+HostStream::HostStream(std::shared_ptr<OpenCalls> calls, std::shared_ptr<grpc::Channel> channel,
+                       access::SignCall sign)
+    : calls_(std::move(calls)), channel_(std::move(channel)), sign_(std::move(sign)) {}
 
 HostStream::~HostStream() { call_->Cancel(); }
 
@@ -54,6 +55,7 @@ void HostStream::Begin() {
   };
   call_ = std::make_shared<Call>(ReadTime::kAtOnce, std::move(reactions));
   calls_->Began(call_->context());
+  if (sign_) sign_(call_->context().get());
   call_->Begin([this](grpc::ClientContext* context, auto* reactor) {
     v1::Relay::NewStub(channel_)->async()->Run(context, reactor);
   });

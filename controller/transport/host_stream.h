@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/access/call_credentials.h"
 #include "common/mutex.h"
 #include "common/net/queued_call.h"
 #include "controller/transport/open_calls.h"
@@ -26,7 +27,8 @@ namespace coxswain {
 class HostStream : public std::enable_shared_from_this<HostStream> {
  public:
   // Loop thread.
-  HostStream(std::shared_ptr<OpenCalls> calls, std::shared_ptr<grpc::Channel> channel);
+  HostStream(std::shared_ptr<OpenCalls> calls, std::shared_ptr<grpc::Channel> channel,
+             access::SignCall sign);
   ~HostStream();
 
   void Begin();  // once
@@ -59,6 +61,7 @@ class HostStream : public std::enable_shared_from_this<HostStream> {
 
   const std::shared_ptr<OpenCalls> calls_;
   const std::shared_ptr<grpc::Channel> channel_;
+  const access::SignCall sign_;  // may be empty
   std::shared_ptr<QueuedCall<v1::HostCommands, v1::HostEvents>> call_;
   Mutex mu_;
   Streams streams_ ABSL_GUARDED_BY(mu_);            // opened, and not known to be closed

@@ -22,7 +22,7 @@ cuda_dlopened='^lib(nccl|cudnn(_graph|_ops|_heuristic|_engines_precompiled|_engi
 libdir=$root/usr/lib/x86_64-linux-gnu
 [[ ! -e $root || -z $(ls -A "$root") ]] || { echo "assemble.sh: $root is not empty" >&2; exit 1; }
 
-mkdir -p "$libdir" "$root"/{usr/bin,usr/lib64,etc,tmp,run,proc,sys,dev,data,var/lib/coxswain,usr/share/coxswain}
+mkdir -p "$libdir" "$root"/{usr/bin,usr/lib64,etc,tmp,run,proc,sys,dev,data,var/lib/coxswain,var/lib/coxswain-join,usr/share/coxswain}
 ln -s usr/lib "$root/lib" && ln -s usr/lib64 "$root/lib64" && ln -s usr/bin "$root/bin"
 origins=$(mktemp)
 trap 'rm -f "$origins"' EXIT
@@ -85,7 +85,7 @@ printf 'root:x:0:0:root:/:/sbin/nologin\ncoxswain:x:65532:65532:Coxswain:/var/li
 printf 'root:x:0:\ncoxswain:x:65532:\n' >"$root/etc/group"
 printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$root/etc/nsswitch.conf"
 chmod 1777 "$root/tmp"
-[[ $(id -u) -ne 0 ]] || chown 65532:65532 "$root/var/lib/coxswain" "$root/data"
+[[ $(id -u) -ne 0 ]] || chown 65532:65532 "$root/var/lib/coxswain" "$root/var/lib/coxswain-join" "$root/data"
 [[ $image != controller ]] || cp deploy/prometheus/alerts.yaml deploy/grafana/coxswain.json "$root/usr/share/coxswain/"
 cp LICENSE "$root/usr/share/coxswain/LICENSE"
 python3 deploy/docker/sbom.py "$root" "$image" <"$origins"

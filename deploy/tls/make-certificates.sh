@@ -3,6 +3,9 @@
 # is mutual TLS off loopback. Keeps an authority that is there; certificates are made anew.
 #   deploy/tls/make-certificates.sh FOLDER [NAMESPACE]     default namespace: coxswain
 # MORE_NAMES: further subject names of controller and workers, e.g. DNS:head.cluster,IP:10.0.0.5
+# USERS: names of users, e.g. "ann bob": each gets a certificate of its own in FOLDER/user-NAME.
+# Each certificate names its role (common/access/README.md): controller; supervisor, for a host and its workers; operator,
+# for FOLDER/client; user.
 set -euo pipefail
 [[ $# -ge 1 && $# -le 2 && $1 != -* ]] || { echo "usage: deploy/tls/make-certificates.sh FOLDER [NAMESPACE]" >&2; exit 2; }
 folder=$1 namespace=${2:-coxswain} more=${MORE_NAMES:+,$MORE_NAMES}
@@ -31,9 +34,13 @@ sign() {
 
 service=coxswain-controller
 sign controller serverAuth,clientAuth \
-  "DNS:$service,DNS:$service.$namespace,DNS:$service.$namespace.svc,DNS:localhost,IP:127.0.0.1$more"
-sign worker serverAuth,clientAuth "DNS:*.coxswain-workers.$namespace.svc,DNS:localhost,IP:127.0.0.1$more"
-sign client clientAuth ""
+  "DNS:$service,DNS:$service.$namespace,DNS:$service.$namespace.svc,DNS:localhost,IP:127.0.0.1,URI:coxswain://role/controller$more"
+sign worker serverAuth,clientAuth "DNS:*.coxswain-workers.$namespace.svc,DNS:localhost,IP:127.0.0.1,URI:coxswain://role/supervisor$more"
+sign client clientAuth "URI:coxswain://role/operator"
+for user in ${USERS:-}; do
+  [[ $user =~ ^[A-Za-z0-9._@-]{1,64}$ ]] || { echo "make-certificates.sh: no user can be named $user" >&2; exit 2; }
+  sign "user-$user" clientAuth "URI:coxswain://role/user/$user"
+done
 
 echo "certificates in $folder; for Kubernetes:"
 for who in controller worker; do

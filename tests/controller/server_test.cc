@@ -32,6 +32,7 @@ class ServerTest : public testing::Test {
   ServerTest() {
     flags_.listen = "127.0.0.1:0";
     flags_.metrics = "";
+    flags_.open = true;
     flags_.state_dir = directory_ + "/state";
     flags_.endpoint_file = directory_ + "/endpoint.json";
   }
@@ -60,8 +61,8 @@ class ServerTest : public testing::Test {
   // Starts the real binary; stdout and stderr go to `log`.
   pid_t Spawn(const std::vector<std::string>& extra, const std::string& log) {
     std::vector<std::string> args = {
-        COXSWAIN_CONTROLLER, "--listen",       flags_.listen,     "--metrics",         "",
-        "--state-dir",       flags_.state_dir, "--endpoint-file", flags_.endpoint_file};
+        COXSWAIN_CONTROLLER, "--listen",       flags_.listen,     "--metrics",          "",
+        "--state-dir",       flags_.state_dir, "--endpoint-file", flags_.endpoint_file, "--open"};
     args.insert(args.end(), extra.begin(), extra.end());
     std::vector<char*> argv;
     for (std::string& arg : args) argv.push_back(arg.data());

@@ -49,6 +49,15 @@ class GraceTest(unittest.TestCase):
         self.assertGreaterEqual(int(controller['stop_grace_period'].removesuffix('s')), grace + 10)
 
 
+class JoinTokenTest(unittest.TestCase):
+    def test_controller_and_workers_share_the_file_of_the_join_token_and_workers_do_not_write_it(self):
+        services = documents(os.path.join(DEPLOY, 'compose.yaml'))[0]['services']
+        for name in ('controller', 'workers-cpu', 'workers-cuda'):
+            self.assertIn('--join-token-file=/var/lib/coxswain-join/token', services[name]['command'], name)
+            volume = 'join:/var/lib/coxswain-join' + ('' if name == 'controller' else ':ro')
+            self.assertIn(volume, services[name]['volumes'], name)
+
+
 class HeadTest(unittest.TestCase):
     def test_the_head_of_the_file_has_the_three_commands(self):
         up, submit, down = commands()

@@ -222,7 +222,7 @@ class RunTest(unittest.TestCase):
         wait_for(what, holds, seconds)
 
     def cox(self, *args, **kw):
-        tls = '/etc/coxswain/tls'
+        tls = '/data/client'    # an operator's certificate
         return self.controller.run('/usr/bin/cox', '--server', 'coxswain-controller:7070', '--tls-ca', f'{tls}/ca.crt', '--tls-cert',
                                    f'{tls}/tls.crt', '--tls-key', f'{tls}/tls.key', *args, **kw)
 
@@ -295,6 +295,11 @@ class RunTest(unittest.TestCase):
         result = self.controller.run('/usr/bin/cox', '--server', 'coxswain-controller:7070', '--tls-ca', '/etc/coxswain/tls/ca.crt', 'get',
                                      check=False)
         self.assertEqual(result.returncode, 5, result.stderr)
+        tls = '/etc/coxswain/tls'
+        as_controller = self.controller.run('/usr/bin/cox', '--server', 'coxswain-controller:7070', '--tls-ca', f'{tls}/ca.crt', '--tls-cert',
+                                            f'{tls}/tls.crt', '--tls-key', f'{tls}/tls.key', 'get', check=False)
+        self.assertEqual(as_controller.returncode, 5, as_controller.stderr)
+        self.assertIn('controller may not call Jobs.List', as_controller.stderr)
         open_door = self.controller.run(*entry_point('controller'), '--listen=0.0.0.0:7999', '--metrics=', '--state-dir=/tmp/other', check=False)
         self.assertNotEqual(open_door.returncode, 0)
         self.assertIn('--tls-cert', open_door.stderr)
@@ -309,6 +314,7 @@ def prepare(scratch):
                     '127.0.1.2 coxswain-workers-0.coxswain-workers.coxswain.svc\n')
     subprocess.run([os.path.join(DEPLOY, 'tls/make-certificates.sh'), os.path.join(scratch, 'tls')], check=True, capture_output=True)
     shutil.copytree(QUICKSTART, os.path.join(scratch, 'data/quickstart'), ignore=shutil.ignore_patterns('out*'))
+    shutil.copytree(os.path.join(scratch, 'tls/client'), os.path.join(scratch, 'data/client'))
     os.mkdir(os.path.join(scratch, 'state'))
     os.chmod(scratch, 0o755)
     for folder, names, files in os.walk(scratch):

@@ -290,6 +290,9 @@ class MatchTest(unittest.TestCase):
             self.assertTrue(mounted <= issued.keys())
             self.assertIn(dialled, issued['coxswain-controller-tls']['dnsNames'])
             self.assertIn('*.' + advertised.split('.', 1)[1], issued['coxswain-worker-tls']['dnsNames'])
+            self.assertEqual({name: issued[f'coxswain-{name}-tls']['uris'] for name in ('controller', 'worker', 'client')},
+                             {'controller': ['coxswain://role/controller'], 'worker': ['coxswain://role/supervisor'],
+                              'client': ['coxswain://role/operator']})
             issuers = rendered.kind('Issuer')
             self.assertTrue(all(c['issuerRef']['name'] in issuers for c in issued.values()))
 

@@ -48,6 +48,7 @@ class FaultyStore : public store::Store {
   absl::StatusOr<std::optional<store::KeyRow>> FindKey(const std::string& key) override;
   absl::StatusOr<std::vector<store::LinkRow>> Links() override;
   absl::StatusOr<std::vector<store::CordonRow>> Cordons() override { return base_->Cordons(); }
+  absl::StatusOr<std::vector<store::TokenRow>> Tokens() override { return base_->Tokens(); }
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
   absl::StatusOr<int64_t> UnendedPreparations(const std::string& job) override {

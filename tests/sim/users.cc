@@ -57,9 +57,10 @@ void Users::Submit(const std::string& name, const std::string& yaml, int lost_an
   submit.set_yaml(yaml);
   submit.set_yaml_path("/job.yaml");
   submit.set_idempotency_key("key-" + name);
-  Begin({.send = [submit](
-                     api::Context& context,
-                     api::Reply<v1::Job> reply) { api::Submit(context, submit, std::move(reply)); },
+  Begin({.send =
+             [submit](api::Context& context, api::Reply<v1::Job> reply) {
+               api::Submit(context, submit, {.role = access::Role::kOperator}, std::move(reply));
+             },
          .answered =
              [this, name, yaml](const Answer& answer) {
                if (answer.ok()) {

@@ -8,6 +8,7 @@
 #include "common/fault_point.h"
 #include "common/grpc_status.h"
 #include "common/logging.h"
+#include "common/status_macros.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
 #include "worker/agent/wire.h"
 
@@ -23,7 +24,6 @@ bool Refused(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kUnimplemented:
       return true;
     default:
@@ -79,10 +79,10 @@ bool RegistryClient::Sleep(std::chrono::milliseconds time, bool wake_on_drain) {
   return !stopping_;
 }
 
-// Is it the slot, and has it been for long enough?
+// Is it the slot or the join token, and has it been for long enough?
 bool RegistryClient::Taken(const absl::Status& status,
                            std::optional<Clock::time_point>* since) const {
-  if (!absl::IsAlreadyExists(status)) {
+  if (!absl::IsAlreadyExists(status) && !absl::IsUnauthenticated(status)) {
     since->reset();
     return false;
   }
@@ -127,6 +127,7 @@ absl::Status RegistryClient::Register() {
   RETURN_IF_ERROR(fault::Reach(fault::Point::kWorkerRegister));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kRegisterDeadline);
+  if (options_.sign) options_.sign(&context);
   {
     MutexLock lock(mu_);
     if (stopping_) return absl::CancelledError("stopping");
@@ -159,6 +160,7 @@ void RegistryClient::Beat() {
     if (stopping_) return;
     call_ = &context;
   }
+  if (options_.sign) options_.sign(&context);
   const auto stub = v1::Registry::NewStub(options_.channel);
   auto stream = stub->Heartbeat(&context);
   std::chrono::milliseconds interval;

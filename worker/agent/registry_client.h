@@ -15,6 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/access/call_credentials.h"
 #include "common/mutex.h"
 #include "coxswain/v1/registry_service.pb.h"
 #include "worker/agent/agent.h"
@@ -23,6 +24,7 @@ namespace coxswain::agent {
 
 struct RegistryClientOptions {
   std::shared_ptr<grpc::Channel> channel;  // shares its connection with no other traffic
+  access::SignCall sign;                   // proves who calls; may be empty
   v1::RegisterRequest hello;               // `current` is filled in
   // Its memory_bytes measured again, for beats of an idle worker: what another process had is free
   // when that has gone. 0: not known. May be empty.
@@ -30,9 +32,11 @@ struct RegistryClientOptions {
   // Epochs outlive their controller this long.
   std::chrono::milliseconds controller_grace{60000};
   // A worker of another supervisor may live in the slot so long: a half-open connection to one that
-  // died is noticed meanwhile.
+  // died is noticed meanwhile. As long a controller may not know this worker's join token: one of
+  // the two may read a file that is being replaced.
   std::chrono::milliseconds slot_grace{15000};
-  // Called when the controller will never take this process (another build, a bad request).
+  // Called when the controller will never take this process (another build, a bad request, no
+  // credential of its).
   std::function<void(const absl::Status&)> on_refused;
   std::function<void(bool)> on_registered;  // true: registered, false: the controller is gone
 };

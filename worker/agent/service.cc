@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
+#include "common/logging.h"
 #include "worker/agent/log_stream.h"
 #include "worker/agent/queued_stream.h"
 #include "worker/agent/wire.h"
@@ -99,14 +100,17 @@ auto Reply(grpc::ServerUnaryReactor* reactor, Response* response) {
 }
 
 // A stream that ends with its first word.
-template <typename Response>
-class Refusal : public grpc::ServerWriteReactor<Response> {
+template <typename Reactor>
+class Refusal : public Reactor {
  public:
   explicit Refusal(const absl::Status& status) { this->Finish(ToGrpc(status)); }
 
  private:
   void OnDone() override { delete this; }
 };
+using RefusedConnect = Refusal<grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>>;
+using RefusedRun = Refusal<grpc::ServerBidiReactor<v1::Command, v1::Event>>;
+using RefusedLogs = Refusal<grpc::ServerWriteReactor<v1::LogLine>>;
 
 auto Reply(grpc::ServerUnaryReactor* reactor) {
   return [reactor](const absl::Status& status) { reactor->Finish(ToGrpc(status)); };
@@ -114,35 +118,65 @@ auto Reply(grpc::ServerUnaryReactor* reactor) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
-                                           const v1::PrepareRequest* request,
-                                           v1::PrepareResponse* response) {
-  auto* reactor = context->DefaultReactor();
-  agent_->Prepare(*request, Reply(reactor, response));
+absl::Status Service::Admit(const grpc::CallbackServerContext& call, const char* method) const {
+  const access::CallCredentials credentials = access::ReadCallCredentials(call);
+  const absl::Status refused = door_.Admit(credentials, method).status();
+  if (!refused.ok()) {
+    log::Warning("a call is refused: it is none of this worker's controller",
+                 {{"method", method}, {"peer", credentials.peer}, {"error", refused.ToString()}});
+  }
+  return refused;
+}
+
+template <typename Start>
+grpc::ServerUnaryReactor* Service::Unary(grpc::CallbackServerContext* call, const char* method,
+                                         Start start) const {
+  auto* reactor = call->DefaultReactor();
+  if (const absl::Status refused = Admit(*call, method); !refused.ok()) {
+    reactor->Finish(ToGrpc(refused));
+  } else {
+    start(reactor);
+  }
   return reactor;
 }
 
+grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
+                                           const v1::PrepareRequest* request,
+                                           v1::PrepareResponse* response) {
+  return Unary(context, "Worker.Prepare", [&](grpc::ServerUnaryReactor* reactor) {
+    agent_->Prepare(*request, Reply(reactor, response));
+  });
+}
+
 grpc::ServerBidiReactor<v1::ConnectRequest, v1::ConnectResponse>* Service::Connect(
-    grpc::CallbackServerContext*) {
+    grpc::CallbackServerContext* context) {
+  const absl::Status refused = Admit(*context, "Worker.Connect");
+  if (!refused.ok()) return new RefusedConnect(refused);
   return new ConnectStream(agent_);
 }
 
-grpc::ServerBidiReactor<v1::Command, v1::Event>* Service::Run(grpc::CallbackServerContext*) {
+grpc::ServerBidiReactor<v1::Command, v1::Event>* Service::Run(
+    grpc::CallbackServerContext* context) {
+  const absl::Status refused = Admit(*context, "Worker.Run");
+  if (!refused.ok()) return new RefusedRun(refused);
   return new RunStream(agent_);
 }
 
 grpc::ServerUnaryReactor* Service::SaveShard(grpc::CallbackServerContext* context,
                                              const v1::SaveShardRequest* request,
                                              v1::SaveShardResponse* response) {
-  auto* reactor = context->DefaultReactor();
-  agent_->SaveShard(*request, Reply(reactor, response));
-  return reactor;
+  return Unary(context, "Worker.SaveShard", [&](grpc::ServerUnaryReactor* reactor) {
+    agent_->SaveShard(*request, Reply(reactor, response));
+  });
 }
 
-grpc::ServerWriteReactor<v1::LogLine>* Service::Logs(grpc::CallbackServerContext*,
+grpc::ServerWriteReactor<v1::LogLine>* Service::Logs(grpc::CallbackServerContext* context,
                                                      const v1::WorkerLogsRequest* request) {
+  if (const absl::Status refused = Admit(*context, "Worker.Logs"); !refused.ok()) {
+    return new RefusedLogs(refused);
+  }
   if (request->tail() < 0) {
-    return new Refusal<v1::LogLine>(absl::InvalidArgumentError(
+    return new RefusedLogs(absl::InvalidArgumentError(
         absl::StrCat("tail is ", request->tail(), ": 0 or more lines are needed")));
   }
   return new LogStream(*request, agent_->Inspect().rank());
@@ -151,36 +185,35 @@ grpc::ServerWriteReactor<v1::LogLine>* Service::Logs(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* Service::Inspect(grpc::CallbackServerContext* context,
                                            const v1::WorkerInspectRequest*,
                                            v1::WorkerInspectResponse* response) {
-  auto* reactor = context->DefaultReactor();
-  *response = agent_->Inspect();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  return Unary(context, "Worker.Inspect", [&](grpc::ServerUnaryReactor* reactor) {
+    *response = agent_->Inspect();
+    reactor->Finish(grpc::Status::OK);
+  });
 }
 
 grpc::ServerUnaryReactor* Service::Dump(grpc::CallbackServerContext* context,
                                         const v1::WorkerDumpRequest*,
                                         v1::WorkerDumpResponse* response) {
-  auto* reactor = context->DefaultReactor();
-  agent_->Dump([reactor, response](const std::string& json) {
-    response->set_json(json);
-    reactor->Finish(grpc::Status::OK);
+  return Unary(context, "Worker.Dump", [&](grpc::ServerUnaryReactor* reactor) {
+    agent_->Dump([reactor, response](const std::string& json) {
+      response->set_json(json);
+      reactor->Finish(grpc::Status::OK);
+    });
   });
-  return reactor;
 }
 
 grpc::ServerUnaryReactor* Service::Abort(grpc::CallbackServerContext* context,
                                          const v1::AbortRequest* request, v1::AbortResponse*) {
-  auto* reactor = context->DefaultReactor();
-  agent_->Abort(*request, Reply(reactor));
-  return reactor;
+  return Unary(context, "Worker.Abort",
+               [&](grpc::ServerUnaryReactor* reactor) { agent_->Abort(*request, Reply(reactor)); });
 }
 
 grpc::ServerUnaryReactor* Service::Release(grpc::CallbackServerContext* context,
                                            const v1::ReleaseRequest* request,
                                            v1::ReleaseResponse*) {
-  auto* reactor = context->DefaultReactor();
-  agent_->Release(*request, Reply(reactor));
-  return reactor;
+  return Unary(context, "Worker.Release", [&](grpc::ServerUnaryReactor* reactor) {
+    agent_->Release(*request, Reply(reactor));
+  });
 }
 
 }  // namespace coxswain::agent

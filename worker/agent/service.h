@@ -1,7 +1,10 @@
-// The Worker service over the agent: one method per RPC, no decision.
+// The Worker service over the agent: one method per RPC, no decision but who may call.
 #ifndef COXSWAIN_WORKER_AGENT_SERVICE_H_
 #define COXSWAIN_WORKER_AGENT_SERVICE_H_
 
+#include <utility>
+
+#include "common/access/door.h"
 #include "coxswain/v1/worker_service.grpc.pb.h"
 #include "worker/agent/agent.h"
 
@@ -9,7 +12,8 @@ namespace coxswain::agent {
 
 class Service : public v1::Worker::CallbackService {
  public:
-  explicit Service(Agent* agent) : agent_(agent) {}
+  // Every call passes `door`.
+  Service(Agent* agent, access::Door door) : agent_(agent), door_(std::move(door)) {}
 
   grpc::ServerUnaryReactor* Prepare(grpc::CallbackServerContext* context,
                                     const v1::PrepareRequest* request,
@@ -37,7 +41,15 @@ class Service : public v1::Worker::CallbackService {
                                     v1::ReleaseResponse* response) override;
 
  private:
+  // OK, or the refusal, which is logged.
+  absl::Status Admit(const grpc::CallbackServerContext& call, const char* method) const;
+  // The call's reactor: finished where the caller may not, else handed to `start`.
+  template <typename Start>
+  grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* call, const char* method,
+                                  Start start) const;
+
   Agent* const agent_;
+  const access::Door door_;
 };
 
 }  // namespace coxswain::agent

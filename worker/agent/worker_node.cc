@@ -78,7 +78,12 @@ absl::Status WorkerNode::StartServers() {
   };
   agent.on_connected = options_.on_connected;
   agent_ = std::make_unique<Agent>(std::move(agent), &metrics_);
-  service_ = std::make_unique<Service>(agent_.get());
+  join_token_ = std::make_shared<access::JoinToken>(options_.join_token_file, options_.controller);
+  service_ = std::make_unique<Service>(
+      agent_.get(), access::Door({.open = options_.open, .join_token = [token = join_token_] {
+                                    return token->Current();
+                                  }}));
+  if (options_.open) log::Warning("--open: this worker obeys whoever reaches its port");
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -101,6 +106,8 @@ absl::Status WorkerNode::StartRegistry() {
                    ChannelCredentials(controller, options_.tls, options_.insecure));
   RegistryClientOptions client;
   client.channel = NewChannel(controller.text(), credentials, /*own_connection=*/true);
+  client.sign = access::SignByJoinToken(access::Role::kWorker,
+                                        [token = join_token_] { return token->Current(); });
   client.hello = hello_;
   client.memory_now = options_.memory_now;
   client.controller_grace = options_.controller_grace;

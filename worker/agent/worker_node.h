@@ -12,6 +12,7 @@
 #include <grpcpp/server.h>
 
 #include "absl/status/statusor.h"
+#include "common/access/join_token.h"
 #include "common/metrics.h"
 #include "common/net/grpc_endpoint.h"
 #include "worker/agent/agent.h"
@@ -49,6 +50,8 @@ struct WorkerOptions {
   std::string pci_bus;                   // its address there; empty without one
   TlsFiles tls;
   bool insecure = false;
+  std::string join_token_file;  // empty: what the controller left on this machine
+  bool open = false;            // obeys whoever reaches the port
   std::chrono::milliseconds controller_grace{60000};
   std::chrono::milliseconds slot_grace{15000};  // RegistryClientOptions::slot_grace
   std::chrono::milliseconds abort_deadline{5000};
@@ -81,6 +84,7 @@ class WorkerNode {
   absl::Status StartRegistry();
 
   const WorkerOptions options_;
+  std::shared_ptr<access::JoinToken> join_token_;
   v1::RegisterRequest hello_;
   WorkerMetrics metrics_;
   std::unique_ptr<HttpServer> metrics_server_;

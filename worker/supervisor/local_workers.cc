@@ -15,6 +15,16 @@ absl::StatusOr<Endpoint> LocalWorkers::Find(int slot) const {
   return ReadEndpoint(options_.state_dir, static_cast<int>(index));
 }
 
+access::Door LocalWorkers::MakeDoor() const {
+  return access::Door(
+      {.open = options_.open, .join_token = [token = join_token_] { return token->Current(); }});
+}
+
+access::SignCall LocalWorkers::Sign() const {
+  return access::SignByJoinToken(access::Role::kSupervisor,
+                                 [token = join_token_] { return token->Current(); });
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> LocalWorkers::Dial(int slot) {
   ASSIGN_OR_RETURN(const Endpoint endpoint, Find(slot));
   MutexLock lock(mu_);

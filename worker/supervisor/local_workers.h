@@ -14,6 +14,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "common/access/door.h"
+#include "common/access/join_token.h"
 #include "common/mutex.h"
 #include "common/net/grpc_endpoint.h"
 #include "worker/supervisor/endpoint.h"
@@ -26,18 +28,29 @@ struct LocalWorkersOptions {
   int workers = 1;
   TlsFiles tls = {};  // with which the workers serve; empty: plaintext on loopback
   bool insecure = false;
+  std::string controller = {};       // host:port
+  std::string join_token_file = {};  // empty: what the controller left on this machine
+  bool open = false;                 // obeys whoever reaches the port
 };
 
 // The channels are thread-safe.
 class LocalWorkers {
  public:
-  explicit LocalWorkers(LocalWorkersOptions options) : options_(std::move(options)) {}
+  explicit LocalWorkers(LocalWorkersOptions options)
+      : options_(std::move(options)),
+        join_token_(
+            std::make_shared<access::JoinToken>(options_.join_token_file, options_.controller)) {}
 
   // The endpoint of the worker of `slot`, as it told last. NotFound names the slots there are;
   // Unavailable says that it has not started.
   absl::StatusOr<Endpoint> Find(int slot) const;
   // The 0-based place of `slot` among the processes of the supervisor.
   int64_t IndexOf(int slot) const { return int64_t{slot} - options_.first_slot; }  // `slot`: any
+
+  // What the supervisor's own callers pass.
+  access::Door MakeDoor() const;
+  // Proves to a worker that the supervisor calls.
+  access::SignCall Sign() const;
 
   // The channel leads to where the worker of `slot` serves now. Errors are those of Find.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(int slot);
@@ -50,6 +63,7 @@ class LocalWorkers {
   };
 
   const LocalWorkersOptions options_;
+  const std::shared_ptr<access::JoinToken> join_token_;
   Mutex mu_;
   // By slot: a worker that was started again is dialled anew.
   std::map<int, Dialled> newest_ ABSL_GUARDED_BY(mu_);

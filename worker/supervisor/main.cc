@@ -40,7 +40,8 @@ struct Flags {
   int processes() const { return workers + gpus; }
   uint64_t memory_bytes = 0;
   const std::string id = NewUuid();  // of this process
-  std::string tls_cert, tls_key, tls_ca;
+  std::string tls_cert, tls_key, tls_ca, join_token_file;
+  bool open = false;
   bool insecure = false;
 };
 
@@ -100,6 +101,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--tls-key", flags.tls_key, "handed to the workers");
   app.add_option("--tls-ca", flags.tls_ca, "handed to the workers");
   app.add_flag("--insecure", flags.insecure, "handed to the workers");
+  app.add_option("--join-token-file", flags.join_token_file,
+                 "secret that the controller has too; handed to the workers (default: what a "
+                 "controller of this user on loopback leaves on this machine)");
+  app.add_flag("--open", flags.open, "obey whoever reaches a port; handed to the workers");
 }
 
 // The address of worker `slot`: an ephemeral port stays one.
@@ -154,7 +159,9 @@ std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen
   add("--tls-cert", flags.tls_cert);
   add("--tls-key", flags.tls_key);
   add("--tls-ca", flags.tls_ca);
+  add("--join-token-file", flags.join_token_file);
   if (flags.insecure) command.push_back("--insecure");
+  if (flags.open) command.push_back("--open");
   return command;
 }
 
@@ -199,7 +206,10 @@ absl::StatusOr<std::unique_ptr<supervisor::Relay>> StartRelay(
                                              .first_slot = flags.first_slot,
                                              .workers = flags.processes(),
                                              .tls = {flags.tls_cert, flags.tls_key, flags.tls_ca},
-                                             .insecure = flags.insecure},
+                                             .insecure = flags.insecure,
+                                             .controller = flags.controller,
+                                             .join_token_file = flags.join_token_file,
+                                             .open = flags.open},
                                             std::move(end_worker), stacks));
   listen.host = Reachable(flags, listen.host);
   listen.port = relay->port();

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/grpc_status.h"
+#include "common/logging.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
@@ -41,6 +42,15 @@ std::string Cut(const std::string& text, size_t most) {
                       " bytes more are left out)\n");
 }
 
+// A stream that ends with its first word.
+class RefusedRun : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents> {
+ public:
+  explicit RefusedRun(const absl::Status& status) { Finish(ToGrpc(status)); }
+
+ private:
+  void OnDone() override { delete this; }
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Relay>> Relay::Start(SocketAddress listen,
@@ -60,8 +70,21 @@ Relay::~Relay() {
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
 }
 
+absl::Status Relay::Admit(const grpc::CallbackServerContext& call, const char* method) const {
+  const access::CallCredentials credentials = access::ReadCallCredentials(call);
+  const absl::Status refused = door_.Admit(credentials, method).status();
+  if (!refused.ok()) {
+    log::Warning("a call is refused: it is none of this supervisor's controller",
+                 {{"method", method}, {"peer", credentials.peer}, {"error", refused.ToString()}});
+  }
+  return refused;
+}
+
 grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents>* Relay::Run(
-    grpc::CallbackServerContext*) {
+    grpc::CallbackServerContext* context) {
+  if (const absl::Status refused = Admit(*context, "Relay.Run"); !refused.ok()) {
+    return new RefusedRun(refused);
+  }
   const auto call = std::make_shared<RelayStream>(&workers_);
   call->Begin();
   return call.get();
@@ -71,7 +94,8 @@ grpc::ServerUnaryReactor* Relay::EndWorker(grpc::CallbackServerContext* context,
                                            const v1::EndWorkerRequest* request,
                                            v1::EndWorkerResponse*) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(End(*request)));
+  const absl::Status refused = Admit(*context, "Relay.EndWorker");
+  reactor->Finish(ToGrpc(refused.ok() ? End(*request) : refused));
   return reactor;
 }
 
@@ -93,7 +117,8 @@ grpc::ServerUnaryReactor* Relay::Stacks(grpc::CallbackServerContext* context,
                                         const v1::StacksRequest* request,
                                         v1::StacksResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  absl::StatusOr<v1::ProcessState> process = Examine(*request);
+  const absl::Status refused = Admit(*context, "Relay.Stacks");
+  absl::StatusOr<v1::ProcessState> process = refused.ok() ? Examine(*request) : refused;
   if (!process.ok()) {
     reactor->Finish(ToGrpc(process.status()));
     return reactor;

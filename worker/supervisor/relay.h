@@ -38,7 +38,12 @@ class Relay : private v1::Relay::CallbackService {
 
  private:
   Relay(const LocalWorkersOptions& workers, EndWorkerFn end_worker, StackTaker* stacks)
-      : workers_(workers), end_worker_(std::move(end_worker)), stacks_(stacks) {}
+      : workers_(workers),
+        door_(workers_.MakeDoor()),
+        end_worker_(std::move(end_worker)),
+        stacks_(stacks) {}
+  // OK, or the refusal, which is logged.
+  absl::Status Admit(const grpc::CallbackServerContext& call, const char* method) const;
   grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents>* Run(
       grpc::CallbackServerContext*) override;
   grpc::ServerUnaryReactor* EndWorker(grpc::CallbackServerContext* context,
@@ -53,6 +58,7 @@ class Relay : private v1::Relay::CallbackService {
   absl::StatusOr<v1::ProcessState> Examine(const v1::StacksRequest& request) const;
 
   LocalWorkers workers_;
+  const access::Door door_;  // what every call passes
   const EndWorkerFn end_worker_;
   StackTaker* const stacks_;
   int port_ = 0;

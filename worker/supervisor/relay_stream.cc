@@ -73,6 +73,7 @@ void RelayStream::Open(uint64_t stream, int slot) {
     if (ending_) return;
     streams_[stream].call = call;
   }
+  workers_->Sign()(call->context().get());
   call->Begin([&channel](grpc::ClientContext* context, auto* reactor) {
     grpc::GenericStub(*channel).PrepareBidiStreamingCall(context, kRunMethod, {}, reactor);
   });

@@ -54,7 +54,8 @@ FakeWorker StartWorker(const TlsFiles& tls) {
   options.on_abort_deadline = [](const std::string& why) { Die(why); };
   options.on_device_lost = options.on_abort_deadline;
   worker.agent = std::make_unique<agent::Agent>(std::move(options), worker.metrics.get());
-  worker.service = std::make_unique<agent::Service>(worker.agent.get());
+  worker.service =
+      std::make_unique<agent::Service>(worker.agent.get(), access::Door({.open = true}));
   SocketAddress listen{"127.0.0.1", 0};
   const auto credentials = ServerCredentials(listen, tls, false);
   if (!credentials.ok()) Die(credentials.status().ToString());
@@ -89,7 +90,8 @@ FakeHost StartHost(const FakeWorkersArgs& args, int workers, const std::string& 
   std::string address = "-";
   if (args.per_host > 1) {
     auto relay = supervisor::Relay::Start(
-        {"127.0.0.1", 0}, {.state_dir = directory, .workers = workers, .tls = args.tls},
+        {"127.0.0.1", 0},
+        {.state_dir = directory, .workers = workers, .tls = args.tls, .open = true},
         [](int, pid_t, const std::string&) {}, host.stacks.get());
     if (!relay.ok()) Die(relay.status().ToString());
     host.relay = std::move(*relay);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/access/tokens.h"
 #include "controller/api/arguments.h"
 #include "controller/api/operations.h"
 #include "tests/controller/api/recording_sink.h"
@@ -35,6 +36,7 @@ class OperationsTest : public support::JobTest {
     context_.deps = sim_.deps();
     context_.jobs = &sim_.jobs();
     context_.events = &events_;
+    context_.tokens = &tokens_;
     context_.build.set_version("1.2.3");
     context_.plan = [](const config::JobSpec& spec, const driver::WorkerFacts&,
                        const std::function<bool()>&) -> absl::StatusOr<v1::PlanResponse> {
@@ -60,6 +62,18 @@ class OperationsTest : public support::JobTest {
     if (absl::Status wrong = CheckArguments(request); !wrong.ok()) return wrong;
     std::optional<absl::StatusOr<Response>> result;
     operation(context_, request,
+              [&](absl::StatusOr<Response> response) { result = std::move(response); });
+    sim_.RunUntil([&] { return result.has_value(); }, 10'000);
+    return result.value_or(absl::InternalError("no reply"));
+  }
+  // Of an operation that asks who calls.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(
+      void (*operation)(Context&, const Request&, const access::Principal&, Reply<Response>),
+      const Request& request, const access::Principal& caller = {.role = access::Role::kOperator}) {
+    if (absl::Status wrong = CheckArguments(request); !wrong.ok()) return wrong;
+    std::optional<absl::StatusOr<Response>> result;
+    operation(context_, request, caller,
               [&](absl::StatusOr<Response> response) { result = std::move(response); });
     sim_.RunUntil([&] { return result.has_value(); }, 10'000);
     return result.value_or(absl::InternalError("no reply"));
@@ -110,6 +124,7 @@ class OperationsTest : public support::JobTest {
   sim::Simulation sim_;
   std::vector<std::function<void()>> ends_;  // a call that has ended holds its operation no more
   EventHub events_;
+  access::Tokens tokens_;
   Context context_;
 };
 

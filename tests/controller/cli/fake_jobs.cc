@@ -187,8 +187,16 @@ Status FakeJobs::Get(grpc::ServerContext*, const v1::GetRequest* request, v1::Jo
   return found;
 }
 
-Status FakeJobs::List(grpc::ServerContext*, const v1::ListRequest* request, v1::ListResponse* out) {
+Status FakeJobs::List(grpc::ServerContext* call, const v1::ListRequest* request,
+                      v1::ListResponse* out) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const auto shown = call->client_metadata().find("authorization");
+  const bool any = shown != call->client_metadata().end();
+  shown_token_ = any ? std::string(shown->second.data(), shown->second.size()) : std::string();
+  if (!taken_token_.empty() && shown_token_ != taken_token_) {
+    if (refused_) refused_();
+    return Status(grpc::StatusCode::UNAUTHENTICATED, "another token");
+  }
   size_t left = request->page_token().empty() ? order_.size() : std::stoul(request->page_token());
   for (; left > 0; --left) {
     const v1::Job& job = jobs_[order_[left - 1]];
@@ -291,6 +299,39 @@ Status FakeJobs::Resume(grpc::ServerContext*, const v1::ResumeRequest* request, 
   *out = *job;
   if (request->steps() > 0) RunStepsLocked(job, request->steps());
   return Status::OK;
+}
+
+Status FakeJobs::CreateToken(grpc::ServerContext*, const v1::CreateTokenRequest* request,
+                             v1::CreateTokenResponse* out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  v1::Token& token = tokens_.emplace_back();
+  token.set_id(fmt::format("t{}", tokens_.size()));
+  token.set_user(request->user());
+  token.set_role(request->role());
+  token.set_created_unix_ms(kNow);
+  token.set_expires_unix_ms(request->lifetime_ms() == 0 ? 0 : kNow + request->lifetime_ms());
+  *out->mutable_token() = token;
+  out->set_secret("cox_" + token.id() + "_secret");
+  return Status::OK;
+}
+
+Status FakeJobs::ListTokens(grpc::ServerContext*, const v1::ListTokensRequest*,
+                            v1::ListTokensResponse* out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const v1::Token& token : tokens_) *out->add_tokens() = token;
+  return Status::OK;
+}
+
+Status FakeJobs::RevokeToken(grpc::ServerContext*, const v1::RevokeTokenRequest* request,
+                             v1::RevokeTokenResponse* out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (v1::Token& token : tokens_) {
+    if (token.id() != request->id()) continue;
+    token.set_revoked_unix_ms(kNow);
+    *out->mutable_token() = token;
+    return Status::OK;
+  }
+  return Status(grpc::StatusCode::NOT_FOUND, "no token '" + request->id() + "'");
 }
 
 Status FakeJobs::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,

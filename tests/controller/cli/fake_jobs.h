@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,6 +48,20 @@ class FakeJobs final : public v1::Jobs::Service {
     ++breaks_;
     changed_.notify_all();
   }
+  // The token that the newest call to List brought along.
+  std::string shown_token() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return shown_token_;
+  }
+  // List takes this alone, "": any; and calls `refused` whenever it refuses.
+  void TakeOnly(const std::string& authorization) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    taken_token_ = authorization;
+  }
+  void OnRefusal(std::function<void()> refused) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    refused_ = std::move(refused);
+  }
   bool HasWatcher() const { return watchers_ > 0; }
 
   grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest*, v1::Job*) override;
@@ -73,6 +88,12 @@ class FakeJobs final : public v1::Jobs::Service {
   grpc::Status Fetch(grpc::ServerContext*, const v1::FetchRequest*,
                      grpc::ServerWriter<v1::FetchResponse>*) override;
   grpc::Status Delete(grpc::ServerContext*, const v1::DeleteRequest*, v1::DeleteResponse*) override;
+  grpc::Status CreateToken(grpc::ServerContext*, const v1::CreateTokenRequest*,
+                           v1::CreateTokenResponse*) override;
+  grpc::Status ListTokens(grpc::ServerContext*, const v1::ListTokensRequest*,
+                          v1::ListTokensResponse*) override;
+  grpc::Status RevokeToken(grpc::ServerContext*, const v1::RevokeTokenRequest*,
+                           v1::RevokeTokenResponse*) override;
   grpc::Status Version(grpc::ServerContext*, const v1::VersionRequest*, v1::BuildInfo*) override;
 
  private:
@@ -97,7 +118,10 @@ class FakeJobs final : public v1::Jobs::Service {
   std::map<std::string, std::vector<v1::LogLine>> logs_;
   std::map<std::string, Artifact> artifacts_;
   std::map<std::string, std::string> cordons_;  // reason, by target
+  std::vector<v1::Token> tokens_;
   std::atomic<int> watchers_{0};
+  std::string shown_token_, taken_token_;
+  std::function<void()> refused_;
   int breaks_ = 0;
   bool stopping_ = false;
   std::string address_;

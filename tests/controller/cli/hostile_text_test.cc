@@ -143,6 +143,21 @@ class HostileJobs final : public v1::Jobs::Service {
     *response = Hostile<v1::UncordonResponse>();
     return grpc::Status::OK;
   }
+  grpc::Status CreateToken(Context*, const v1::CreateTokenRequest*,
+                           v1::CreateTokenResponse* response) override {
+    *response = Hostile<v1::CreateTokenResponse>();
+    return grpc::Status::OK;
+  }
+  grpc::Status ListTokens(Context*, const v1::ListTokensRequest*,
+                          v1::ListTokensResponse* response) override {
+    *response = Hostile<v1::ListTokensResponse>();
+    return grpc::Status::OK;
+  }
+  grpc::Status RevokeToken(Context*, const v1::RevokeTokenRequest*,
+                           v1::RevokeTokenResponse* response) override {
+    *response = Hostile<v1::RevokeTokenResponse>();
+    return grpc::Status::OK;
+  }
   grpc::Status Inspect(Context*, const v1::InspectRequest*,
                        grpc::ServerWriter<v1::InspectResponse>* ranks) override {
     auto response = Hostile<v1::InspectResponse>();
@@ -226,6 +241,9 @@ const std::vector<std::vector<std::string>> kCalls = {
     {"workers", "-o", "wide"},
     {"workers", "cordon", "h"},
     {"workers", "uncordon", "h"},
+    {"token", "create", "--user", "a"},
+    {"token", "list"},
+    {"token", "revoke", "a"},
     {"inspect", "a"},
     {"inspect", "a", "-o", "wide"},
     {"dump", "a"},

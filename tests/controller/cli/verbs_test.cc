@@ -1,10 +1,13 @@
 // Every verb against a Jobs service in memory.
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/access/local_secrets.h"
+#include "common/access/secret_file.h"
 #include "tests/controller/cli/run_cox.h"
 #include "tests/controller/cli/temp_dir.h"
 
@@ -504,6 +507,59 @@ TEST(WorkersTest, CordonAndUncordon) {
   EXPECT_EQ(unknown.code, 4);
   EXPECT_NE(unknown.err.find("'ship'"), std::string::npos);
   EXPECT_EQ(RunAt(fake, {"workers", "cordon"}).code, 2);
+}
+
+TEST(TokenTest, IsPrintedOnceAndListedAndRevokedById) {
+  FakeJobs fake;
+  const Ran made = RunAt(fake, {"token", "create", "--user", "ann", "--expires", "12h"});
+  EXPECT_EQ(made.out, "cox_t1_secret\n") << "the token alone, for a file";
+  EXPECT_NE(made.err.find("token t1 of user ann, valid until 2026-01-02T15:04:05.678Z"),
+            std::string::npos)
+      << made.err;
+  EXPECT_EQ(
+      RunAt(fake, {"token", "create", "--user", "ops", "--role", "operator", "--expires", "never"})
+          .code,
+      0);
+  EXPECT_EQ(RunAt(fake, {"token", "revoke", "t1"}).out, "revoked token t1 of ann\n");
+  EXPECT_EQ(RunAt(fake, {"token", "list"}).out,
+            "ID   USER   ROLE       STATE     CREATED                    EXPIRES\n"
+            "t1   ann    user       REVOKED   2026-01-02T03:04:05.678Z   2026-01-02T15:04:05.678Z\n"
+            "t2   ops    operator   VALID     2026-01-02T03:04:05.678Z   never\n");
+  EXPECT_EQ(RunAt(fake, {"token", "revoke", "t9"}).code, 4);
+  for (const char* wrong : {"30", "d", "0d", "-1d", "1w", ""}) {
+    EXPECT_EQ(RunAt(fake, {"token", "create", "--user", "a", "--expires", wrong}).code, 2) << wrong;
+  }
+  EXPECT_EQ(RunAt(fake, {"token"}).code, 2);
+}
+
+TEST(TokenTest, CoxPresentsTheFilesThenTheEnvironmentsThenTheMachines) {
+  FakeJobs fake;
+  const std::string run = TempDir() + "/run", file = TempDir() + "/token";
+  const std::string of_file(40, 'f'), of_machine(40, 'm');
+  const auto shown = [&](std::vector<std::string> args) {
+    RunAt(fake, std::move(args));
+    return fake.shown_token();
+  };
+  setenv("COXSWAIN_RUNTIME_DIR", run.c_str(), 1);
+  EXPECT_EQ(shown({"get"}), "") << "none is there";
+  const int port = std::stoi(fake.address().substr(fake.address().rfind(':') + 1));
+  ASSERT_TRUE(access::LeaveLocalSecret(port, access::kOperatorToken, of_machine).ok());
+  EXPECT_EQ(shown({"get"}), "Bearer " + of_machine);
+  fake.TakeOnly("Bearer " + std::string(40, 'n'));
+  fake.OnRefusal([&] {
+    EXPECT_TRUE(access::LeaveLocalSecret(port, access::kOperatorToken, std::string(40, 'n')).ok());
+  });
+  EXPECT_EQ(RunAt(fake, {"get"}).code, 0) << "a controller that was started again left another";
+  fake.TakeOnly("");
+  setenv("COXSWAIN_TOKEN", "given", 1);
+  EXPECT_EQ(shown({"get"}), "Bearer given");
+  ASSERT_TRUE(access::WriteSecret(file, of_file).ok());
+  EXPECT_EQ(shown({"get", "--token-file", file}), "Bearer " + of_file);
+  unsetenv("COXSWAIN_TOKEN");
+  const Ran missing = RunAt(fake, {"get", "--token-file", file + "-none"});
+  EXPECT_NE(missing.code, 0);
+  EXPECT_NE(missing.err.find(file + "-none"), std::string::npos) << missing.err;
+  unsetenv("COXSWAIN_RUNTIME_DIR");
 }
 
 TEST(LogsTest, RanksAndTail) {

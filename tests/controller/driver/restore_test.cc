@@ -33,9 +33,9 @@ class RestoreTest : public support::JobTest {
     api::Context context;
     context.deps = sim.deps();
     v1::ListWorkersResponse workers;
-    api::ListWorkers(context, {}, [&](absl::StatusOr<v1::ListWorkersResponse> response) {
-      workers = *std::move(response);
-    });
+    api::ListWorkers(
+        context, {}, {.role = access::Role::kOperator},
+        [&](absl::StatusOr<v1::ListWorkersResponse> response) { workers = *std::move(response); });
     return workers;
   }
   static std::string RefusalOf(Simulation& sim, const std::string& worker) {

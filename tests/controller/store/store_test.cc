@@ -120,6 +120,31 @@ TEST_P(StoreTest, ACordonIsReplacedByItsTargetAndGoesWhenItIsLifted) {
   EXPECT_EQ(store_->Cordons()->at(0).target, "host-b");
 }
 
+TEST_P(StoreTest, ATokenIsReplacedByItsIdWhenItIsRevoked) {
+  Batch batch;
+  batch.tokens = {
+      {.id = "b",
+       .user = "ann",
+       .role = "user",
+       .hash = "h1",
+       .created_unix_ms = 2,
+       .expires_unix_ms = 9},
+      {.id = "a", .user = "ops", .role = "operator", .hash = "h2", .created_unix_ms = 1}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  batch.tokens = {batch.tokens[0]};
+  batch.tokens[0].revoked_unix_ms = 5;
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  const auto tokens = *store_->Tokens();
+  ASSERT_EQ(tokens.size(), 2u);
+  EXPECT_EQ(tokens[0].id, "a");
+  EXPECT_EQ(tokens[0].role, "operator");
+  EXPECT_EQ(tokens[0].revoked_unix_ms, 0);
+  EXPECT_EQ(tokens[1].user, "ann");
+  EXPECT_EQ(tokens[1].hash, "h1");
+  EXPECT_EQ(tokens[1].expires_unix_ms, 9);
+  EXPECT_EQ(tokens[1].revoked_unix_ms, 5);
+}
+
 // Invariant store-3.
 TEST_P(StoreTest, EventIdsRiseByOneAcrossJobsAndReadFromACursor) {
   for (int i = 0; i < 3; ++i) {
@@ -349,7 +374,7 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefusedWithBothNumbers) {
 }
 
 // Schema 1 had no links, 2 no GEMM tables, 3 neither cordons nor positions of gangs, 4 no drains
-// that another controller goes on with, 5 did not count preparations.
+// that another controller goes on with, 5 did not count preparations, 6 knew no tokens.
 TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   support::ScratchFolder directory;
   Batch batch;
@@ -363,6 +388,7 @@ TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
                             "ALTER TABLE epochs DROP COLUMN ranks; "
                             "ALTER TABLE jobs DROP COLUMN drain_step; "
                             "ALTER TABLE jobs DROP COLUMN yields_to; DROP TABLE preparations; "
+                            "DROP TABLE tokens; "
                             "UPDATE meta SET value=1 WHERE key='schema'")
                     .ok());
   }
@@ -374,6 +400,8 @@ TEST(SqliteStoreTest, AnOlderSchemaIsBroughtUpToDate) {
   EXPECT_TRUE(store->Links()->empty());
   EXPECT_TRUE(store->Cordons()->empty());
   EXPECT_EQ(store->UnendedPreparations("a").value(), 0);
+  EXPECT_TRUE(store->Tokens()->empty());
+  EXPECT_EQ(store->Jobs()->at(0).job.owner(), "") << "older jobs are operators'";
   batch = {};
   batch.links = {{"two", 1024, 7}};
   batch.epochs = {{.job = "a", .epoch = 2, .plan_hash = "h", .gemm_table = "{}"}};

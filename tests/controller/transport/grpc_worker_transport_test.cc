@@ -42,7 +42,7 @@ class TransportTest : public testing::TestWithParam<bool> {
   }
   void StartRelay(int port) {
     auto relay = Relay::Start(
-        {"127.0.0.1", port}, {.state_dir = state_.path(), .workers = 2},
+        {"127.0.0.1", port}, {.state_dir = state_.path(), .workers = 2, .open = true},
         [this](int index, pid_t, const std::string& reason) {
           ended_ = absl::StrCat(index, " ", reason);
         },

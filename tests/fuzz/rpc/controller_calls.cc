@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/access/tokens.h"
 #include "controller/api/arguments.h"
 #include "controller/api/operations.h"
 #include "tests/controller/api/recording_sink.h"
@@ -26,6 +27,7 @@ class Controller : public Calls {
     context_.deps = sim_.deps();
     context_.jobs = &sim_.jobs();
     context_.events = &events_;
+    context_.tokens = &tokens_;
     context_.plan = [](const config::JobSpec&, const driver::WorkerFacts&,
                        const std::function<bool()>&) { return v1::PlanResponse(); };
     sim_.deps().journal->OnEvents(
@@ -92,6 +94,9 @@ class Controller : public Calls {
                                       api::Reply<Response>>) {
       operation(
           context_, request, [] { return false; }, reply);
+    } else if constexpr (std::is_invocable_v<Operation, api::Context&, const Request&,
+                                             const access::Principal&, api::Reply<Response>>) {
+      operation(context_, request, {.role = access::Role::kOperator}, reply);
     } else {
       operation(context_, request, reply);
     }
@@ -113,6 +118,7 @@ class Controller : public Calls {
 
   sim::Simulation sim_{sim::Simulation::Options()};
   api::EventHub events_;
+  access::Tokens tokens_;
   api::Context context_;
   std::vector<std::function<void(const std::string&)>> methods_;
   std::vector<std::function<void()>> ends_;

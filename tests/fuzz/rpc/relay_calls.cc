@@ -22,8 +22,8 @@ struct Served {
   Served() {
     worker.WriteEndpoint(state.path(), 0);
     auto started = supervisor::Relay::Start(
-        {"127.0.0.1", 0}, {.state_dir = state.path()}, [](int, pid_t, const std::string&) {},
-        &stacks);
+        {"127.0.0.1", 0}, {.state_dir = state.path(), .open = true},
+        [](int, pid_t, const std::string&) {}, &stacks);
     Expect(started.ok(), "a relay starts: " + started.status().ToString());
     relay = *std::move(started);
     stub = v1::Relay::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(relay->port()),

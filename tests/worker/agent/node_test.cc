@@ -16,11 +16,14 @@
 #include <grpcpp/support/sync_stream.h>
 #include <gtest/gtest.h>
 
+#include "common/access/join_proof.h"
+#include "common/access/secret_file.h"
 #include "common/build_info.h"
 #include "common/logging.h"
 #include "common/net/grpc_endpoint.h"
 #include "tests/support/eventually.h"
 #include "tests/support/http_request.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
 #include "worker/agent/host_info.h"
@@ -63,6 +66,100 @@ TEST_F(NodeTest, RegistersWithItsIdentityAndBeats) {
   // The term of Register fences older controllers.
   TestRank stale(node->get(), 0, 1, 1, /*term=*/8);
   EXPECT_EQ(stale.Prepare().status().code(), absl::StatusCode::kAborted);
+}
+
+// A worker with a join token, and what calls of its service are answered.
+class DoorTest : public NodeTest {
+ protected:
+  DoorTest() {
+    EXPECT_TRUE(access::WriteSecret(file_, secret_).ok());
+    WorkerOptions options = TestOptions(registry_);
+    options.open = false;
+    options.join_token_file = file_;
+    auto node = WorkerNode::Start(options);
+    EXPECT_TRUE(node.ok()) << node.status();
+    node_ = *std::move(node);
+  }
+  static std::string Proof(const std::string& secret, access::Role role) {
+    return access::kJoin + access::JoinProof(secret, role, time(nullptr));
+  }
+  grpc::StatusCode Call(const std::string& method, const std::string& authorization) const {
+    grpc::GenericStub stub(
+        grpc::CreateChannel(node_->address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+    if (!authorization.empty()) context.AddMetadata(access::kAuthorization, authorization);
+    grpc::CompletionQueue queue;
+    const grpc::Slice nothing;
+    const grpc::ByteBuffer request(&nothing, 1);
+    auto call = stub.PrepareUnaryCall(&context, "/coxswain.v1.Worker/" + method, request, &queue);
+    call->StartCall();
+    grpc::ByteBuffer response;
+    grpc::Status status;
+    call->Finish(&response, &status, &call);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    return status.error_code();
+  }
+
+  const support::ScratchFolder folder_;
+  const std::string file_ = folder_.path() + "/join-token";
+  const std::string secret_ = std::string(64, 's');
+  TestRegistry registry_;
+  std::unique_ptr<WorkerNode> node_;
+};
+
+// Invariant agent-10.
+TEST_F(DoorTest, OnlyItsControllerCommandsAWorker) {
+  const std::string controller = Proof(secret_, access::Role::kController);
+  const std::string supervisor = Proof(secret_, access::Role::kSupervisor);
+  const auto& service = *v1::Command::descriptor()->file()->service(0);
+  ASSERT_EQ(service.method_count(), 9);
+  for (int i = 0; i < service.method_count(); ++i) {
+    const std::string method = service.method(i)->name();
+    for (const std::string& stranger : {std::string(), std::string("Bearer cox_1"),
+                                        Proof(std::string(64, 'o'), access::Role::kController)}) {
+      EXPECT_EQ(Call(method, stranger), grpc::StatusCode::UNAUTHENTICATED)
+          << method << " with '" << stranger << "'";
+    }
+    EXPECT_EQ(Call(method, Proof(secret_, access::Role::kWorker)),
+              grpc::StatusCode::PERMISSION_DENIED)
+        << method;
+    EXPECT_EQ(Call(method, supervisor) == grpc::StatusCode::PERMISSION_DENIED, method != "Run")
+        << method;
+    const grpc::StatusCode told = Call(method, controller);
+    EXPECT_NE(told, grpc::StatusCode::UNAUTHENTICATED) << method;
+    EXPECT_NE(told, grpc::StatusCode::PERMISSION_DENIED) << method;
+  }
+}
+
+// Invariant agent-10.
+TEST_F(DoorTest, AStrangersAbortWithAHugeTermDoesNotFenceTheController) {
+  ASSERT_TRUE(Eventually([&] { return registry_.beats() > 0; }));
+  TestRank rank(node_.get(), 0, 1);
+  v1::AbortRequest request;
+  *request.mutable_fence() = rank.fence;
+  request.mutable_fence()->set_term(uint64_t{1} << 40);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+  v1::AbortResponse response;
+  EXPECT_EQ(rank.stub()->Abort(&context, request, &response).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(node_->agent().progress().highest_term, 1u);
+}
+
+TEST_F(DoorTest, AWorkerProvesItselfWithoutSendingItsToken) {
+  ASSERT_TRUE(Eventually([&] { return registry_.beats() > 0; }));
+  for (const std::string& shown : registry_.authorizations()) {
+    ASSERT_TRUE(shown.starts_with(access::kJoin)) << shown;
+    EXPECT_EQ(shown.find(secret_), std::string::npos);
+    const auto who =
+        access::CheckJoinProof(secret_, shown.substr(sizeof(access::kJoin) - 1), time(nullptr));
+    ASSERT_TRUE(who.ok()) << who.status();
+    EXPECT_EQ(who->role, access::Role::kWorker);
+  }
+  EXPECT_GE(registry_.authorizations().size(), 2u) << "Register and Heartbeat";
 }
 
 TEST_F(NodeTest, WaitsForAControllerThatComesLater) {

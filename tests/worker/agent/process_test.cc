@@ -46,8 +46,9 @@ class ProcessTest : public testing::Test {
   // With a registry and ephemeral ports; waits until it serves.
   void StartServing(const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {
-        "--controller", registry_.address(), "--listen", "127.0.0.1:0",     "--metrics",
-        "127.0.0.1:0",  "--threads",         "1",        "--endpoint-file", Endpoint()};
+        "--controller",    registry_.address(), "--listen",  "127.0.0.1:0",
+        "--metrics",       "127.0.0.1:0",       "--threads", "1",
+        "--endpoint-file", Endpoint(),          "--open"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     Start(arguments);
     ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(Endpoint()); }));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/access/call_credentials.h"
 #include "common/grpc_status.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/plan/plan_bytes.h"
@@ -73,8 +74,19 @@ int TestRegistry::refusals() const {
   return refusals_;
 }
 
-grpc::Status TestRegistry::Register(grpc::ServerContext*, const v1::RegisterRequest* request,
+std::vector<std::string> TestRegistry::authorizations() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return authorizations_;
+}
+
+void TestRegistry::Note(const grpc::ServerContext& call) {
+  std::lock_guard<std::mutex> lock(mu_);
+  authorizations_.push_back(access::ReadCallCredentials(call).authorization);
+}
+
+grpc::Status TestRegistry::Register(grpc::ServerContext* call, const v1::RegisterRequest* request,
                                     v1::RegisterResponse* response) {
+  Note(*call);
   std::lock_guard<std::mutex> lock(mu_);
   if (!refusal_.ok()) {
     ++refusals_;
@@ -93,8 +105,9 @@ grpc::Status TestRegistry::Register(grpc::ServerContext*, const v1::RegisterRequ
 }
 
 grpc::Status TestRegistry::Heartbeat(
-    grpc::ServerContext*,
+    grpc::ServerContext* call,
     grpc::ServerReaderWriter<v1::HeartbeatResponse, v1::HeartbeatRequest>* stream) {
+  Note(*call);
   v1::HeartbeatRequest beat;
   while (stream->Read(&beat)) {
     v1::HeartbeatResponse response;
@@ -328,6 +341,7 @@ WorkerOptions TestOptions(const TestRegistry& registry, int slot) {
   WorkerOptions options;
   options.controller = registry.address();
   options.slot = slot;
+  options.open = true;  // the registry above knows no token
   options.memory_bytes = 1 << 30;
   options.exit = [](int code, const std::string& why) {
     std::cerr << "worker asked to exit " << code << ": " << why << "\n";

@@ -37,6 +37,7 @@ class TestRegistry : public v1::Registry::Service {
   std::optional<v1::HeartbeatRequest> last_beat() const;
   int beats() const;
   int refusals() const;
+  std::vector<std::string> authorizations() const;  // what each call brought along
 
  private:
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*,
@@ -51,7 +52,10 @@ class TestRegistry : public v1::Registry::Service {
   grpc::Status refusal_, refusal_of_gangs_;
   bool register_again_ = false;
   int beats_ = 0, refusals_ = 0;
+  void Note(const grpc::ServerContext& call);
+
   std::vector<v1::RegisterRequest> registrations_;
+  std::vector<std::string> authorizations_;
   std::optional<v1::HeartbeatRequest> last_beat_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/access/join_proof.h"
+#include "common/access/secret_file.h"
 #include "common/grpc_status.h"
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
@@ -99,7 +101,7 @@ class RelayTest : public testing::Test {
   RelayTest() {
     for (int slot = 0; slot < kWorkers; ++slot) workers_[slot].WriteEndpoint(state_.path(), slot);
     auto relay = Relay::Start(
-        {"127.0.0.1", 0}, {.state_dir = state_.path(), .workers = 4},
+        {"127.0.0.1", 0}, {.state_dir = state_.path(), .workers = 4, .open = true},
         [this](int index, pid_t pid, const std::string& reason) {
           ended_.push_back(absl::StrCat(index, " ", pid, " ", reason));
         },
@@ -325,7 +327,8 @@ TEST_F(RelayTest, AKilledProcessClosesItsStreamAtOnceAndNoOther) {
                                     "--threads",
                                     "1",
                                     "--endpoint-file",
-                                    file};
+                                    file,
+                                    "--open"};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -348,6 +351,55 @@ TEST_F(RelayTest, AKilledProcessClosesItsStreamAtOnceAndNoOther) {
   controller_->Command(2, Seq(2));
   controller_->Send();
   EXPECT_EQ(SeqOf(controller_->Receive()), 2u);
+}
+
+// Invariant supervisor-11.
+TEST_F(RelayTest, OnlyTheControllerOfItsJoinTokenIsServed) {
+  const std::string file = state_.path() + "/join-token", secret(64, 's');
+  ASSERT_TRUE(access::WriteSecret(file, secret).ok());
+  const auto relay = Relay::Start(
+      {"127.0.0.1", 0}, {.state_dir = state_.path(), .workers = 4, .join_token_file = file},
+      [this](int, pid_t, const std::string&) { ended_.emplace_back(); }, &stacks_);
+  ASSERT_TRUE(relay.ok()) << relay.status();
+  const auto proof = [](const std::string& held, access::Role role) {
+    return access::kJoin + access::JoinProof(held, role, time(nullptr));
+  };
+  const std::map<std::string, grpc::StatusCode> callers = {
+      {"", grpc::StatusCode::UNAUTHENTICATED},
+      {"Bearer cox_1", grpc::StatusCode::UNAUTHENTICATED},
+      {proof(std::string(64, 'o'), access::Role::kController), grpc::StatusCode::UNAUTHENTICATED},
+      {proof(secret, access::Role::kWorker), grpc::StatusCode::PERMISSION_DENIED},
+      {proof(secret, access::Role::kSupervisor), grpc::StatusCode::PERMISSION_DENIED},
+      {proof(secret, access::Role::kController), grpc::StatusCode::NOT_FOUND}};
+  const auto& service = *v1::HostCommands::descriptor()->file()->service(0);
+  ASSERT_EQ(service.method_count(), 3) << "Run, EndWorker, Stacks";
+  v1::Relay::Stub stub(grpc::CreateChannel("127.0.0.1:" + std::to_string((*relay)->port()),
+                                           grpc::InsecureChannelCredentials()));
+  for (const auto& [authorization, expected] : callers) {
+    grpc::ClientContext contexts[3];
+    for (grpc::ClientContext& context : contexts) {
+      context.set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+      if (!authorization.empty()) context.AddMetadata(access::kAuthorization, authorization);
+    }
+    v1::EndWorkerRequest end;
+    end.set_incarnation("another");
+    v1::EndWorkerResponse ended;
+    EXPECT_EQ(stub.EndWorker(&contexts[0], end, &ended).error_code(), expected) << authorization;
+    v1::StacksRequest stacks;
+    stacks.set_incarnation("another");
+    stacks.set_limit_ms(1000);
+    stacks.set_most_bytes(1024);
+    v1::StacksResponse taken;
+    EXPECT_EQ(stub.Stacks(&contexts[1], stacks, &taken).error_code(), expected) << authorization;
+    auto stream = stub.Run(&contexts[2]);
+    stream->WritesDone();
+    v1::HostEvents events;
+    while (stream->Read(&events)) continue;
+    const bool let_in = expected == grpc::StatusCode::NOT_FOUND;
+    EXPECT_EQ(stream->Finish().error_code(), let_in ? grpc::StatusCode::OK : expected)
+        << authorization;
+  }
+  EXPECT_TRUE(ended_.empty());
 }
 
 TEST(RelayStartTest, OtherThanLoopbackNeedsCertificates) {

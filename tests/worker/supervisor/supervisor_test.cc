@@ -252,7 +252,7 @@ class SupervisorTest : public testing::Test {
       execl(COXSWAIN_SUPERVISOR, "coxswain-supervisor", "--controller", "127.0.0.1:1", "--workers",
             count.c_str(), "--threads", "1", "--listen", "127.0.0.1:9000", "--metrics",
             "127.0.0.1:0", "--state-dir", dir_.c_str(), "--worker-binary", COXSWAIN_FAKE_CHILD,
-            "--cuda-worker-binary", COXSWAIN_FAKE_CHILD, "--gpus", gpu_count.c_str(),
+            "--cuda-worker-binary", COXSWAIN_FAKE_CHILD, "--gpus", gpu_count.c_str(), "--open",
             "--grace-seconds", grace_seconds, "--first-slot", first_slot_, "--stopped-exit-code",
             stopped_exit_code, "--silence-seconds", silence_,
             relay_ == nullptr ? nullptr : "--relay", relay_, nullptr);

@@ -1,0 +1,58 @@
+#include "common/access/door.h"
+
+#include <chrono>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/access/join_proof.h"
+#include "common/access/method_table.h"
+#include "common/outside_text.h"
+#include "common/status_macros.h"
+
+namespace coxswain::access {
+namespace {
+
+int64_t UnixSeconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+absl::StatusOr<Principal> OfCertificate(const std::vector<std::string>& uris) {
+  if (uris.size() > 1) {
+    return absl::UnauthenticatedError(absl::StrCat("the certificate names several roles, ",
+                                                   CleanText(absl::StrJoin(uris, ", ")),
+                                                   ": one is expected"));
+  }
+  absl::StatusOr<Principal> principal = PrincipalOfUri(uris.front());
+  if (principal.ok()) return principal;
+  return absl::UnauthenticatedError(principal.status().message());
+}
+
+}  // namespace
+
+absl::StatusOr<Principal> Door::Identify(const CallCredentials& call) const {
+  if (options_.open) return Principal{.role = Role::kOperator, .name = "anyone"};
+  if (!call.role_uris.empty()) return OfCertificate(call.role_uris);
+  const std::string& presented = call.authorization;
+  if (presented.starts_with(kJoin)) {
+    return CheckJoinProof(options_.join_token ? options_.join_token() : std::string(),
+                          presented.substr(sizeof(kJoin) - 1), UnixSeconds());
+  }
+  if (presented.starts_with(kBearer) && options_.bearer) {
+    return options_.bearer(presented.substr(sizeof(kBearer) - 1));
+  }
+  if (!presented.empty()) {
+    return absl::UnauthenticatedError("the authorization that came is none that is taken here");
+  }
+  return absl::UnauthenticatedError(
+      "the call brings no token, and no certificate that names a role");
+}
+
+absl::StatusOr<Principal> Door::Admit(const CallCredentials& call, std::string_view method) const {
+  ASSIGN_OR_RETURN(Principal principal, Identify(call));
+  if (!options_.open) RETURN_IF_ERROR(Authorize(principal, method));
+  return principal;
+}
+
+}  // namespace coxswain::access

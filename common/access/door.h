@@ -1,0 +1,43 @@
+// What stands before every call of a server: who is it, and may they.
+#ifndef COXSWAIN_COMMON_ACCESS_DOOR_H_
+#define COXSWAIN_COMMON_ACCESS_DOOR_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/access/call_credentials.h"
+#include "common/access/principal.h"
+
+namespace coxswain::access {
+
+// Thread-safe, as far as its functions are. A copy is the same door.
+class Door {
+ public:
+  struct Options {
+    // Anybody is an operator and may call everything, whatever the call brings along.
+    bool open = false;
+    std::function<std::string()> join_token = {};  // now; empty: there is none
+    // The principal of a bearer token, or Unauthenticated with the reason. Empty: no token is
+    // known here.
+    std::function<absl::StatusOr<Principal>(const std::string& token)> bearer = {};
+  };
+
+  explicit Door(Options options) : options_(std::move(options)) {}
+
+  // Who calls. A certificate that names a role decides; else the call's token or proof. The error
+  // is Unauthenticated with the reason.
+  absl::StatusOr<Principal> Identify(const CallCredentials& call) const;
+
+  // The principal, where the method table lets it call `method` ("Jobs.Submit"). Errors as
+  // Identify and Authorize.
+  absl::StatusOr<Principal> Admit(const CallCredentials& call, std::string_view method) const;
+
+ private:
+  Options options_;
+};
+
+}  // namespace coxswain::access
+
+#endif  // COXSWAIN_COMMON_ACCESS_DOOR_H_
