@@ -84,6 +84,11 @@ class Log {
     changed_.NotifyAll();
   }
 
+  uint64_t Newest() {
+    MutexLock lock(mu_);
+    return next_number_ - 1;
+  }
+
   std::vector<Line> Wait(uint64_t after, int64_t timeout_ms) {
     MutexLock lock(mu_);
     changed_.WaitFor(lock, std::chrono::milliseconds(timeout_ms),
@@ -154,6 +159,7 @@ void Error(std::string_view message, Fields fields) {
   Log::Get().Write(Level::kError, message, fields);
 }
 
+uint64_t NewestLine() { return Log::Get().Newest(); }
 std::vector<Line> Lines(uint64_t after) { return Log::Get().Wait(after, 0); }
 std::vector<Line> WaitForLines(uint64_t after, int64_t timeout_ms) {
   return Log::Get().Wait(after, timeout_ms);

@@ -49,6 +49,7 @@ struct Line {
   std::string json;
 };
 
+uint64_t NewestLine();  // its number, 0: there is none
 // Lines numbered above `after`, oldest first, from the newest 4,096 kept.
 std::vector<Line> Lines(uint64_t after);
 // Waits until a line above `after` exists or `timeout_ms` passed; then as Lines.

@@ -15,12 +15,13 @@ HttpResponse MetricsText(const prometheus::Registry& registry) {
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> ServeMetrics(
-    const std::string& address, std::shared_ptr<prometheus::Registry> registry) {
-  return HttpServer::Start(
-      address, /*threads=*/1, [registry = std::move(registry)](const std::string& path) {
-        if (path == "/metrics") return MetricsText(*registry);
-        return HttpResponse{.status = 404, .body = "only /metrics is served\n"};
-      });
+    const std::string& address, std::shared_ptr<prometheus::Registry> registry,
+    HttpServer::Guard guard) {
+  const auto page = [registry = std::move(registry)](const std::string& path) {
+    if (path == "/metrics") return MetricsText(*registry);
+    return HttpResponse{.status = 404, .body = "only /metrics is served\n"};
+  };
+  return HttpServer::Start(address, /*threads=*/1, page, std::move(guard));
 }
 
 void AddProcessMetrics(std::string_view component, prometheus::Registry* registry) {

@@ -51,6 +51,11 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
       "port that a network policy guards");
   app.add_flag("--open", flags.open,
                "anybody who reaches a port may submit, cancel, register and read everything");
+  app.add_option("--role-uri", flags.role_uri,
+                 "with which the URI in a certificate begins that names a role: ROLE or ROLE/NAME "
+                 "follows")
+      ->capture_default_str()
+      ->check(access::RoleUriProblem);
   fault::AddListFlag(app, fault::Process::kController);
   app.set_version_flag("--version", std::string(BuildVersion()) + " " + std::string(BuildCommit()));
   try {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "common/access/principal.h"
 #include "common/net/grpc_endpoint.h"
 
 namespace coxswain {
@@ -20,9 +21,10 @@ struct Flags {
   int grace_seconds = 30;  // for running jobs to stop with a checkpoint, at SIGTERM
   TlsFiles tls;
   bool insecure = false;
-  std::string join_token_file;  // empty: state_dir/join-token
-  bool open_pages = false;      // whoever reaches --metrics reads them without a token
-  bool open = false;            // anybody who reaches a port may do everything
+  std::string join_token_file;              // empty: state_dir/join-token
+  bool open_pages = false;                  // whoever reaches --metrics reads them without a token
+  bool open = false;                        // anybody who reaches a port may do everything
+  std::string role_uri = access::kRoleUri;  // access::Door::Options::role_uri
 };
 
 // nullopt: the process ends with *exit_code (help was printed, or a message about a wrong flag).

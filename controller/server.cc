@@ -22,6 +22,7 @@
 #include "common/access/call_credentials.h"
 #include "common/access/door.h"
 #include "common/access/local_secrets.h"
+#include "common/access/page_guard.h"
 #include "common/access/secret_file.h"
 #include "common/build_info.h"
 #include "common/files/durable_file.h"
@@ -30,7 +31,6 @@
 #include "common/net/health_server.h"
 #include "common/status_macros.h"
 #include "controller/access/audit_log.h"
-#include "controller/access/page_guard.h"
 #include "controller/access/tokens.h"
 #include "controller/api/context.h"
 #include "controller/api/jobs_service.h"
@@ -181,6 +181,7 @@ absl::Status Server::Impl::BuildDoor(const Flags& flags) {
   audit = std::make_unique<access::AuditLog>(flags.state_dir);
   door = std::make_unique<access::Door>(access::Door::Options{
       .open = flags.open,
+      .role_uri = flags.role_uri,
       .join_token = [this] { return join_token; },
       .bearer =
           [this](const std::string& token) { return tokens.Identify(token, clock.UnixMs()); }});

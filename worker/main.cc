@@ -113,6 +113,15 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "secret that the controller has too (default: what a controller of this user on "
                  "loopback leaves on this machine)");
   app.add_flag("--open", worker.open, "obey whoever reaches the port");
+  app.add_flag("--open-pages", worker.open_pages,
+               "whoever reaches --metrics reads it: for a port that a network policy guards");
+  app.add_option("--pages-token-file", worker.pages_token_file,
+                 "secret whose bearer reads --metrics from another machine (default: nobody does)");
+  app.add_option("--role-uri", worker.role_uri,
+                 "with which the URI in a certificate begins that names a role: ROLE or ROLE/NAME "
+                 "follows")
+      ->capture_default_str()
+      ->check(access::RoleUriProblem);
   app.add_option("--log-file", flags.log_file, "write the log to this file too");
   app.add_option("--endpoint-file", flags.endpoint_file,
                  "write the addresses served as JSON to this file");

@@ -12,7 +12,7 @@
 namespace coxswain::access {
 
 CallCredentials ReadCallCredentials(const grpc::ServerContextBase& call) {
-  CallCredentials read{.peer = call.peer(), .role_uris = {}, .authorization = {}};
+  CallCredentials read{.peer = call.peer(), .uris = {}, .authorization = {}};
   const auto& metadata = call.client_metadata();
   if (const auto entry = metadata.find(kAuthorization); entry != metadata.end()) {
     read.authorization.assign(entry->second.data(), entry->second.size());
@@ -20,8 +20,7 @@ CallCredentials ReadCallCredentials(const grpc::ServerContextBase& call) {
   const auto context = call.auth_context();
   if (context == nullptr || !context->IsPeerAuthenticated()) return read;
   for (const grpc::string_ref& uri : context->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)) {
-    std::string text(uri.data(), uri.size());
-    if (text.starts_with(kRoleUri)) read.role_uris.push_back(std::move(text));
+    read.uris.emplace_back(uri.data(), uri.size());
   }
   return read;
 }

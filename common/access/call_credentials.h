@@ -19,9 +19,9 @@ inline constexpr char kBearer[] = "Bearer ";
 inline constexpr char kJoin[] = "Join ";  // common/access/join_proof.h
 
 struct CallCredentials {
-  std::string peer = {};                    // as gRPC tells it, e.g. "ipv4:127.0.0.1:40000"
-  std::vector<std::string> role_uris = {};  // of the client's certificate: those of kRoleUri
-  std::string authorization = {};           // empty: none
+  std::string peer = {};               // as gRPC tells it, e.g. "ipv4:127.0.0.1:40000"
+  std::vector<std::string> uris = {};  // URI names of the client's certificate
+  std::string authorization = {};      // empty: none
 };
 
 CallCredentials ReadCallCredentials(const grpc::ServerContextBase& call);

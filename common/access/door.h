@@ -18,6 +18,7 @@ class Door {
   struct Options {
     // Anybody is an operator and may call everything, whatever the call brings along.
     bool open = false;
+    std::string role_uri = kRoleUri;               // with which the role in a certificate begins
     std::function<std::string()> join_token = {};  // now; empty: there is none
     // The principal of a bearer token, or Unauthenticated with the reason. Empty: no token is
     // known here.
@@ -27,7 +28,8 @@ class Door {
   explicit Door(Options options) : options_(std::move(options)) {}
 
   // Who calls. A certificate that names a role decides; else the call's token or proof. The error
-  // is Unauthenticated with the reason.
+  // is Unauthenticated with the reason; PermissionDenied for a call of this machine that brings
+  // nothing: another OS user makes it.
   absl::StatusOr<Principal> Identify(const CallCredentials& call) const;
 
   // The principal, where the method table lets it call `method` ("Jobs.Submit"). Errors as

@@ -49,8 +49,22 @@ bool IsName(std::string_view name) {
          });
 }
 
-absl::StatusOr<Principal> PrincipalOfUri(std::string_view uri) {
-  const std::string_view rest = uri.substr(kRoleUri.size());
+std::string RoleUriProblem(const std::string& beginning) {
+  const size_t scheme = beginning.find("://");
+  const bool printable = std::all_of(beginning.begin(), beginning.end(), [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c));
+  });
+  if (printable && scheme != std::string::npos && scheme > 0 && beginning.ends_with('/') &&
+      beginning.size() > scheme + 3) {
+    return "";
+  }
+  return absl::StrCat("'", CleanText(beginning, kMostNameBytes),
+                      "': the beginning of a URI that ends with '/' is expected, e.g. ", kRoleUri,
+                      " or spiffe://example.org/coxswain/");
+}
+
+absl::StatusOr<Principal> PrincipalOfUri(std::string_view uri, std::string_view beginning) {
+  const std::string_view rest = uri.substr(beginning.size());
   const size_t slash = rest.find('/');
   const std::optional<Role> role = ParseRole(rest.substr(0, slash));
   const std::string_view name =
@@ -61,8 +75,9 @@ absl::StatusOr<Principal> PrincipalOfUri(std::string_view uri) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "the certificate's name ", CleanText(std::string(uri), kMostNameBytes),
-      " is no principal: expected coxswain://role/ROLE or coxswain://role/ROLE/NAME with a role of "
-      "controller, worker, supervisor, user, operator; a user needs a NAME"));
+      " is no principal: expected ", std::string(beginning), "ROLE or ", std::string(beginning),
+      "ROLE/NAME with a role of controller, worker, supervisor, user, operator; a user needs a "
+      "NAME"));
 }
 
 }  // namespace coxswain::access

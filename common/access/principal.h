@@ -27,12 +27,17 @@ std::string ToText(const Principal& principal);
 // 1 to 64 letters, digits, ".", "_", "@", "-".
 bool IsName(std::string_view name);
 
-// The certificate of a principal has one subject alternative name of type URI that begins with
-// this: coxswain://role/ROLE, or coxswain://role/ROLE/NAME. A user has a name.
-inline constexpr std::string_view kRoleUri = "coxswain://role/";
+// The certificate of a principal has one subject alternative name of type URI: this, then ROLE or
+// ROLE/NAME. A user has a name. --role-uri sets another beginning.
+inline constexpr char kRoleUri[] = "coxswain://role/";
 
-// InvalidArgument naming `uri`, which begins with kRoleUri, and what is expected.
-absl::StatusOr<Principal> PrincipalOfUri(std::string_view uri);
+// What is wrong with `beginning` as such a beginning; empty: nothing. It is SCHEME://...: printable
+// ASCII without spaces that ends with "/".
+std::string RoleUriProblem(const std::string& beginning);
+
+// InvalidArgument names `uri`, which begins with `beginning`, and what is expected.
+absl::StatusOr<Principal> PrincipalOfUri(std::string_view uri,
+                                         std::string_view beginning = kRoleUri);
 
 }  // namespace coxswain::access
 

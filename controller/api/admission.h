@@ -57,8 +57,12 @@ class Admission {
     return own;
   }
 
-  // After Admit.
+  bool entered() const { return principal_.has_value(); }
+  // Once it has entered.
   const access::Principal& principal() const { return *principal_; }
+
+  // Of a stream that is open: whether its caller would still be let in.
+  absl::Status Again() const { return context_->door->Admit(call_, method_).status(); }
 
   // What came of a call; of one that did not enter, and of reading, nothing is recorded.
   void Done(const std::string& object, const absl::Status& result) const {

@@ -9,6 +9,8 @@
 #include "common/grpc_status.h"
 #include "common/guarded.h"
 #include "controller/api/admission.h"
+#include "controller/api/admitted_sink.h"
+#include "controller/api/hidden_jobs.h"
 #include "controller/api/operations.h"
 #include "controller/api/queued_writer.h"
 
@@ -61,6 +63,13 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
     const auto asked = std::make_shared<std::shared_ptr<const Request>>(Borrowed(request));
     const Reply<Response> reply = [=](absl::StatusOr<Response> result) {
       *answered = true;
+      if (admission->entered()) {
+        if (result.ok()) {
+          HideJobsOf(*context, admission->principal(), &*result);
+        } else {
+          result = HideJobs(*context, admission->principal(), result.status());
+        }
+      }
       const Response& made = result.ok() ? *result : Response::default_instance();
       admission->Done(ObjectOfCall(**asked, made), result.status());
       const grpc::Status status = ToGrpc(result.status());
@@ -105,8 +114,10 @@ grpc::ServerWriteReactor<Response>* StreamOnLoop(
       writer->Finish(admitted.status());
       return;
     }
+    const auto sink = std::make_shared<AdmittedSink<Response>>(context, admission, writer);
+    sink->Check();
     const absl::Status thrown = Guarded([&] {
-      operation(*context, **admitted, writer);
+      operation(*context, **admitted, sink);
       return absl::OkStatus();
     });
     if (!thrown.ok()) writer->Finish(thrown);

@@ -81,6 +81,7 @@ class LogRelay : public std::enable_shared_from_this<LogRelay> {
       v1::WorkerLogsRequest ask;
       ask.set_tail(tail ? request_.tail() : 0);
       ask.set_follow(request_.follow());
+      ask.set_job(job_);
       Incoming<v1::LogLine> incoming;
       const std::weak_ptr<LogRelay> self = weak_from_this();
       incoming.on_message = [self, rank](const v1::LogLine& line) {

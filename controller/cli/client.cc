@@ -35,10 +35,14 @@ void SetDeadline(grpc::ClientContext* context, Client::Timeout timeout) {
 absl::Status ToStatus(const grpc::Status& grpc_status, const std::string& address,
                       const absl::Status& token) {
   const absl::Status status = FromGrpc(grpc_status);
-  if (absl::IsUnauthenticated(status) && !token.ok()) {
-    return absl::UnauthenticatedError(absl::StrCat(
-        "the controller at ", address, " does not know who calls: ", std::string(token.message()),
-        ". Ask its operator for a token (cox token create), and give it by --token-file"));
+  const bool unknown = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
+  if (unknown && !token.ok()) {
+    return absl::Status(
+        status.code(),
+        absl::StrCat(
+            "the controller at ", address,
+            " does not know who calls: ", std::string(token.message()),
+            ". Ask its operator for a token (cox token create), and give it by --token-file"));
   }
   if (absl::IsUnavailable(status)) {
     return absl::UnavailableError(absl::StrCat(
@@ -70,7 +74,9 @@ struct Client::Impl {
     SetDeadline(&context, timeout);
     const OnInterrupt cancel([&context] { context.TryCancel(); });
     const grpc::Status status = invoke(&context);
-    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    const bool unknown = status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+                         status.error_code() == grpc::StatusCode::PERMISSION_DENIED;
+    if (unknown) {
       const absl::StatusOr<std::string> now = FindToken(token_file, address);
       if (now.ok() && now.value() != token.value_or("")) return std::nullopt;
     }

@@ -22,7 +22,8 @@ CheckpointSaver::CheckpointSaver(const Deps& deps, const gang::Gang* gang,
       done_(std::move(done)),
       staging_(checkpoint::StagingDirectory(
           request_.output_dir, {gang->job, gang->term, gang->epoch}, request_.manifest.run.step)),
-      shards_(gang->ranks.size()) {}
+      shards_(gang->ranks.size()),
+      writing_(gang->ranks.size(), true) {}
 
 // A gang writes one checkpoint at a time: what is in staging is of saves that failed.
 void CheckpointSaver::Start() {
@@ -61,16 +62,32 @@ void CheckpointSaver::SendSaveShard() {
     request.set_step(request_.manifest.run.step);
     request.set_directory(staging_);
     deps_.transport->SaveShard(
-        gang_->ranks[rank].target, request, deps_.settings.save_timeout,
+        gang_->ranks[rank].target, request, WorkerTransport::kAsLongAsItTakes,
         lifetime_.Wrap([this, rank](const absl::StatusOr<v1::SaveShardResponse>& response) {
           OnShard(rank, response);
         }));
     fault::Pass(fault::Point::kSaveSent, {.step = request.step(), .rank = rank});
   }
+  watch_.emplace(deps_.OfGang(), gang_, gang::StallWatch::Of::kSave);
+  CheckStalls();
+}
+
+// A shard may take hours to slow storage: what counts is that it grows.
+void CheckpointSaver::CheckStalls() {
+  if (finished_ || answered_ == gang_->world_size()) return;
+  watch_->Look();
+  if (const auto stalled =
+          watch_->Find(writing_, deps_.settings.save_timeout, "writes its shard of a checkpoint")) {
+    const std::string& host = gang_->ranks[stalled->rank].host;
+    Fail(failure::MakeError(stalled->status, {stalled->rank, host, "save_shard"}));
+    return;
+  }
+  deps_.loop->After(gang::StallWatch::kPeriod, lifetime_.Wrap([this] { CheckStalls(); }));
 }
 
 void CheckpointSaver::OnShard(int rank, const absl::StatusOr<v1::SaveShardResponse>& response) {
   if (finished_) return;
+  writing_[rank] = false;
   if (response.ok()) {
     shards_[rank] = *response;
   } else {

@@ -12,6 +12,7 @@
 #include "controller/driver/output_claim.h"
 #include "controller/failure/errors.h"
 #include "controller/gang/gang.h"
+#include "controller/gang/stall_watch.h"
 
 namespace coxswain::driver {
 
@@ -40,6 +41,7 @@ class CheckpointSaver {
 
  private:
   void SendSaveShard();
+  void CheckStalls();
   void OnShard(int rank, const absl::StatusOr<v1::SaveShardResponse>& response);
   void Commit();
   void Fail(const v1::Error& error);
@@ -53,6 +55,8 @@ class CheckpointSaver {
   const Done done_;
   const std::string staging_;
   std::vector<std::optional<v1::SaveShardResponse>> shards_;  // per rank
+  std::optional<gang::StallWatch> watch_;                     // while ranks write
+  std::vector<bool> writing_;
   int64_t start_ns_ = 0;
   int answered_ = 0;
   std::optional<v1::Error> kept_error_;  // until all ranks answered; storage goes first

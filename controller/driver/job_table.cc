@@ -58,12 +58,13 @@ int JobTable::AwaitedRank(const scheduler::Worker& worker) {
   return -1;
 }
 
-JobHooks JobTable::Hooks() {
-  return {.reschedule = [this] { Reschedule(); },
-          .resolve_checkpoints =
-              [this](const std::string& resume) { return ResolveCheckpoints(resume); },
-          .host_failed = [this](const std::string& job,
-                                const v1::Error& error) { return HostFailed(job, error); }};
+JobHooks JobTable::Hooks(const std::string& owner) {
+  return {
+      .reschedule = [this] { Reschedule(); },
+      .resolve_checkpoints =
+          [this, owner](const std::string& resume) { return ResolveCheckpoints(resume, owner); },
+      .host_failed = [this](const std::string& job,
+                            const v1::Error& error) { return HostFailed(job, error); }};
 }
 
 absl::Status JobTable::Recover() {
@@ -109,7 +110,9 @@ void JobTable::RecoverJob(store::JobRow row) {
   config::ParsedJob parsed = config::ReadStoredJob(row.job.effective_json(), row.job.yaml(),
                                                    row.base_dir, ChosenOf(row.job));
   const std::string id = row.job.id();
-  auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), Hooks());
+  JobHooks hooks = Hooks(row.job.owner());
+  auto driver =
+      std::make_unique<JobDriver>(deps_, std::move(row), std::move(parsed.spec), std::move(hooks));
   JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();
   if (parsed.errors.empty()) {
     job->TakeUp(/*after_restart=*/true);
@@ -129,7 +132,9 @@ void JobTable::SetAside(store::JobRow row) {
   row.job.set_name(id);
   row.job.set_state(v1::JOB_STATE_FAILED);
   *row.job.mutable_error() = failure::MakeError(what, {.phase = "recover"});
-  jobs_.emplace(id, std::make_unique<JobDriver>(deps_, std::move(row), config::JobSpec(), Hooks()));
+  JobHooks hooks = Hooks(row.job.owner());
+  jobs_.emplace(
+      id, std::make_unique<JobDriver>(deps_, std::move(row), config::JobSpec(), std::move(hooks)));
 }
 
 // What jobs that ended, or are paused, left in .staging when the controller died. Others sweep
@@ -165,10 +170,17 @@ void JobTable::SweepLeftovers() {
 void JobTable::Add(store::JobRow row, config::JobSpec spec) {
   last_order_ = std::max(last_order_, row.order);
   const std::string id = row.job.id();
-  auto driver = std::make_unique<JobDriver>(deps_, std::move(row), std::move(spec), Hooks());
+  JobHooks hooks = Hooks(row.job.owner());
+  auto driver =
+      std::make_unique<JobDriver>(deps_, std::move(row), std::move(spec), std::move(hooks));
   JobDriver* job = jobs_.emplace(id, std::move(driver)).first->second.get();
   deps_.metrics->JobSubmitted();
   job->TakeUp(/*after_restart=*/false);
+}
+
+JobDriver* JobTable::FindById(const std::string& id) {
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : found->second.get();
 }
 
 absl::StatusOr<JobDriver*> JobTable::Find(const std::string& reference, const std::string& owner) {
@@ -330,9 +342,9 @@ void JobTable::LookForRest() {
 
 // "<job>" is any of its checkpoints, the newest first, "<job>:<step>" the one of that step.
 absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>> JobTable::ResolveCheckpoints(
-    const std::string& resume) {
+    const std::string& resume, const std::string& owner) {
   const size_t colon = resume.rfind(':');
-  ASSIGN_OR_RETURN(JobDriver * source, Find(resume.substr(0, colon)));
+  ASSIGN_OR_RETURN(JobDriver * source, Find(resume.substr(0, colon), owner));
   int64_t step = -1;
   if (colon != std::string::npos) {
     const char* end = resume.data() + resume.size();

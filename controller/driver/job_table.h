@@ -36,6 +36,7 @@ class JobTable {
   // NotFound, or InvalidArgument listing the ids that a prefix or several jobs of the name have.
   // With an `owner`, there are that user's jobs alone.
   absl::StatusOr<JobDriver*> Find(const std::string& reference, const std::string& owner = "");
+  JobDriver* FindById(const std::string& id);  // null: there is none
   std::vector<JobDriver*> NewestFirst();
   // A terminal job's records. FailedPrecondition for another state; Unavailable: the store did not
   // take it, and the job is still there.
@@ -80,9 +81,10 @@ class JobTable {
   std::map<std::string, int64_t> Held(const std::string& device) const;  // workers, by job
   void Preempt();
   void SweepLeftovers();
+  // `owner`: as Find.
   absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>> ResolveCheckpoints(
-      const std::string& resume);
-  JobHooks Hooks();
+      const std::string& resume, const std::string& owner);
+  JobHooks Hooks(const std::string& owner);  // of the jobs of that owner
   void Observe();
 
   const Deps deps_;

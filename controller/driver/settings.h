@@ -9,8 +9,8 @@
 namespace coxswain::driver {
 
 struct Settings : gang::Settings {
-  std::chrono::milliseconds save_timeout{600000};
-  std::chrono::milliseconds settle{5000};  // other workers are awaited, for auto
+  std::chrono::milliseconds save_timeout{600000};  // a rank that saves gets on with nothing
+  std::chrono::milliseconds settle{5000};          // other workers are awaited, for auto
   // After a start of the controller the ranks of a gang that runs have this long to register.
   std::chrono::milliseconds readopt_timeout{20000};
   // Of a failure (controller/state/recovery_state.h):

@@ -28,11 +28,13 @@ std::optional<int> AddresseeOf(const std::string& key, int world_size) {
 
 }  // namespace
 
-Formation::Formation(const Deps& deps, Gang* gang, FormArgs args, Done done)
+Formation::Formation(const Deps& deps, Gang* gang, FormArgs args, Done done, Tell tell)
     : deps_(deps),
       gang_(gang),
       args_(std::move(args)),
       done_(std::move(done)),
+      tell_(std::move(tell)),
+      preparing_(gang->ranks.size(), true),
       heard_(gang->ranks.size(), false),
       connected_(gang->ranks.size(), false) {}
 
@@ -119,12 +121,28 @@ void Formation::SendPrepare() {
     *request.mutable_tokens() = args_.tokens;
     request.set_gemm_table(args_.gemm_table);
     deps_.transport->Prepare(
-        gang_->ranks[rank].target, request, deps_.settings.prepare_timeout,
+        gang_->ranks[rank].target, request, WorkerTransport::kAsLongAsItTakes,
         lifetime_.Wrap([this, rank](const absl::StatusOr<v1::PrepareResponse>& response) {
           OnPrepared(rank, response);
         }));
     fault::Pass(fault::Point::kPrepareSent, {.rank = rank});
   }
+  watch_.emplace(deps_, gang_, StallWatch::Of::kWork);
+  CheckStalls();
+}
+
+// Weights may take hours from slow storage: what counts is that they come.
+void Formation::CheckStalls() {
+  if (finished_ || gang_->status.phase != state::GangPhase::kPreparing) return;
+  constexpr char kDoing[] = "loads its weights";
+  const std::chrono::milliseconds limit = deps_.settings.prepare_timeout;
+  watch_->Look();
+  if (const auto stalled = watch_->Find(preparing_, limit, kDoing)) {
+    Finish(failure::MakeError(stalled->status, At(stalled->rank, "prepare")));
+    return;
+  }
+  if (const auto message = watch_->ToTell(preparing_, limit, kDoing)) tell_(*message);
+  deps_.loop->After(StallWatch::kPeriod, lifetime_.Wrap([this] { CheckStalls(); }));
 }
 
 absl::Status Formation::CheckPrepared(int rank, const v1::PrepareResponse& response) {
@@ -154,6 +172,7 @@ void Formation::OnPrepared(int rank, const absl::StatusOr<v1::PrepareResponse>& 
     Finish(failure::MakeError(status, At(rank, response.ok() ? "form" : "prepare")));
     return;
   }
+  preparing_[rank] = false;
   Arrive(state::GangEvent::kRankPrepared);
   if (gang_->status.phase == state::GangPhase::kConnecting) OpenConnect();
 }

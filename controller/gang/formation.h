@@ -11,6 +11,7 @@
 #include "controller/failure/errors.h"
 #include "controller/gang/deps.h"
 #include "controller/gang/gang.h"
+#include "controller/gang/stall_watch.h"
 
 namespace coxswain::gang {
 
@@ -29,13 +30,16 @@ class Formation {
   // nullopt: the gang is RUNNING and its fingerprint (that of Prepare and that of Connect), memory
   // and counters are filled in.
   using Done = std::function<void(std::optional<v1::Error>)>;
+  // What people are told while it lasts.
+  using Tell = std::function<void(const std::string& message)>;
 
-  Formation(const Deps& deps, Gang* gang, FormArgs args, Done done);
+  Formation(const Deps& deps, Gang* gang, FormArgs args, Done done, Tell tell);
   void Start();
 
  private:
   void WriteNonces();
   void SendPrepare();
+  void CheckStalls();
   void OnPrepared(int rank, const absl::StatusOr<v1::PrepareResponse>& response);
   absl::Status CheckPrepared(int rank, const v1::PrepareResponse& response);
   void OpenConnect();
@@ -52,10 +56,13 @@ class Formation {
   Gang* const gang_;
   FormArgs args_;
   Done done_;
+  const Tell tell_;
   bool finished_ = false;
   std::string nonce_path_;
   std::string nonce_;
   std::vector<std::unique_ptr<Outgoing<v1::ConnectRequest>>> streams_;
+  std::optional<StallWatch> watch_;  // while ranks prepare
+  std::vector<bool> preparing_;
   std::vector<bool> heard_;  // something came on its Connect stream
   std::vector<bool> connected_;
   std::optional<std::string> group_fingerprint_;  // of the first rank that connected

@@ -39,7 +39,8 @@ void GangSession::Number(uint64_t epoch, std::string plan_hash, std::string plan
 void GangSession::Form(FormArgs args) {
   formation_ = std::make_unique<Formation>(
       deps_, &gang_, std::move(args),
-      lifetime_.Wrap([this](std::optional<v1::Error> error) { OnFormed(std::move(error)); }));
+      lifetime_.Wrap([this](std::optional<v1::Error> error) { OnFormed(std::move(error)); }),
+      events_.told);
   formation_->Start();
 }
 

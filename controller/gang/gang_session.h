@@ -22,6 +22,7 @@
 #include "controller/gang/program.h"
 #include "controller/gang/rank_errors.h"
 #include "controller/gang/rank_view.h"
+#include "controller/gang/stall_watch.h"
 #include "controller/gang/step_timing.h"
 
 namespace coxswain::gang {
@@ -35,6 +36,8 @@ struct SessionEvents {
   std::function<void()> suspected;
   std::function<void(const v1::Error&)> failed;
   std::function<void()> ended;  // the program has ended, STOP is on its way
+  std::function<void(const std::string& message)> told =
+      {};  // what people should know; may be empty
 };
 
 // Loop thread only. Destroying a session cuts its streams and callbacks and tells its ranks
@@ -92,6 +95,7 @@ class GangSession {
   void CheckHang();
   std::optional<Suspect> LookForSuspect() const;
   absl::Status Silence() const;
+  std::chrono::milliseconds Still() const;
   std::chrono::milliseconds StallsSince(const InFlight& command) const;
   failure::Where At(int rank) const;
   void Change(state::GangEvent event);
@@ -105,6 +109,7 @@ class GangSession {
   CommandWindow window_;
   RankErrors errors_;
   StepTiming timing_;
+  std::optional<StallWatch> watch_;  // while it runs
   GangPace pace_;
   int64_t pace_skips_ = StepTiming::kWarmUpSteps;  // steps still to be left out of pace_
   uint64_t taken_ = 0;

@@ -1,4 +1,5 @@
 // GangSession: how it is noticed that something is wrong, and what it was.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,6 +67,8 @@ std::optional<Suspect> GangSession::LookForSuspect() const {
     // Of a command that every rank has answered since.
     if (beat.last_done_seq() + 1 < oldest->seq) beat.clear_collectives();
   }
+  const bool warming_up = timing_.warming_up();
+  if (warming_up && Still() <= deps_.settings.first_step_timeout) return std::nullopt;
   return FindSuspect(beats, timing_.CollectiveLimit(deps_.settings.first_step_timeout,
                                                     deps_.settings.collective_floor) +
                                 StallsSince(*oldest));
@@ -99,7 +102,10 @@ absl::Status GangSession::Silence() const {
   const std::chrono::milliseconds limit =
       (oldest->turn == Turn::kStep ? timing_.HangLimit(first, deps_.settings.hang_floor) : first) +
       StallsSince(*oldest);
-  const int64_t silent_ns = deps_.loop->clock().NowNs() - last_progress_ns_;
+  int64_t silent_ns = deps_.loop->clock().NowNs() - last_progress_ns_;
+  if (timing_.warming_up()) {
+    silent_ns = std::min<int64_t>(silent_ns, std::chrono::nanoseconds(Still()).count());
+  }
   if (silent_ns <= std::chrono::nanoseconds(limit).count()) return absl::OkStatus();
   std::vector<int> missing;
   for (int rank = 0; rank < gang_.world_size(); ++rank) {
@@ -111,9 +117,20 @@ absl::Status GangSession::Silence() const {
                    silent_ns / 1000000, " ms, limit ", limit.count(), " ms: taken for a hang"));
 }
 
+// For how long no rank has got on: steps may be slow for the first time, and long.
+std::chrono::milliseconds GangSession::Still() const {
+  std::chrono::milliseconds least = watch_->Still(0);
+  for (int rank = 1; rank < gang_.world_size(); ++rank) {
+    least = std::min(least, watch_->Still(rank));
+  }
+  return least;
+}
+
 void GangSession::CheckHang() {
   TakeAnswers();
   if (over_) return;
+  if (!watch_) watch_.emplace(deps_, &gang_, StallWatch::Of::kWork);
+  watch_->Look();
   if (const std::optional<Suspect> suspect = LookForSuspect()) {
     const absl::Status status = absl::DeadlineExceededError(suspect->message);
     if (suspect->rank < 0) {

@@ -11,12 +11,13 @@ struct Settings {
   // `ahead`, so that no rank waits where the loop hangs in its store. One is never more.
   int credits = 2;
   std::chrono::milliseconds ahead{1500};
-  std::chrono::milliseconds prepare_timeout{600000};  // weights are read
+  std::chrono::milliseconds prepare_timeout{600000};  // a rank that loads gets on with nothing
   std::chrono::milliseconds connect_timeout{120000};
-  std::chrono::milliseconds first_step_timeout{300000};  // of the first two steps
-  std::chrono::milliseconds hang_floor{30000};           // later: max(this, 5 x median step)
-  std::chrono::milliseconds collective_floor{7000};      // in one: max(this, 2 x median step)
-  std::chrono::milliseconds drain_floor{30000};          // drain: max(this, 5 x median step)
+  // In the first two steps: no answer, and no rank gets on.
+  std::chrono::milliseconds first_step_timeout{300000};
+  std::chrono::milliseconds hang_floor{30000};       // later: max(this, 5 x median step)
+  std::chrono::milliseconds collective_floor{7000};  // in one: max(this, 2 x median step)
+  std::chrono::milliseconds drain_floor{30000};      // drain: max(this, 5 x median step)
 };
 
 }  // namespace coxswain::gang

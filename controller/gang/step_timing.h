@@ -14,6 +14,7 @@ class StepTiming {
 
   void Add(double seconds);  // of a step that every rank has finished
 
+  bool warming_up() const { return count_ < kWarmUpSteps; }
   double median_seconds() const;  // over the last 101 steps, 0 before the first
   // No answer for this long is a hang: `first` until the warm-up steps are done, then
   // max(`floor`, 5 x median).

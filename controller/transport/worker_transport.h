@@ -77,6 +77,8 @@ class CommandStream {
 class WorkerTransport {
  public:
   using Timeout = std::chrono::milliseconds;
+  // Of calls whose progress the caller watches otherwise.
+  static constexpr Timeout kAsLongAsItTakes = std::chrono::hours(24 * 30);
   template <typename Response>
   using Done = std::function<void(absl::StatusOr<Response>)>;
 

@@ -17,9 +17,9 @@
 #include "common/access/call_credentials.h"
 #include "common/access/join_proof.h"
 #include "common/access/local_secrets.h"
+#include "common/access/page_guard.h"
 #include "common/net/grpc_endpoint.h"
 #include "controller/access/audit_log.h"
-#include "controller/access/page_guard.h"
 #include "controller/access/tokens.h"
 #include "controller/server.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"
@@ -106,8 +106,7 @@ class AccessTest : public testing::Test {
     if (!authorization.empty()) context.AddMetadata(access::kAuthorization, authorization);
     return invoke(&context);
   }
-  std::string Submit(const std::string& authorization, const std::string& name,
-                     const std::string& key = "") {
+  v1::SubmitRequest RequestFor(const std::string& name, const std::string& output) const {
     const std::string model = directory_ + "/model";
     std::filesystem::create_directories(model);
     std::ofstream(model + "/config.json") << "{}";
@@ -118,8 +117,13 @@ class AccessTest : public testing::Test {
         "}\nspec:\n  base_model: ", model,
         "\n  adapter: lora\n  datasets: [{path: /none.jsonl}]\n  train: {max_steps: 2}\n"
         "  checkpoint: {output_dir: ",
-        directory_, "/out-", ++outputs_, "}\n"));
+        directory_, "/", output, "}\n"));
     request.set_start_paused(true);
+    return request;
+  }
+  std::string Submit(const std::string& authorization, const std::string& name,
+                     const std::string& key = "") {
+    v1::SubmitRequest request = RequestFor(name, absl::StrCat("out-", ++outputs_));
     request.set_idempotency_key(key);
     v1::Job job;
     const grpc::Status status =
@@ -206,7 +210,6 @@ TEST_F(AccessTest, EveryMethodAnswersEachCredentialAsItsRowSays) {
   const std::string old = "Bearer " + MakeToken("ann", "operator", 1).secret();
   while (Call("Jobs.Version", old).ok()) continue;  // for a millisecond
   const std::map<std::string, std::string> strangers = {
-      {"none", ""},
       {"wrong", "Bearer cox_0123456789ab_no"},
       {"no scheme", "cox"},
       {"expired", old},
@@ -229,6 +232,8 @@ TEST_F(AccessTest, EveryMethodAnswersEachCredentialAsItsRowSays) {
         << told;
   };
   for (const Row& row : kRows) {
+    EXPECT_EQ(Call(row.method, "", job).error_code(), StatusCode::PERMISSION_DENIED)
+        << row.method << " without a credential, from this machine";
     for (const auto& [name, authorization] : strangers) {
       EXPECT_EQ(Call(row.method, authorization, job).error_code(), StatusCode::UNAUTHENTICATED)
           << row.method << " with credential: " << name;
@@ -284,6 +289,46 @@ TEST_F(AccessTest, UsersSeeTheirOwnJobsAndNameThemApart) {
   EXPECT_EQ(List(operator_).jobs_size(), 3) << "and programs of this user find the new token";
 }
 
+TEST_F(AccessTest, NoErrorNamesAJobOfAnotherUser) {
+  StartServer();
+  const std::string ann = "Bearer " + MakeToken("ann", "user").secret();
+  const std::string bob = "Bearer " + MakeToken("bob", "user").secret();
+  const std::string id = Submit(ann, "tune");
+  const auto told = [&](const std::string& authorization) {
+    v1::Job job;
+    const grpc::Status status = As(authorization, [&](auto* call) {
+      return stub_->Submit(call, RequestFor("other", absl::StrCat("out-", outputs_)), &job);
+    });
+    EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+    return status.error_message();
+  };
+  EXPECT_EQ(told(bob).find(id), std::string::npos) << told(bob);
+  EXPECT_NE(told(bob).find("belongs to job (of another user), which is PAUSED"), std::string::npos)
+      << told(bob);
+  EXPECT_NE(told(ann).find("belongs to job " + id), std::string::npos) << told(ann);
+  EXPECT_NE(told(operator_).find("belongs to job " + id), std::string::npos) << told(operator_);
+}
+
+TEST_F(AccessTest, AnOpenStreamEndsWithItsToken) {
+  StartServer();
+  const auto made = MakeToken("ann", "user");
+  const std::string id = Submit("Bearer " + made.secret(), "tune");
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.AddMetadata(access::kAuthorization, "Bearer " + made.secret());
+  v1::WatchRequest request;
+  request.set_job(id);
+  request.set_follow(true);
+  const auto stream = stub_->Watch(&context, request);
+  v1::JobEvent event;
+  ASSERT_TRUE(stream->Read(&event));
+  ASSERT_TRUE(Call("Jobs.RevokeToken", operator_, made.token().id()).ok());
+  while (stream->Read(&event)) continue;
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::UNAUTHENTICATED) << status.error_message();
+  EXPECT_NE(status.error_message().find("was revoked at"), std::string::npos);
+}
+
 TEST_F(AccessTest, TheStoreHoldsNoTokenAndSecretsArePrivate) {
   StartServer();
   const auto made = MakeToken("ann", "user");
@@ -326,7 +371,7 @@ TEST_F(AccessTest, WhatIsDoneAndRefusedIsInTheAuditLog) {
   EXPECT_GT(done[1]["time_unix_ms"].get<int64_t>(), 1700000000000);
   EXPECT_EQ(done[2]["method"], "Jobs.Cancel");
   ASSERT_EQ(refused.size(), 2u);
-  EXPECT_EQ(refused[0]["code"], "UNAUTHENTICATED");
+  EXPECT_EQ(refused[0]["code"], "PERMISSION_DENIED");
   EXPECT_EQ(refused[0]["object"], id);
   EXPECT_EQ(refused[0]["role"], "");
   EXPECT_EQ(refused[1]["code"], "PERMISSION_DENIED");

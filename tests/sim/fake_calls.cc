@@ -64,6 +64,7 @@ absl::StatusOr<v1::PrepareResponse> FakeWorkers::ServePrepare(Process& process,
     DropEpoch(process, "Prepare failed");
     return loaded;
   }
+  process.answer_delay_ms = process.prepare_delay_ms;
   v1::PrepareResponse response;
   response.set_fingerprint(process.fingerprint);
   response.set_start_step(process.model.steps);

@@ -78,6 +78,10 @@ void FakeWorkers::Stop(int slot) {
 }
 void FakeWorkers::Partition(int slot, bool cut) { processes_.at(slot).cut = cut; }
 void FakeWorkers::Drain(int slot) { processes_.at(slot).draining = true; }
+void FakeWorkers::SlowPrepare(int slot, int64_t delay_ms, bool gets_on) {
+  processes_.at(slot).prepare_delay_ms = delay_ms;
+  processes_.at(slot).gets_on = gets_on;
+}
 void FakeWorkers::SlowSave(int slot, int64_t delay_ms, absl::Status status) {
   processes_.at(slot).save_delay_ms = delay_ms;
   processes_.at(slot).save_error = std::move(status);
@@ -120,6 +124,10 @@ v1::HeartbeatRequest FakeWorkers::Beat(int slot) const {
   beat.set_draining(process.draining);
   beat.set_last_queued_seq(process.last_seq);
   beat.set_last_done_seq(process.done_seq);
+  if (process.gets_on) {
+    beat.set_work_done(static_cast<uint64_t>(agenda_->now_ms()));
+    beat.set_blocks_saved(static_cast<uint64_t>(agenda_->now_ms()));
+  }
   v1::CollectiveProgress* collective = beat.mutable_collectives();
   collective->set_started(process.done_seq);
   collective->set_finished(process.done_seq);

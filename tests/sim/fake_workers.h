@@ -65,6 +65,8 @@ class FakeWorkers : public WorkerTransport {
   void set_on_ended(std::function<void(int slot)> on_ended) { on_ended_ = std::move(on_ended); }
   // What Prepare answers until this is OK again.
   void FailPrepare(absl::Status status) { prepare_error_ = std::move(status); }
+  // How late Prepare answers in this slot, and whether heartbeats say that it, or a save, gets on.
+  void SlowPrepare(int slot, int64_t delay_ms, bool gets_on);
   // How SaveShard answers in this slot: so late, and so unless it is OK.
   void SlowSave(int slot, int64_t delay_ms, absl::Status status);
   void set_fingerprint(int slot, std::string fingerprint);
@@ -136,6 +138,8 @@ class FakeWorkers : public WorkerTransport {
     bool draining = false;
     std::string fingerprint = "sim";
     int64_t save_delay_ms = 0;
+    int64_t prepare_delay_ms = 0;
+    bool gets_on = false;         // in every heartbeat
     int64_t answer_delay_ms = 0;  // of the answer being made
     absl::Status save_error;
     bool dies_in_save = false;

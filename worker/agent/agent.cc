@@ -13,6 +13,7 @@
 #include "worker/agent/wire.h"
 #include "worker/comm/collectives.h"
 #include "worker/engine/device.h"
+#include "worker/engine/work_count.h"
 
 namespace coxswain::agent {
 namespace {
@@ -125,6 +126,10 @@ void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareRespon
   {
     MutexLock lock(mu_);
     gate_.Open(request.fence());
+    if (log_job_ != request.fence().job()) {
+      log_job_ = request.fence().job();
+      log_before_ = log::NewestLine();
+    }
     epoch_ = newest_ = epoch;
     last_step_.Clear();
     last_step_.set_last_step(-1);
@@ -333,6 +338,12 @@ void Agent::Release(const v1::ReleaseRequest& request, Finished finished) {
   });
 }
 
+std::optional<uint64_t> Agent::LogBefore(const std::string& job) const {
+  MutexLock lock(mu_);
+  if (log_job_ != job) return std::nullopt;
+  return log_before_;
+}
+
 void Agent::SeeTerm(uint64_t term) {
   MutexLock lock(mu_);
   gate_.SeeTerm(term);
@@ -342,6 +353,8 @@ Agent::Progress Agent::progress() const {
   MutexLock lock(mu_);
   Progress progress;
   progress.highest_term = gate_.highest_term();
+  progress.work_done = engine::WorkDone();
+  progress.blocks_saved = engine::BlocksSaved();
   if (epoch_ != nullptr) {
     progress.current = *gate_.current();
     progress.last_queued_seq = epoch_->last_queued_seq;

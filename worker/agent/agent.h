@@ -89,6 +89,9 @@ class Agent {
   void Abort(const v1::AbortRequest& request, Finished finished);
   void Release(const v1::ReleaseRequest& request, Finished finished);
 
+  // Its lines of the log have numbers above this: the newest before this process first prepared for
+  // `job`. Nothing: it never did, or has prepared for another job since.
+  std::optional<uint64_t> LogBefore(const std::string& job) const;
   v1::WorkerInspectResponse Inspect() const;
   // Calls `done` with DumpJson on a thread that may wait.
   void Dump(std::function<void(const std::string& json)> done);
@@ -101,6 +104,8 @@ class Agent {
     uint64_t last_done_seq = 0;
     uint64_t highest_term = 0;   // of any controller, 0: none
     comm::Progress collectives;  // of the group, once it is formed
+    uint64_t work_done = 0;      // engine::WorkDone
+    uint64_t blocks_saved = 0;   // engine::BlocksSaved
     bool outstanding() const { return last_queued_seq > last_done_seq; }
   };
   Progress progress() const;
@@ -182,6 +187,8 @@ class Agent {
   // The fields of the last step only.
   v1::WorkerInspectResponse last_step_ ABSL_GUARDED_BY(mu_);
   engine::MemoryBytes memory_ ABSL_GUARDED_BY(mu_);
+  std::string log_job_ ABSL_GUARDED_BY(mu_);  // that Prepare came for last; empty: for none
+  uint64_t log_before_ ABSL_GUARDED_BY(mu_) = 0;
 
   TaskThread teller_;  // of dumps
   TaskThread saver_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/logging.h"
@@ -13,18 +14,20 @@ constexpr int64_t kPollMs = 200;  // how soon a call notices that its caller is 
 
 }  // namespace
 
-LogStream::LogStream(const v1::WorkerLogsRequest& request, int rank)
-    : request_(request), rank_(rank) {
+LogStream::LogStream(const v1::WorkerLogsRequest& request, int rank, LogBefore before)
+    : request_(request), rank_(rank), before_(std::move(before)) {
   std::thread([this] { Feed(); }).detach();  // Finish is the last thing it does with this object
 }
 
+// Lines are sent when, after they were read, they still are those of the call's job.
 void LogStream::Feed() {
-  std::vector<log::Line> lines = log::Lines(0);
-  uint64_t last = lines.empty() ? 0 : lines.back().number;
+  uint64_t last = before_().value_or(0);
+  std::vector<log::Line> lines = log::Lines(last);
+  if (!lines.empty()) last = lines.back().number;
   const size_t tail = std::min<size_t>(request_.tail(), lines.size());
   lines.erase(lines.begin(), lines.end() - tail);
   bool alive = true;
-  while (alive) {
+  while (alive && before_()) {
     for (size_t i = 0; i < lines.size() && alive; ++i) {
       v1::LogLine out;
       out.set_time_unix_ms(lines[i].time_unix_ms);

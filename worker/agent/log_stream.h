@@ -2,6 +2,10 @@
 #ifndef COXSWAIN_WORKER_AGENT_LOG_STREAM_H_
 #define COXSWAIN_WORKER_AGENT_LOG_STREAM_H_
 
+#include <cstdint>
+#include <functional>
+#include <optional>
+
 #include <grpcpp/support/server_callback.h>
 
 #include "absl/base/thread_annotations.h"
@@ -10,10 +14,13 @@
 
 namespace coxswain::agent {
 
+// The lines that a call may see have numbers above this; nothing: none any more.
+using LogBefore = std::function<std::optional<uint64_t>()>;
+
 // Waits for lines on a thread of its own; deletes itself when the call is done.
 class LogStream : public grpc::ServerWriteReactor<v1::LogLine> {
  public:
-  LogStream(const v1::WorkerLogsRequest& request, int rank);
+  LogStream(const v1::WorkerLogsRequest& request, int rank, LogBefore before);
 
  private:
   void Feed();
@@ -25,6 +32,7 @@ class LogStream : public grpc::ServerWriteReactor<v1::LogLine> {
 
   const v1::WorkerLogsRequest request_;
   const int rank_;
+  const LogBefore before_;
   Mutex mu_;
   CondVar changed_;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;

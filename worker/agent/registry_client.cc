@@ -82,7 +82,8 @@ bool RegistryClient::Sleep(std::chrono::milliseconds time, bool wake_on_drain) {
 // Is it the slot or the join token, and has it been for long enough?
 bool RegistryClient::Taken(const absl::Status& status,
                            std::optional<Clock::time_point>* since) const {
-  if (!absl::IsAlreadyExists(status) && !absl::IsUnauthenticated(status)) {
+  if (!absl::IsAlreadyExists(status) && !absl::IsUnauthenticated(status) &&
+      !absl::IsPermissionDenied(status)) {
     since->reset();
     return false;
   }
@@ -175,6 +176,8 @@ void RegistryClient::Beat() {
     if (progress.current.epoch() != 0) *beat.mutable_current() = progress.current;
     beat.set_last_queued_seq(progress.last_queued_seq);
     beat.set_last_done_seq(progress.last_done_seq);
+    beat.set_work_done(progress.work_done);
+    beat.set_blocks_saved(progress.blocks_saved);
     if (progress.current.epoch() == 0 && options_.memory_now) {
       const uint64_t now = options_.memory_now();
       if (now > options_.hello.memory_bytes()) beat.set_memory_bytes(now);

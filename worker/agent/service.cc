@@ -179,7 +179,11 @@ grpc::ServerWriteReactor<v1::LogLine>* Service::Logs(grpc::CallbackServerContext
     return new RefusedLogs(absl::InvalidArgumentError(
         absl::StrCat("tail is ", request->tail(), ": 0 or more lines are needed")));
   }
-  return new LogStream(*request, agent_->Inspect().rank());
+  LogBefore before = [agent = agent_, job = request->job()]() -> std::optional<uint64_t> {
+    if (job.empty()) return 0;
+    return agent->LogBefore(job);
+  };
+  return new LogStream(*request, agent_->Inspect().rank(), std::move(before));
 }
 
 grpc::ServerUnaryReactor* Service::Inspect(grpc::CallbackServerContext* context,

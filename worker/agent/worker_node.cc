@@ -8,7 +8,10 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>
 
+#include "common/access/page_guard.h"
+#include "common/access/secret_file.h"
 #include "common/build_info.h"
+#include "common/hash.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/outside_text.h"
@@ -28,6 +31,19 @@ absl::StatusOr<std::unique_ptr<WorkerNode>> WorkerNode::Start(WorkerOptions opti
   RETURN_IF_ERROR(node->StartServers());
   RETURN_IF_ERROR(node->StartRegistry());
   return node;
+}
+
+// Who holds the secret of the file reads pages as an operator does.
+HttpServer::Guard WorkerNode::PageGuard() const {
+  if (options_.open || options_.open_pages) return nullptr;
+  const access::Door door({.bearer = [file = options_.pages_token_file](const std::string& token)
+                               -> absl::StatusOr<access::Principal> {
+    if (file.empty()) return absl::UnauthenticatedError("no token is taken here");
+    ASSIGN_OR_RETURN(const std::string secret, access::ReadSecret(file));
+    if (Sha256(secret) == Sha256(token)) return access::Principal{access::Role::kOperator};
+    return absl::UnauthenticatedError("the token is not that of --pages-token-file");
+  }});
+  return [door](const HttpCaller& caller) { return access::RefusePage(door, caller); };
 }
 
 absl::Status WorkerNode::StartServers() {
@@ -80,9 +96,10 @@ absl::Status WorkerNode::StartServers() {
   agent_ = std::make_unique<Agent>(std::move(agent), &metrics_);
   join_token_ = std::make_shared<access::JoinToken>(options_.join_token_file, options_.controller);
   service_ = std::make_unique<Service>(
-      agent_.get(), access::Door({.open = options_.open, .join_token = [token = join_token_] {
-                                    return token->Current();
-                                  }}));
+      agent_.get(),
+      access::Door({.open = options_.open,
+                    .role_uri = options_.role_uri,
+                    .join_token = [token = join_token_] { return token->Current(); }}));
   if (options_.open) log::Warning("--open: this worker obeys whoever reaches its port");
 
   grpc::EnableDefaultHealthCheckService(true);
@@ -94,7 +111,8 @@ absl::Status WorkerNode::StartServers() {
   reachable.port = listen.port;
   hello_.set_address(reachable.text());
   if (!options_.metrics.empty()) {
-    ASSIGN_OR_RETURN(metrics_server_, ServeMetrics(options_.metrics, metrics_.registry()));
+    ASSIGN_OR_RETURN(metrics_server_,
+                     ServeMetrics(options_.metrics, metrics_.registry(), PageGuard()));
     hello_.set_metrics_address(metrics_server_->address());
   }
   return absl::OkStatus();

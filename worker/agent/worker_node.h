@@ -50,8 +50,12 @@ struct WorkerOptions {
   std::string pci_bus;                   // its address there; empty without one
   TlsFiles tls;
   bool insecure = false;
-  std::string join_token_file;  // empty: what the controller left on this machine
-  bool open = false;            // obeys whoever reaches the port
+  std::string join_token_file;              // empty: what the controller left on this machine
+  bool open = false;                        // obeys whoever reaches the port
+  std::string role_uri = access::kRoleUri;  // access::Door::Options::role_uri
+  bool open_pages = false;                  // whoever reaches `metrics` reads it
+  std::string
+      pages_token_file;  // who presents this secret reads `metrics` from elsewhere; empty: nobody
   std::chrono::milliseconds controller_grace{60000};
   std::chrono::milliseconds slot_grace{15000};  // RegistryClientOptions::slot_grace
   std::chrono::milliseconds abort_deadline{5000};
@@ -82,6 +86,7 @@ class WorkerNode {
   explicit WorkerNode(WorkerOptions options) : options_(std::move(options)) {}
   absl::Status StartServers();
   absl::Status StartRegistry();
+  HttpServer::Guard PageGuard() const;
 
   const WorkerOptions options_;
   std::shared_ptr<access::JoinToken> join_token_;

@@ -6,6 +6,7 @@
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "worker/engine/device_handles.h"
+#include "worker/engine/work_count.h"
 
 namespace coxswain::engine {
 namespace {
@@ -43,6 +44,7 @@ class Slots {
     for (int64_t i = 0; i < static_cast<int64_t>(reads_.size()); ++i) {
       RETURN_IF_ERROR(Await(i));
       reads_[static_cast<size_t>(i)].use(At(i));
+      CountWork();
       MutexLock lock(mu_);
       used_ = i + 1;
       changed_.NotifyAll();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/engine/work_count.h"
 
 namespace coxswain::engine {
 
@@ -31,6 +32,7 @@ void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds) {
 
 void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
               void (*body)(const State&, const Sweep&)) {
+  CountWork();
   const Range range(kind.name);
   const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
   const bool first = sweep.first && kind.differs_first;

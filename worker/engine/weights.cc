@@ -22,6 +22,7 @@
 #include "kernels/dynamic_map.h"
 #include "kernels/nf4.h"
 #include "worker/engine/random_init.h"
+#include "worker/engine/work_count.h"
 
 namespace coxswain::engine {
 namespace {
@@ -115,6 +116,18 @@ absl::Status LoadPacked(const plan::Plan& plan, size_t i, const PackedMatrix& ma
     return refuse("has codes of other values than those of nf4");
   }
   store.UploadPacked(i, ViewOf(matrix));
+  CountWork();
+  return absl::OkStatus();
+}
+
+// CopyRangeAsFloat in pieces: a large tensor of slow storage gets on, too.
+absl::Status CopyPieces(const TensorInfo& tensor, const plan::Range& range, float* out) {
+  constexpr int64_t kPieceElements = int64_t{16} << 20;
+  for (int64_t begin = range.begin; begin < range.end; begin += kPieceElements) {
+    const int64_t count = std::min(kPieceElements, range.end - begin);
+    RETURN_IF_ERROR(CopyRangeAsFloat(tensor, begin, count, out + (begin - range.begin)));
+    CountWork();
+  }
   return absl::OkStatus();
 }
 
@@ -139,16 +152,16 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   const plan::Range read =
       rows.empty() && !transposed ? range : plan::Range{0, parameter.elements()};
   std::vector<float> staging(static_cast<size_t>(read.count()));
-  const absl::Status status =
-      of_base && GrowsWithTokens(plan, parameter)
-          ? ReadGrown(plan, parameter, *tensor, read, staging.data())
-          : CopyRangeAsFloat(*tensor, read.begin, read.count(), staging.data());
+  const absl::Status status = of_base && GrowsWithTokens(plan, parameter)
+                                  ? ReadGrown(plan, parameter, *tensor, read, staging.data())
+                                  : CopyPieces(*tensor, read, staging.data());
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(source, ": ", std::string(status.message())));
   }
   model::ToMemoryOrder(rows, parameter.cols, &staging);
   if (transposed) model::Transpose(parameter.cols, parameter.rows, &staging);
   store.Upload(i, staging.data() + (range.begin - read.begin));
+  CountWork();
   return absl::OkStatus();
 }
 
@@ -263,8 +276,9 @@ absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store
   if (plan.init == "pretrained") return LoadPretrained(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (!model::IsAdapter(parameter.role))
-      store.Fill(i, RandomInit(plan.init_seed, parameter, plan.model));
+    if (model::IsAdapter(parameter.role)) continue;
+    store.Fill(i, RandomInit(plan.init_seed, parameter, plan.model));
+    CountWork();
   }
   return absl::OkStatus();
 }

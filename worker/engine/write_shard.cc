@@ -18,6 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "worker/engine/state_tensor.h"
 #include "worker/engine/weights.h"
+#include "worker/engine/work_count.h"
 
 namespace coxswain::engine {
 namespace {
@@ -113,6 +114,7 @@ absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayo
   const std::map<std::string, std::string> metadata = {
       {"format", "pt"}, {"coxswain", Metadata(plan, counters, place.rank, contents.pieces())}};
   const auto check = [&place]() -> absl::Status {
+    CountSaved();
     if (place.cancelled && place.cancelled()) return absl::CancelledError("SaveShard");
     return fault::Reach(fault::Point::kShardBlock, {.rank = place.rank});
   };

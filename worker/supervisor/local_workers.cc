@@ -16,8 +16,9 @@ absl::StatusOr<Endpoint> LocalWorkers::Find(int slot) const {
 }
 
 access::Door LocalWorkers::MakeDoor() const {
-  return access::Door(
-      {.open = options_.open, .join_token = [token = join_token_] { return token->Current(); }});
+  return access::Door({.open = options_.open,
+                       .role_uri = options_.role_uri,
+                       .join_token = [token = join_token_] { return token->Current(); }});
 }
 
 access::SignCall LocalWorkers::Sign() const {

@@ -30,7 +30,8 @@ struct LocalWorkersOptions {
   bool insecure = false;
   std::string controller = {};       // host:port
   std::string join_token_file = {};  // empty: what the controller left on this machine
-  bool open = false;                 // obeys whoever reaches the port
+  std::string role_uri = access::kRoleUri;
+  bool open = false;  // obeys whoever reaches the port
 };
 
 // The channels are thread-safe.

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/access/principal.h"
 #include "common/build_info.h"
 #include "common/fault_flag.h"
 #include "common/fault_point.h"
@@ -41,7 +42,8 @@ struct Flags {
   uint64_t memory_bytes = 0;
   const std::string id = NewUuid();  // of this process
   std::string tls_cert, tls_key, tls_ca, join_token_file;
-  bool open = false;
+  std::string pages_token_file, role_uri = access::kRoleUri;
+  bool open = false, open_pages = false;
   bool insecure = false;
 };
 
@@ -105,6 +107,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "secret that the controller has too; handed to the workers (default: what a "
                  "controller of this user on loopback leaves on this machine)");
   app.add_flag("--open", flags.open, "obey whoever reaches a port; handed to the workers");
+  app.add_flag("--open-pages", flags.open_pages, "handed to the workers");
+  app.add_option("--pages-token-file", flags.pages_token_file, "handed to the workers");
+  app.add_option("--role-uri", flags.role_uri,
+                 "with which the URI in a certificate begins that names a role: ROLE or ROLE/NAME "
+                 "follows")
+      ->capture_default_str()
+      ->check(access::RoleUriProblem);
 }
 
 // The address of worker `slot`: an ephemeral port stays one.
@@ -161,7 +170,10 @@ std::vector<std::string> Command(const Flags& flags, const SocketAddress& listen
   add("--tls-ca", flags.tls_ca);
   add("--join-token-file", flags.join_token_file);
   if (flags.insecure) command.push_back("--insecure");
+  add("--role-uri", flags.role_uri);
+  add("--pages-token-file", flags.pages_token_file);
   if (flags.open) command.push_back("--open");
+  if (flags.open_pages) command.push_back("--open-pages");
   return command;
 }
 
@@ -209,6 +221,7 @@ absl::StatusOr<std::unique_ptr<supervisor::Relay>> StartRelay(
                                              .insecure = flags.insecure,
                                              .controller = flags.controller,
                                              .join_token_file = flags.join_token_file,
+                                             .role_uri = flags.role_uri,
                                              .open = flags.open},
                                             std::move(end_worker), stacks));
   listen.host = Reachable(flags, listen.host);

@@ -162,24 +162,47 @@ class DoorTest : public testing::Test {
 
 // Invariant access-4.
 TEST_F(DoorTest, ACertificateDecidesAndElseTheToken) {
-  EXPECT_EQ(CodeOf({}, "Jobs.Get"), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(CodeOf({.peer = "ipv4:192.0.2.1:4000"}, "Jobs.Get"),
+            absl::StatusCode::kUnauthenticated);
+  for (const char* here : {"ipv4:127.0.0.1:4000", "ipv6:%5B::1%5D:4000"}) {
+    EXPECT_EQ(CodeOf({.peer = here}, "Jobs.Get"), absl::StatusCode::kPermissionDenied);
+    EXPECT_EQ(CodeOf({.peer = here, .authorization = "Bearer bob's"}, "Jobs.Get"),
+              absl::StatusCode::kUnauthenticated);
+  }
   EXPECT_EQ(CodeOf({.authorization = "Bearer ann's"}, "Jobs.Get"), absl::StatusCode::kOk);
   EXPECT_EQ(CodeOf({.authorization = "Bearer bob's"}, "Jobs.Get"),
             absl::StatusCode::kUnauthenticated);
   EXPECT_EQ(CodeOf({.authorization = "Basic ann's"}, "Jobs.Get"),
             absl::StatusCode::kUnauthenticated);
-  EXPECT_EQ(CodeOf({.role_uris = {"coxswain://role/supervisor"}, .authorization = "Bearer ann's"},
-                   "Jobs.Get"),
-            absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(CodeOf({.role_uris = {"coxswain://role/operator"}}, "Jobs.Cordon"),
-            absl::StatusCode::kOk);
-  EXPECT_EQ(CodeOf({.role_uris = {"coxswain://role/operator"}}, "Registry.Register"),
-            absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(
-      CodeOf({.role_uris = {"coxswain://role/operator", "coxswain://role/worker"}}, "Jobs.Get"),
-      absl::StatusCode::kUnauthenticated);
-  EXPECT_EQ(CodeOf({.role_uris = {"coxswain://role/root"}}, "Jobs.Get"),
+      CodeOf({.uris = {"coxswain://role/supervisor"}, .authorization = "Bearer ann's"}, "Jobs.Get"),
+      absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(CodeOf({.uris = {"coxswain://role/operator"}}, "Jobs.Cordon"), absl::StatusCode::kOk);
+  EXPECT_EQ(CodeOf({.uris = {"coxswain://role/operator"}}, "Registry.Register"),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(CodeOf({.uris = {"coxswain://role/operator", "coxswain://role/worker"}}, "Jobs.Get"),
             absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(CodeOf({.uris = {"coxswain://role/root"}}, "Jobs.Get"),
+            absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(DoorTest, TheRuleOfCertificatesCanBeSet) {
+  const Door door({.role_uri = "spiffe://example.org/coxswain/"});
+  const auto role_of = [&](const char* uri) {
+    const auto principal = door.Identify({.peer = "ipv4:192.0.2.1:4000", .uris = {uri}});
+    return principal.ok() ? ToText(*principal) : std::string(principal.status().message());
+  };
+  EXPECT_EQ(role_of("spiffe://example.org/coxswain/user/ann"), "user ann");
+  EXPECT_EQ(role_of("coxswain://role/operator"),
+            "the call brings no token, and no certificate that names a role");
+  EXPECT_NE(role_of("spiffe://example.org/coxswain/root")
+                .find("expected spiffe://example.org/coxswain/ROLE"),
+            std::string::npos);
+  EXPECT_EQ(RoleUriProblem(kRoleUri), "");
+  for (const char* wrong :
+       {"", "://x/", "role/", "spiffe://example.org", "coxswain://", "a://b c/"}) {
+    EXPECT_NE(RoleUriProblem(wrong), "") << wrong;
+  }
 }
 
 // Invariant access-2.

@@ -12,6 +12,8 @@
 #include <future>
 #include <limits>
 
+#include <httplib.h>
+
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/sync_stream.h>
 #include <gtest/gtest.h>
@@ -118,8 +120,9 @@ TEST_F(DoorTest, OnlyItsControllerCommandsAWorker) {
   ASSERT_EQ(service.method_count(), 9);
   for (int i = 0; i < service.method_count(); ++i) {
     const std::string method = service.method(i)->name();
-    for (const std::string& stranger : {std::string(), std::string("Bearer cox_1"),
-                                        Proof(std::string(64, 'o'), access::Role::kController)}) {
+    EXPECT_EQ(Call(method, ""), grpc::StatusCode::PERMISSION_DENIED) << method;
+    for (const std::string& stranger :
+         {std::string("Bearer cox_1"), Proof(std::string(64, 'o'), access::Role::kController)}) {
       EXPECT_EQ(Call(method, stranger), grpc::StatusCode::UNAUTHENTICATED)
           << method << " with '" << stranger << "'";
     }
@@ -145,7 +148,7 @@ TEST_F(DoorTest, AStrangersAbortWithAHugeTermDoesNotFenceTheController) {
   context.set_deadline(std::chrono::system_clock::now() + kTestDeadline);
   v1::AbortResponse response;
   EXPECT_EQ(rank.stub()->Abort(&context, request, &response).error_code(),
-            grpc::StatusCode::UNAUTHENTICATED);
+            grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(node_->agent().progress().highest_term, 1u);
 }
 
@@ -457,6 +460,61 @@ TEST_F(NodeTest, LogsSendTheTailThenFollow) {
     EXPECT_EQ(status.error_message(),
               "tail is " + std::to_string(wrong) + ": 0 or more lines are needed");
   }
+}
+
+TEST_F(NodeTest, LogsOfAJobBeginWithItsPrepareAndEndWithAnother) {
+  TestRegistry registry;
+  auto node = WorkerNode::Start(TestOptions(registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry.beats() > 0; }));
+  log::Info("before the job");
+  TestRank rank(node->get(), 0, 1);
+  ASSERT_TRUE(rank.Prepare().ok());
+  log::Info("of the job");
+  const auto read = [&](const std::string& job) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+    v1::WorkerLogsRequest request;
+    request.set_tail(1000);
+    request.set_job(job);
+    auto stream = rank.stub()->Logs(&context, request);
+    std::string text;
+    for (v1::LogLine line; stream->Read(&line);) text += line.json();
+    EXPECT_TRUE(stream->Finish().ok());
+    return text;
+  };
+  const std::string own = read(rank.fence.job());
+  EXPECT_NE(own.find("of the job"), std::string::npos);
+  EXPECT_EQ(own.find("before the job"), std::string::npos);
+  EXPECT_NE(read("").find("before the job"), std::string::npos);
+  EXPECT_EQ(read("another-job"), "");
+}
+
+TEST_F(NodeTest, MetricsAreForThisMachineAndForWhoHoldsTheSecret) {
+  const support::ScratchFolder folder;
+  const std::string secret(64, 'p');
+  TestRegistry registry;
+  WorkerOptions options = TestOptions(registry);
+  options.pages_token_file = folder.path() + "/pages-token";
+  ASSERT_TRUE(access::WriteSecret(options.pages_token_file, secret).ok());
+  const auto status_of = [](const WorkerNode& node, const std::string& host,
+                            const std::string& authorization) {
+    httplib::Client client("http://" + node.metrics_address());
+    httplib::Headers headers = {{"Host", host}};
+    if (!authorization.empty()) headers.emplace("Authorization", authorization);
+    return client.Get("/metrics", headers)->status;
+  };
+  auto node = WorkerNode::Start(options);
+  ASSERT_TRUE(node.ok()) << node.status();
+  EXPECT_EQ(status_of(**node, (*node)->metrics_address(), ""), 200);
+  EXPECT_EQ(status_of(**node, "rebound.example.com", ""), 421);
+  EXPECT_EQ(status_of(**node, "rebound.example.com", "Bearer " + secret), 200);
+  EXPECT_EQ(status_of(**node, "rebound.example.com", "Bearer other"), 401);
+  node->reset();
+  options.open_pages = true;
+  node = WorkerNode::Start(options);
+  ASSERT_TRUE(node.ok()) << node.status();
+  EXPECT_EQ(status_of(**node, "rebound.example.com", ""), 200);
 }
 
 // Health and reflection by their raw messages: field 1 of the request is the service's name.

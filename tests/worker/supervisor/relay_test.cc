@@ -365,7 +365,7 @@ TEST_F(RelayTest, OnlyTheControllerOfItsJoinTokenIsServed) {
     return access::kJoin + access::JoinProof(held, role, time(nullptr));
   };
   const std::map<std::string, grpc::StatusCode> callers = {
-      {"", grpc::StatusCode::UNAUTHENTICATED},
+      {"", grpc::StatusCode::PERMISSION_DENIED},
       {"Bearer cox_1", grpc::StatusCode::UNAUTHENTICATED},
       {proof(std::string(64, 'o'), access::Role::kController), grpc::StatusCode::UNAUTHENTICATED},
       {proof(secret, access::Role::kWorker), grpc::StatusCode::PERMISSION_DENIED},

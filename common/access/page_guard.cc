@@ -1,4 +1,4 @@
-#include "controller/access/page_guard.h"
+#include "common/access/page_guard.h"
 
 #include <string>
 
@@ -32,7 +32,7 @@ std::optional<HttpResponse> RefusePage(const Door& door, const HttpCaller& calle
                                      "': ask for localhost or 127.0.0.1"));
   }
   const absl::StatusOr<Principal> principal =
-      door.Identify({.peer = {}, .role_uris = {}, .authorization = caller.authorization});
+      door.Identify({.peer = {}, .uris = {}, .authorization = caller.authorization});
   if (!principal.ok()) {
     HttpResponse refusal = Refusal(401, std::string(principal.status().message()));
     refusal.headers = {{"WWW-Authenticate", "Bearer"}};

@@ -1,6 +1,6 @@
-// Who may read the status page, /metrics and /scrape-targets.
-#ifndef COXSWAIN_CONTROLLER_ACCESS_PAGE_GUARD_H_
-#define COXSWAIN_CONTROLLER_ACCESS_PAGE_GUARD_H_
+// Who may read the pages of a process: /metrics, and the controller's status page.
+#ifndef COXSWAIN_COMMON_ACCESS_PAGE_GUARD_H_
+#define COXSWAIN_COMMON_ACCESS_PAGE_GUARD_H_
 
 #include <optional>
 
@@ -16,4 +16,4 @@ std::optional<HttpResponse> RefusePage(const Door& door, const HttpCaller& calle
 
 }  // namespace coxswain::access
 
-#endif  // COXSWAIN_CONTROLLER_ACCESS_PAGE_GUARD_H_
+#endif  // COXSWAIN_COMMON_ACCESS_PAGE_GUARD_H_
