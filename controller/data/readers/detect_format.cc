@@ -24,10 +24,10 @@ constexpr size_t kMostNamed = 20;
 std::string FieldNames(std::string_view record) {
   simdjson::dom::parser parser;
   simdjson::dom::object object;
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   if (parser.parse(record.data(), record.size()).get(object) != simdjson::SUCCESS) return "";
   for (const auto field : object) {
-    names.push_back(names.size() < kMostNamed ? field.key : "...");
+    names.push_back(names.size() < kMostNamed ? std::string(field.key) : "...");
     if (names.size() > kMostNamed) break;
   }
   return absl::StrJoin(names, ", ");
