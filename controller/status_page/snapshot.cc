@@ -19,9 +19,10 @@ JobRow RowOf(const driver::JobDriver& driver) {
   return row;
 }
 
+// Who reads the page reads of all jobs (common/access/page_guard.h).
 std::vector<v1::WorkerInfo> Workers(api::Context& context) {
   std::vector<v1::WorkerInfo> workers;
-  api::ListWorkers(context, v1::ListWorkersRequest(),
+  api::ListWorkers(context, v1::ListWorkersRequest(), {.role = access::Role::kOperator},
                    [&](absl::StatusOr<v1::ListWorkersResponse> response) {
                      if (!response.ok()) return;
                      workers.assign(response->workers().begin(), response->workers().end());
