@@ -32,8 +32,10 @@ class Door {
   // nothing: another OS user makes it.
   absl::StatusOr<Principal> Identify(const CallCredentials& call) const;
 
-  // The principal, where the method table lets it call `method` ("Jobs.Submit"). Errors as
-  // Identify and Authorize.
+  // Whether the method table lets `principal` call `method` ("Jobs.Submit"). Errors as Authorize.
+  absl::Status Check(const Principal& principal, std::string_view method) const;
+
+  // Both: who calls, if they may.
   absl::StatusOr<Principal> Admit(const CallCredentials& call, std::string_view method) const;
 
  private:

@@ -28,7 +28,7 @@ std::string ObjectOf(const Request& request) {
   return {};
 }
 
-// Made on gRPC's thread, from what the call brings along; used on the loop.
+// Made on gRPC's thread, from what the call brings along; used there, then on the loop.
 class Admission {
  public:
   Admission(Context* context, std::string method, const grpc::ServerContextBase& call)
@@ -36,13 +36,15 @@ class Admission {
 
   // Unauthenticated or PermissionDenied, which is then in the audit log with `object`.
   absl::Status Enter(const std::string& object) {
-    absl::StatusOr<access::Principal> admitted = context_->door->Admit(call_, method_);
-    if (admitted.ok()) {
-      principal_ = *std::move(admitted);
-    } else {
-      Record(object, admitted.status());
+    absl::StatusOr<access::Principal> caller = context_->door->Identify(call_);
+    absl::Status status = caller.status();
+    if (caller.ok()) {
+      principal_ = *std::move(caller);
+      status = context_->door->Check(*principal_, method_);
     }
-    return admitted.status();
+    entered_ = status.ok();
+    if (!entered_) Record(object, status);
+    return status;
   }
 
   // Enters. The request as its operation may take it: as it came, or, of a user, about the one of
@@ -57,7 +59,7 @@ class Admission {
     return own;
   }
 
-  bool entered() const { return principal_.has_value(); }
+  bool entered() const { return entered_; }
   // Once it has entered.
   const access::Principal& principal() const { return *principal_; }
 
@@ -66,7 +68,7 @@ class Admission {
 
   // What came of a call; of one that did not enter, and of reading, nothing is recorded.
   void Done(const std::string& object, const absl::Status& result) const {
-    if (principal_ && access::FindMethod(method_)->mutates) Record(object, result);
+    if (entered_ && access::FindMethod(method_)->mutates) Record(object, result);
   }
 
  private:
@@ -98,7 +100,8 @@ class Admission {
   Context* const context_;
   const std::string method_;
   const access::CallCredentials call_;
-  std::optional<access::Principal> principal_;
+  std::optional<access::Principal> principal_;  // once it is known
+  bool entered_ = false;
 };
 
 }  // namespace coxswain::api

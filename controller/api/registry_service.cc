@@ -25,7 +25,11 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
 
   void Begin() {
     self_ = shared_from_this();
-    loop_->Post([self = self_] { self->Admit(); });
+    if (const absl::Status entered = admission_.Enter(""); !entered.ok()) {
+      End(ToGrpc(entered));
+      return;
+    }
+    loop_->Post([self = self_] { self->beats_.emplace(self->registration_); });
     StartRead(&request_);
   }
   void OnReadDone(bool ok) override {
@@ -51,16 +55,7 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
   }
 
  private:
-  void Admit() {
-    const absl::Status entered = admission_.Enter("");
-    if (entered.ok()) {
-      beats_.emplace(registration_);
-    } else {
-      End(ToGrpc(entered));
-    }
-  }
   void OnBeat(const v1::HeartbeatRequest& request) {
-    if (!beats_) return;  // refused
     absl::StatusOr<v1::HeartbeatResponse> response = beats_->OnBeat(request);
     if (!response.ok()) {
       End(ToGrpc(response.status()));
@@ -79,7 +74,7 @@ class BeatStream : public grpc::ServerBidiReactor<v1::HeartbeatRequest, v1::Hear
 
   Loop* const loop_;
   Registration* const registration_;
-  Admission admission_;  // loop thread only
+  Admission admission_;
   std::shared_ptr<BeatStream> self_;
   v1::HeartbeatRequest request_;
   std::optional<Registration::Beats> beats_;  // loop thread only

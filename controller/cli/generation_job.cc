@@ -20,7 +20,7 @@ absl::StatusOr<Json> ReadObject(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(path, " holds no JSON object"));
 }
 
-std::string Absolute(const std::string& path) {
+std::string AbsolutePath(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
@@ -73,11 +73,11 @@ absl::StatusOr<Json> GenerateSection(const GenerationArgs& args) {
 absl::StatusOr<Json> ModelGeneration(const std::string& directory, const GenerationArgs& args) {
   ASSIGN_OR_RETURN(Json section, GenerateSection(args));
   ASSIGN_OR_RETURN(const Json config, ReadObject(directory + "/config.json"));
-  Json spec = {{"base_model", Absolute(directory)}, {"sequence_len", LongestText(config)}};
+  Json spec = {{"base_model", AbsolutePath(directory)}, {"sequence_len", LongestText(config)}};
   if (!args.adapter.empty()) {
     // The controller takes its settings over.
     RETURN_IF_ERROR(ReadObject(args.adapter + "/adapter_config.json").status());
-    spec["lora"] = {{"init_from", Absolute(args.adapter)}};
+    spec["lora"] = {{"init_from", AbsolutePath(args.adapter)}};
     spec["adapter"] = "lora";
   }
   return WithMethod(std::move(spec), std::move(section));

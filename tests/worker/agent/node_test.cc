@@ -495,6 +495,7 @@ TEST_F(NodeTest, MetricsAreForThisMachineAndForWhoHoldsTheSecret) {
   const std::string secret(64, 'p');
   TestRegistry registry;
   WorkerOptions options = TestOptions(registry);
+  options.open = false;
   options.pages_token_file = folder.path() + "/pages-token";
   ASSERT_TRUE(access::WriteSecret(options.pages_token_file, secret).ok());
   const auto status_of = [](const WorkerNode& node, const std::string& host,
