@@ -25,7 +25,7 @@ void BuildApp(CLI::App* app, Cox* cox) {
                 "Plaintext on loopback although certificates are given");
   app->footer(
       "Exit codes: 0 ok, 1 failed, 2 usage or invalid job, 3 job cancelled, 4 not found,\n"
-      "            5 controller unreachable, 124 timeout, 130 interrupted");
+      "            5 controller unreachable or refuses the caller, 124 timeout, 130 interrupted");
   AddTrain(app, cox);
   AddGenerate(app, cox);
   AddUp(app, cox);
