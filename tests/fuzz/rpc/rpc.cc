@@ -21,7 +21,7 @@ struct Service {
   std::unique_ptr<Calls> (*make)();
 };
 constexpr std::array<Service, 3> kServices = {
-    {{22, ControllerCalls}, {9, WorkerCalls}, {3, RelayCalls}}};
+    {{25, ControllerCalls}, {9, WorkerCalls}, {3, RelayCalls}}};
 
 class Input {
  public:
