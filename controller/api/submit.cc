@@ -220,9 +220,9 @@ void Submit(Context& context, const v1::SubmitRequest& request, const access::Pr
                     *facts = LookAtFiles(files, request, parsed, me);
                   }),
       [&context, request, owner, reply, facts] {
-        reply(facts->status.ok() ? Accept(context, request, owner, facts->parsed,
-                                          facts->output_identity)
-                                 : facts->status);
+        reply(facts->status.ok()
+                  ? Accept(context, request, owner, facts->parsed, facts->output_identity)
+                  : facts->status);
       });
 }
 
