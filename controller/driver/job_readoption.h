@@ -19,7 +19,7 @@ namespace coxswain::driver {
 // Loop thread only.
 class JobReadoption {
  public:
-  // The gang that is awaited does not go on. Who is called drops it.
+  // Called when the awaited gang cannot continue; the callee must drop it.
   using GivenUp = std::function<void(const std::string& reason)>;
 
   // `record` outlives it.
