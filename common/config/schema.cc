@@ -33,9 +33,9 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "What the file describes."},
       {.path = "metadata", .doc = "Identity of the job."},
       {.path = "metadata.name", .type = Type::kName,
-       .doc = "DNS-1123 label; the job's id is this name and a suffix."},
+       .doc = "Name of the job, a DNS-1123 label. The job's id is this name and a suffix."},
       {.path = "metadata.labels", .type = Type::kStringMap, .def = "{}",
-       .doc = "Free labels, for selection in lists."},
+       .doc = "Free labels, by which lists select."},
       {.path = "spec", .doc = "The job itself."},
       {.path = "spec.base_model",
        .doc = "Hugging Face model directory; a plain path means `{path: ...}`.",
@@ -52,26 +52,28 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "Seed of `init: random`."},
       {.path = "spec.base_model.added_tokens", .type = Type::kStringList, .def = "[]",
        .doc = "Special tokens to add to the tokenizer. Their rows of embedding and head begin at "
-              "the mean of those that have a token; rows that the model has beyond its tokenizer "
-              "are taken first, then both grow by what is missing, to no multiple. A token that is "
-              "there already stays what it is, with a warning. `adapter: lora` needs the two in "
-              "`lora.modules_to_save`."},
+              "the mean of the rows that have a token. Rows that the model has beyond its "
+              "tokenizer are taken first; then both tables grow by the number that is missing, to "
+              "no multiple. A token that exists already stays what it is, with a warning. With "
+              "`adapter: lora`, put `embed_tokens` and `lm_head` into `lora.modules_to_save`."},
       {.path = "spec.method", .type = Type::kWord, .def = "sft",
        .words = {"sft", "pretrain", "generate"}, .later = {"dpo", "orpo", "kto"},
-       .doc = "Training objective; `pretrain` reads `format: completion` only. `generate` trains "
-              "nothing: it answers what `generate` asks."},
+       .doc = "Training objective. `pretrain` reads only `format: completion`. `generate` trains "
+              "nothing; it answers the prompts of `generate`."},
       {.path = "spec.adapter", .type = Type::kWord, .def = "none",
        .words = {"none", "lora", "qlora"},
-       .doc = "`none` trains every weight, `lora` an adapter; `qlora` keeps the base's linears "
-              "quantised under it."},
-      {.path = "spec.quantization", .doc = "Of the base's linears, read when `adapter: qlora`."},
+       .doc = "`none` trains every weight. `lora` trains an adapter. `qlora` trains an adapter "
+              "over a quantised base."},
+      {.path = "spec.quantization",
+       .doc = "How the base's linears are quantised; read when `adapter: qlora`."},
       {.path = "spec.quantization.format", .type = Type::kWord, .def = "auto",
        .words = {"auto", "nf4", "int8"},
-       .doc = "`nf4`: 4 bits and a scale for 64; `int8`: 8 bits and a scale for a row; `auto`: "
-              "that of the model's files where bitsandbytes has quantised them, else nf4."},
+       .doc = "`nf4`: 4 bits, and a scale for 64 elements. `int8`: 8 bits, and a scale for a row. "
+              "`auto`: the format of the model's files where bitsandbytes has quantised them, "
+              "else nf4."},
       {.path = "spec.quantization.double", .type = Type::kBool, .def = "true",
-       .doc = "Scales of nf4 in 8 bits too; with `format: auto` read where the files are not "
-              "quantised."},
+       .doc = "Keep the scales of nf4 in 8 bits too. With `format: auto`, read where the files "
+              "are not quantised."},
       // clang-format on
   };
 }
@@ -83,34 +85,36 @@ void AppendLora(std::vector<Key>* t) {
       {.path = "spec.lora.r", .type = Type::kInt, .def = "32", .range = {.min = 1, .max = 65536},
        .doc = "Rank."},
       {.path = "spec.lora.alpha", .type = Type::kNumber, .def = "64", .range = kPositive,
-       .doc = "Scale numerator: the adapter is added alpha / r times."},
+       .doc = "Numerator of the scale: the adapter is multiplied by alpha / r."},
       {.path = "spec.lora.dropout", .type = Type::kNumber, .def = "0.0", .range = kBelowOne,
        .doc = "Dropout before A."},
       {.path = "spec.lora.target_modules", .type = Type::kModules, .def = "all-linear",
        .words = {"all-linear", "q_proj", "k_proj", "v_proj", "qkv_proj", "wqkv", "o_proj", "wo",
                  "gate_proj", "up_proj", "gate_up_proj", "c_fc", "w1", "w3", "down_proj", "c_proj",
                  "w2", "lm_head", "embed_tokens", "output", "tok_embeddings"},
-       .doc = "One or a list, as the checkpoint calls them: a name, the end of a path "
-              "(`self_attn.q_proj`, `layers.0.mlp.up_proj`), or a regular expression that matches "
-              "whole names as in PEFT (`.*\\.[qv]_proj`); `all-linear` is every projection of a "
-              "block. Head and embedding are adapted where they are named, tied or not."},
+       .doc = "Which modules are adapted, one or a list, with the names of the checkpoint: a "
+              "name, the end of a path (`self_attn.q_proj`, `layers.0.mlp.up_proj`), or a regular "
+              "expression that matches whole names as in PEFT (`.*\\.[qv]_proj`). `all-linear` is "
+              "every projection of a block. Head and embedding are adapted only where they are "
+              "named, tied or not."},
       {.path = "spec.lora.loraplus_lr_ratio", .type = Type::kNumber, .def = "16",
-       .range = kPositive, .doc = "LoRA+: learning rate of B over that of A; 1 is plain LoRA."},
+       .range = kPositive, .doc = "LoRA+: the learning rate of B over that of A. 1 is plain LoRA."},
       {.path = "spec.lora.loraplus_lr_embedding", .type = Type::kNumber, .def = "1.0e-6",
-       .range = kPositive, .doc = "LoRA+: peak learning rate of the adapter of an embedding; with "
-                                  "`loraplus_lr_ratio: 1` it is that of all others."},
+       .range = kPositive,
+       .doc = "LoRA+: peak learning rate of the adapter of an embedding. With `loraplus_lr_ratio: "
+              "1` it is the rate of all others."},
       {.path = "spec.lora.use_rslora", .type = Type::kBool, .def = "false",
-       .doc = "Scale by alpha / sqrt(r)."},
+       .doc = "Scale by alpha / sqrt(r) instead of alpha / r."},
       {.path = "spec.lora.use_dora", .type = Type::kBool, .def = "false",
-       .doc = "DoRA: trains the length of every row of an adapted weight too; needs dropout 0."},
+       .doc = "DoRA: also train the length of every row of an adapted weight. It needs dropout 0."},
       {.path = "spec.lora.init_from", .type = Type::kPath, .def = "null",
        .doc = "PEFT adapter directory to start from. What its `adapter_config.json` says of rank, "
               "alpha, modules, `use_rslora` and `use_dora` holds for keys that the job leaves out; "
               "a key that says otherwise is refused.", .nullable = true},
       {.path = "spec.lora.modules_to_save", .type = Type::kStringList, .def = "[]",
-       .doc = "Modules trained in full beside the adapter and exported inside it: `embed_tokens`, "
-              "`lm_head`, norms. As in PEFT a name means every module whose path ends in it; tied "
-              "embeddings stay tied, either name trains the one matrix."},
+       .doc = "Modules that are trained in full beside the adapter and exported inside it: "
+              "`embed_tokens`, `lm_head`, norms. As in PEFT, a name means every module whose path "
+              "ends in it. Tied embeddings stay tied: either name trains the one matrix."},
       // clang-format on
   };
   t->insert(t->end(), rows.begin(), rows.end());
@@ -121,116 +125,124 @@ void AppendData(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
       {.path = "spec.datasets", .type = Type::kMapList, .def = "[]", .range = kAtLeastOne,
-       .doc = "Training sources, at least one; none with `method: generate`."},
+       .doc = "Training sources: at least one, or none with `method: generate`."},
       {.path = "spec.datasets[].path", .type = Type::kPath,
        .doc = "A file, a folder or a glob (`data/*.jsonl`, `**` any folders). JSON lines, a JSON "
               "array or CSV, optionally .gz or .zst, Parquet or Arrow; told by content."},
       {.path = "spec.datasets[].data_files", .type = Type::kStringList, .def = "[]",
-       .doc = "Names or globs below the folder `path`, read in this order; empty: its data files "
+       .doc = "Names or globs below the folder `path`, read in this order. Empty: its data files, "
               "sorted by name."},
       {.path = "spec.datasets[].split", .type = Type::kString, .def = "null",
-       .doc = "Files of a folder whose names begin with it, such as `train`; null: `train` where "
-              "there are such, in `test_datasets` `validation` or `test`, else all.",
+       .doc = "Reads only the files of a folder whose names begin with this word, such as "
+              "`train`. null: the files of `train` where there are any (in `test_datasets`: of "
+              "`validation` or `test`), else all files.",
        .nullable = true},
       {.path = "spec.datasets[].max_samples", .type = Type::kInt, .def = "null",
-       .range = kAtLeastOne, .doc = "Only the first records of the source.", .nullable = true},
+       .range = kAtLeastOne, .doc = "Read only this many records, the first ones.",
+       .nullable = true},
       {.path = "spec.datasets[].format", .type = Type::kWord, .def = "auto",
        .words = {"auto", "alpaca", "chat", "sharegpt", "prompt_completion", "completion",
                  "input_output", "tokenized"},
-       .doc = "`alpaca`: instruction, input, output; `chat`: messages (role, content, tool_calls, "
-              "...); `sharegpt`: conversations (from, value); `prompt_completion`; `completion`: "
-              "text; `input_output`: segments (text, label); `tokenized`: input_ids, labels... "
-              "`auto`: told by the fields of the first record. "
+       .doc = "`alpaca`: instruction, input, output. `chat`: messages (role, content, tool_calls, "
+              "...). `sharegpt`: conversations (from, value). `prompt_completion`: prompt, "
+              "completion. `completion`: text. `input_output`: segments (text, label). "
+              "`tokenized`: input_ids, labels... `auto`: the fields of the first record decide. "
               "controller/data/RECORDS.md shows each by a record."},
       {.path = "spec.datasets[].prompt_style", .type = Type::kWord, .def = "alpaca",
        .words = {"alpaca", "chat"},
-       .doc = "Of `format: alpaca`: the Stanford text, or a user turn of `chat_template`."},
+       .doc = "With `format: alpaca`: the Stanford text, or a user turn of `chat_template`."},
       {.path = "spec.datasets[].weight", .type = Type::kNumber, .def = "1.0", .range = kPositive,
-       .doc = "Copies of each record per pass; it does not scale the loss."},
+       .doc = "Number of copies of each record per pass. It does not scale the loss."},
       {.path = "spec.datasets[].special_tokens", .type = Type::kWord, .def = "auto",
        .words = {"auto", "plain", "content"},
-       .doc = "Special tokens that stand in the text of records: `plain` text, or the tokens that "
-              "they name (`content`). `auto`: plain in contents of messages and in alpaca, content "
-              "in text that is rendered already (completion, prompt and completion, segments). "
-              "`base_model.added_tokens` always count, unless the chat template writes them "
-              "around turns."},
+       .doc = "How special tokens in the text of records are read: as text (`plain`), or as the "
+              "tokens that they name (`content`). `auto`: plain in contents of messages and in "
+              "alpaca; content in text that is rendered already (completion, prompt and "
+              "completion, segments). `base_model.added_tokens` always count as tokens, unless "
+              "the chat template writes them around turns."},
       {.path = "spec.datasets[].field_messages", .type = Type::kString, .def = "null",
-       .doc = "Of chat and sharegpt; absent: messages or conversations.", .nullable = true},
+       .doc = "Field of the turns in chat and sharegpt; absent: messages or conversations.",
+       .nullable = true},
       {.path = "spec.datasets[].field_tools", .type = Type::kString, .def = "tools",
-       .doc = "Tools of a conversation: a list, or its JSON text.", .before = "''"},
+       .doc = "Field of the tools of a conversation: a list, or its JSON text.", .before = "''"},
       {.path = "spec.datasets[].field_system", .type = Type::kString, .def = "system",
-       .doc = "System text of a conversation or an instruction, where there is one.",
+       .doc = "Field of the system text of a conversation or an instruction.",
        .before = "''"},
       {.path = "spec.datasets[].field_instruction", .type = Type::kString, .def = "instruction",
-       .doc = "Of alpaca."},
+       .doc = "Field of alpaca's instruction."},
       {.path = "spec.datasets[].field_input", .type = Type::kString, .def = "input",
-       .doc = "Of alpaca; may be absent from records."},
+       .doc = "Field of alpaca's input; records may lack it."},
       {.path = "spec.datasets[].field_output", .type = Type::kString, .def = "output",
-       .doc = "Of alpaca."},
+       .doc = "Field of alpaca's output."},
       {.path = "spec.datasets[].field_history", .type = Type::kString, .def = "history",
-       .doc = "Of alpaca: earlier turns, a list of pairs of a question and its answer, trained "
-              "with `train_on: all` alone; may be absent from records.",
+       .doc = "Field of alpaca's earlier turns: a list of pairs of question and answer. They are "
+              "trained only with `train_on: all`. Records may lack it.",
        .before = "''"},
       {.path = "spec.datasets[].field_prompt", .type = Type::kString, .def = "prompt",
-       .doc = "Of prompt_completion: text or messages."},
+       .doc = "Field of the prompt in prompt_completion: text or messages."},
       {.path = "spec.datasets[].field_completion", .type = Type::kString, .def = "completion",
-       .doc = "Of prompt_completion: text or messages."},
+       .doc = "Field of the completion in prompt_completion: text or messages."},
       {.path = "spec.datasets[].field_text", .type = Type::kString, .def = "text",
-       .doc = "Of completion."},
+       .doc = "Field of the text in completion."},
       {.path = "spec.datasets[].message_role_key", .type = Type::kString, .def = "null",
-       .doc = "Of a message; absent: role, in sharegpt from.", .nullable = true},
+       .doc = "Key of a message that holds the role; absent: role, in sharegpt from.",
+       .nullable = true},
       {.path = "spec.datasets[].message_content_key", .type = Type::kString, .def = "null",
-       .doc = "Of a message; absent: content, in sharegpt value.", .nullable = true},
+       .doc = "Key of a message that holds the content; absent: content, in sharegpt value.",
+       .nullable = true},
       {.path = "spec.datasets[].roles", .type = Type::kValueMap, .def = "{}",
-       .doc = "Names that records use, by role: `{user: [human, customer], assistant: bot}`; the "
-              "usual ones are known."},
+       .doc = "Names of roles in the records, by our role: `{user: [human, customer], assistant: "
+              "bot}`. The usual names are known."},
       {.path = "spec.test_datasets", .type = Type::kMapList, .def = "[]",
-       .doc = "Evaluation sources, same keys as `datasets`.", .children_of = "spec.datasets[]"},
+       .doc = "Evaluation sources, with the keys of `datasets`.", .children_of = "spec.datasets[]"},
       {.path = "spec.val_set_size", .type = Type::kNumber, .def = "null", .range = kNonNegative,
-       .doc = "Held-back part of the training records: below 1 a fraction, else a count. Chosen "
-              "by hash before packing.", .nullable = true},
+       .doc = "Training records that are held back for evaluation: below 1 a fraction, else a "
+              "count. They are chosen by hash, before packing.", .nullable = true},
       {.path = "spec.data_rules", .type = Type::kInt, .def = "2", .range = {.min = 2, .max = 2},
-       .doc = "The rules by which this release makes tokens and targets of records "
-              "(controller/data/RECORDS.md). A job that an earlier release "
-              "accepted and prepared keeps its own: it goes on with the tokens that were made by "
-              "them, or is refused. One that was never prepared takes these.",
+       .doc = "Version of the rules by which records become tokens and targets "
+              "(controller/data/RECORDS.md). A job that an earlier release accepted and prepared "
+              "keeps its own version: it continues with its tokens, or is refused. A job that was "
+              "never prepared takes this version.",
        .before = "1"},
       {.path = "spec.chat_template", .type = Type::kTemplate, .def = "auto",
        .words = {"auto", "tokenizer_default", "chatml", "llama3", "mistral", "gemma", "alpaca"},
-       .doc = "How conversations become text: `tokenizer_default` is the model's own template, "
-              "`auto` that or, where the model has none, chatml; a path is that of a Jinja file."},
+       .doc = "How conversations become text. `tokenizer_default`: the model's own template. "
+              "`auto`: that, or chatml where the model has none. A path: a Jinja file."},
       {.path = "spec.chat_template_kwargs", .type = Type::kValueMap, .def = "{}",
-       .doc = "Variables of the template, e.g. `{enable_thinking: false}`; those of a record "
-              "(`chat_template_kwargs`) win."},
+       .doc = "Variables of the template, for example `{enable_thinking: false}`. Those of a "
+              "record (`chat_template_kwargs`) win."},
       {.path = "spec.roles_to_train", .type = Type::kStringList, .def = "[assistant]",
-       .doc = "Roles whose messages are targets."},
+       .doc = "Roles whose messages are trained."},
       {.path = "spec.train_on", .type = Type::kWord, .def = "all",
        .words = {"all", "last", "split"},
-       .doc = "Which turns of a conversation: `all`; the `last` one; `split`: each in a document "
-              "of its own. Of a template that writes earlier turns anew (reasoning), `all` trains "
-              "each answer as it was said."},
+       .doc = "Which turns of a conversation are trained: `all`; only the `last`; or `split`, "
+              "each in a document of its own. Where a template writes earlier turns anew "
+              "(reasoning), `all` trains each answer as it was said."},
       {.path = "spec.train_on_eos", .type = Type::kWord, .def = "turn",
        .words = {"turn", "last", "all", "none"},
-       .doc = "End-of-turn tokens that are targets: those of trained turns, of the last of them, "
-              "of every turn, or none."},
+       .doc = "Which end-of-turn tokens are trained: those of trained turns (`turn`), of the last "
+              "trained turn, of every turn, or none."},
       {.path = "spec.train_on_inputs", .type = Type::kBool, .def = "false",
-       .doc = "Prompt tokens are targets too."},
+       .doc = "Train the tokens of prompts too."},
       {.path = "spec.on_bad_record", .type = Type::kWord, .def = "error",
-       .words = {"error", "skip"}, .doc = "`skip` counts bad records instead of failing."},
+       .words = {"error", "skip"},
+       .doc = "`error`: a bad record fails the job. `skip`: bad records are counted and left out."},
       {.path = "spec.sequence_len", .type = Type::kInt, .def = "2048",
-       .range = {.min = 2, .max = 1048576}, .doc = "Tokens of a bin."},
+       .range = {.min = 2, .max = 1048576},
+       .doc = "Tokens of a bin, and the most tokens of a document."},
       {.path = "spec.excess_length", .type = Type::kWord, .def = "truncate",
        .words = {"truncate", "drop", "error", "split"},
-       .doc = "Documents longer than `sequence_len`; counts are always reported. `split` cuts "
-              "them into pieces of that length, each a document of its own."},
+       .doc = "What happens to documents longer than `sequence_len`. `split` cuts them into "
+              "pieces of that length, each a document of its own. The counts are always reported."},
       {.path = "spec.packing", .doc = "How documents share bins."},
       {.path = "spec.packing.strategy", .type = Type::kWord, .def = "best_fit",
        .words = {"best_fit", "best_fit_decreasing", "first_fit", "none"},
-       .doc = "`none`: one document per bin."},
+       .doc = "How documents are placed in bins. `none`: one document per bin."},
       {.path = "spec.packing.window", .type = Type::kInt, .def = "100000", .range = kAtLeastOne,
-       .doc = "Documents considered at once."},
+       .doc = "Documents that are considered at once."},
       {.path = "spec.packing.max_documents_per_bin", .type = Type::kInt, .def = "32",
-       .range = {.min = 1, .max = 1048576}, .doc = "Bound that fixed attention plans need."},
+       .range = {.min = 1, .max = 1048576},
+       .doc = "Most documents of a bin. Attention plans of fixed size need this bound."},
       // clang-format on
   };
   t->insert(t->end(), rows.begin(), rows.end());
@@ -245,7 +257,7 @@ void AppendTrain(std::vector<Key>* t) {
        .doc = "Bins per step; absent: micro_batch_size x gradient_accumulation_steps x ranks.",
        .nullable = true},
       {.path = "spec.train.micro_batch_size", .type = Type::kIntOrAuto, .def = "auto",
-       .range = kAtLeastOne, .doc = "Bins per rank and micro-step; `auto`: the planner's choice."},
+       .range = kAtLeastOne, .doc = "Bins per rank and micro-step; `auto`: the planner chooses."},
       {.path = "spec.train.gradient_accumulation_steps", .type = Type::kInt, .def = "1",
        .range = kAtLeastOne, .doc = "Micro-steps per step."},
       {.path = "spec.train.num_epochs", .type = Type::kNumber, .def = "null", .range = kPositive,
@@ -253,63 +265,65 @@ void AppendTrain(std::vector<Key>* t) {
       {.path = "spec.train.max_steps", .type = Type::kInt, .def = "null", .range = kAtLeastOne,
        .doc = "Optimizer steps.", .nullable = true},
       {.path = "spec.train.learning_rate", .type = Type::kNumber, .def = "null", .range = kPositive,
-       .doc = "Peak rate; absent: 1.0e-4 for LoRA, 2.0e-5 for `adapter: none`.", .nullable = true},
+       .doc = "Peak learning rate; absent: 1.0e-4 for LoRA, 2.0e-5 for `adapter: none`.",
+       .nullable = true},
       {.path = "spec.train.lr_scheduler", .type = Type::kWord, .def = "cosine",
        .words = {"cosine", "linear", "constant", "cosine_with_restarts", "polynomial",
                  "inverse_sqrt",
                  "warmup_stable_decay"},
-       .doc = "Decay after warm-up, by the formulas of transformers."},
+       .doc = "How the rate falls after warm-up, by the formulas of transformers."},
       {.path = "spec.train.lr_scheduler_kwargs",
-       .doc = "What some schedulers read; set with another scheduler, a key is an error."},
+       .doc = "Settings of some schedulers. A key that the chosen scheduler does not read is an "
+              "error."},
       {.path = "spec.train.lr_scheduler_kwargs.num_cycles", .type = Type::kInt, .def = "null",
-       .range = kAtLeastOne, .doc = "cosine_with_restarts: cosines down to the end; absent: 1.",
+       .range = kAtLeastOne, .doc = "cosine_with_restarts: number of cosines; absent: 1.",
        .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.power", .type = Type::kNumber, .def = "null",
        .range = kPositive,
-        .doc = "polynomial: exponent of what is left; absent: 1.", .nullable = true},
+        .doc = "polynomial: exponent of the remaining part; absent: 1.", .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.timescale", .type = Type::kInt, .def = "null",
        .range = kAtLeastOne,
        .doc = "inverse_sqrt: steps after which the rate has fallen to 1 / sqrt(2); absent: the "
-              "warm-up, 10000 without one.", .nullable = true},
+              "warm-up, or 10000 without one.", .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.num_decay_steps", .type = Type::kInt, .def = "null",
        .range = kAtLeastOne, .doc = "warmup_stable_decay: steps of the decay at the end.",
        .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.decay_ratio", .type = Type::kNumber, .def = "null",
        .range = kFraction,
-       .doc = "warmup_stable_decay: the decay as part of all steps; 0.1 when `num_decay_steps` is "
-              "absent too.", .nullable = true},
+       .doc = "warmup_stable_decay: the decay as a part of all steps; 0.1 when `num_decay_steps` "
+              "is absent too.", .nullable = true},
       {.path = "spec.train.lr_scheduler_kwargs.decay_type", .type = Type::kWord, .def = "null",
        .words = {"linear", "cosine", "1-sqrt"},
        .doc = "warmup_stable_decay: shape of the decay; absent: cosine.", .nullable = true},
       {.path = "spec.train.warmup_ratio", .type = Type::kNumber, .def = "null", .range = kFraction,
-       .doc = "Warm-up as part of all steps; 0.03 when `warmup_steps` is absent too.",
+       .doc = "Warm-up as a part of all steps; 0.03 when `warmup_steps` is absent too.",
        .nullable = true},
       {.path = "spec.train.warmup_steps", .type = Type::kInt, .def = "null", .range = kAtLeastZero,
        .doc = "Warm-up in steps.", .nullable = true},
       {.path = "spec.train.min_lr_ratio", .type = Type::kNumber, .def = "0.0", .range = kFraction,
-       .doc = "The decay ends at this part of the peak."},
+       .doc = "The rate falls to this part of the peak."},
       {.path = "spec.train.optimizer", .type = Type::kWord, .def = "adamw",
        .words = {"adamw", "adamw_8bit", "adamw_bf16"},
        .later = {"muon", "schedule_free", "adam_atan2"},
-       .doc = "Update rule. `adamw_8bit` keeps states of tensors of 4,096 elements or more in "
-              "blocks of 256 eight-bit codes, as bitsandbytes does; `adamw_bf16` in bfloat16, "
-              "rounded stochastically."},
+       .doc = "Update rule. `adamw_8bit` keeps the states of tensors with 4,096 or more elements "
+              "in blocks of 256 eight-bit codes, as bitsandbytes does. `adamw_bf16` keeps them in "
+              "bfloat16, rounded stochastically."},
       {.path = "spec.train.betas", .type = Type::kNumberPair, .def = "[0.9, 0.999]",
        .range = kBelowOne, .doc = "Adam's decay rates."},
       {.path = "spec.train.eps", .type = Type::kNumber, .def = "1.0e-8", .range = kPositive,
        .doc = "Adam's epsilon."},
       {.path = "spec.train.weight_decay", .type = Type::kNumber, .def = "0.01",
-       .range = kNonNegative, .doc = "Decoupled decay."},
+       .range = kNonNegative, .doc = "Decoupled weight decay."},
       {.path = "spec.train.decay_norm_and_bias", .type = Type::kBool, .def = "true",
-       .doc = "Norm weights and biases decay too."},
+       .doc = "Apply weight decay to norm weights and biases too."},
       {.path = "spec.train.max_grad_norm", .type = Type::kNumber, .def = "1.0", .range = kPositive,
-       .doc = "Global norm clipping."},
+       .doc = "The global gradient norm is clipped to this value."},
       {.path = "spec.train.label_smoothing", .type = Type::kNumber, .def = "0.0",
        .range = kBelowOne, .doc = "Label smoothing."},
       {.path = "spec.train.z_loss", .type = Type::kNumber, .def = "0.0", .range = kNonNegative,
-       .doc = "Weight of the squared log-partition penalty; 1.0e-4 is usual when on."},
+       .doc = "Weight of the squared log-partition penalty; 1.0e-4 is usual when it is on."},
       {.path = "spec.train.seed", .type = Type::kInt, .def = "42", .range = kAtLeastZero,
-       .doc = "Seed of everything random."},
+       .doc = "Seed of every random number of the training."},
       // clang-format on
   };
   t->insert(t->end(), rows.begin(), rows.end());
@@ -320,92 +334,94 @@ void AppendExecution(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
       {.path = "spec.precision",
-       .doc = "Number formats; `auto` is bfloat16 on cuda and float32 on cpu."},
+       .doc = "Number formats. `auto` is bfloat16 on cuda and float32 on cpu."},
       {.path = "spec.precision.compute", .type = Type::kWord, .def = "auto",
        .words = {"auto", "float32", "bfloat16"}, .later = {"float16", "fp8"},
-       .doc = "Of weights and activations; bfloat16 needs `device: cuda`.",
+       .doc = "Format of weights and activations. bfloat16 needs `device: cuda`.",
        .short_forms = FloatShortForms()},
       {.path = "spec.precision.master_weights", .type = Type::kWord, .def = "auto",
        .words = {"auto", "float32", "bfloat16"},
-       .doc = "Of the optimizer's copy; bfloat16: none, the weights are rounded stochastically. "
-              "`auto`: float32 when it fits the memory without computing products again. Adapters "
-              "keep float32.",
+       .doc = "Format of the optimizer's copy of the weights. bfloat16: there is no copy, and the "
+              "weights are rounded stochastically. `auto`: float32 when it fits the memory "
+              "without computing products again. Adapters always keep float32.",
        .short_forms = FloatShortForms()},
       {.path = "spec.precision.gradients", .type = Type::kWord, .def = "auto",
        .words = {"auto", "float32", "bfloat16"},
-       .doc = "Of matrices of the base model; the rest accumulates in float32. `auto`: float32 "
-              "when it fits the memory.", .short_forms = FloatShortForms()},
+       .doc = "Format of the gradients of the base model's matrices; all others accumulate in "
+              "float32. `auto`: float32 when it fits the memory.",
+       .short_forms = FloatShortForms()},
       {.path = "spec.recompute", .type = Type::kWord, .def = "auto",
        .range = {.min = 1, .max = 10000},
        .words = {"auto", "none", "norm_swiglu", "ffn", "block"},
-       .doc = "What backward computes again instead of keeping: norms and the gated product; these "
-              "and gate and up; whole blocks; whole segments of k blocks. `auto`: as little as "
-              "fits.", .count_key = "every"},
+       .doc = "What backward computes again instead of keeping in memory. `norm_swiglu`: norms "
+              "and the gated product. `ffn`: these, gate and up. `block`: whole blocks. `{every: "
+              "k}`: whole segments of k blocks. `auto`: as little as fits.", .count_key = "every"},
       {.path = "spec.attention", .doc = "Attention kernels."},
       {.path = "spec.attention.deterministic", .type = Type::kBool, .def = "true",
-       .doc = "The same bits in every run; `false` may be faster on cuda, and the plan says where "
-              "it is not."},
+       .doc = "The same bits in every run. `false` may be faster on cuda; the plan says where it "
+              "is not."},
       {.path = "spec.attention.workspace_gib", .type = Type::kNumberOrAuto, .def = "auto",
        .range = {.min = 0.0625, .max = 1024},
-       .doc = "GiB; on cuda an algorithm that needs more workspace is not taken. `auto`: what the "
-              "fastest one needs, up to 4 GiB like any other memory, beyond that of what the rest "
-              "of the plan leaves."},
+       .doc = "Most workspace of attention on cuda, in GiB. An algorithm that needs more is not "
+              "taken. `auto`: the need of the fastest algorithm. Up to 4 GiB of it count like "
+              "other memory; more is taken only if the rest of the plan leaves it free."},
       {.path = "spec.eval",
-       .doc = "Evaluation on `test_datasets` or `val_set_size`, at step 0 and the end in any "
-              "case."},
+       .doc = "Evaluation on `test_datasets` or `val_set_size`. It always runs at step 0 and at "
+              "the end."},
       {.path = "spec.eval.eval_steps", .type = Type::kInt, .def = "100", .range = kAtLeastZero,
-       .doc = "Steps between evaluations; 0: only at step 0 and the end."},
+       .doc = "Steps between evaluations; 0: only at step 0 and at the end."},
       {.path = "spec.eval.early_stopping_patience", .type = Type::kInt, .def = "null",
-       .range = kAtLeastOne, .doc = "Evaluations without improvement before the job stops.",
+       .range = kAtLeastOne,
+       .doc = "The job stops after this many evaluations without improvement.",
        .nullable = true},
       {.path = "spec.eval.metric", .type = Type::kWord, .def = "eval_loss", .words = {"eval_loss"},
-       .doc = "What early stopping compares."},
+       .doc = "The number that early stopping compares."},
       {.path = "spec.eval.sample_prompts", .type = Type::kStringList, .def = "[]",
-       .doc = "Texts that the model answers greedily before training and at each evaluation, to be "
-              "seen side by side: each one user message of the chat template, or as it stands "
-              "where the job and the model have none. At most 64."},
+       .doc = "Texts that the model answers greedily, before training and at each evaluation, so "
+              "that answers can be compared. Each is one user message of the chat template, or "
+              "plain text where neither job nor model has a template. At most 64."},
       {.path = "spec.eval.sample_tokens", .type = Type::kInt, .def = "64",
-       .range = {.min = 1, .max = 1024}, .doc = "Most tokens of an answer to `sample_prompts`."},
+       .range = {.min = 1, .max = 1024}, .doc = "Most tokens of an answer to a sample prompt."},
       {.path = "spec.generate", .doc = "Read when `method: generate`."},
       {.path = "spec.generate.prompts", .type = Type::kStringList, .def = "[]",
-       .doc = "Texts to be answered, as `eval.sample_prompts`; at most 64."},
+       .doc = "Texts to answer, as in `eval.sample_prompts`; at most 64."},
       {.path = "spec.generate.messages", .type = Type::kString, .def = "null",
-       .doc = "A conversation to be answered in place of prompts: a JSON list of {role, content}.",
+       .doc = "A conversation to answer instead of prompts: a JSON list of {role, content}.",
        .nullable = true},
       {.path = "spec.generate.max_new_tokens", .type = Type::kInt, .def = "256",
        .range = kAtLeastOne,
-       .doc = "Most tokens of an answer; with its prompt it has at most `sequence_len`."},
+       .doc = "Most tokens of an answer. Prompt and answer together have at most `sequence_len`."},
       {.path = "spec.generate.temperature", .type = Type::kNumber, .def = "0",
-       .range = kNonNegative, .doc = "0: the likeliest token, always; above: drawn."},
+       .range = kNonNegative, .doc = "0: always the likeliest token. Above 0: tokens are drawn."},
       {.path = "spec.generate.top_k", .type = Type::kInt, .def = "0", .range = kAtLeastZero,
-       .doc = "Draw from so many of the likeliest tokens; 0: from all."},
+       .doc = "Draw from this many of the likeliest tokens; 0: from all."},
       {.path = "spec.generate.top_p", .type = Type::kNumber, .def = "1.0",
        .range = {.min = 0, .max = 1, .min_open = true},
        .doc = "Draw from the likeliest tokens that together have this probability."},
       {.path = "spec.generate.seed", .type = Type::kInt, .def = "0", .range = kAtLeastZero,
-       .doc = "Of the draws."},
+       .doc = "Seed of the draws."},
       {.path = "spec.checkpoint", .doc = "Where and how often state is saved."},
       {.path = "spec.checkpoint.output_dir", .type = Type::kPath, .def = "./out",
        .doc = "Checkpoints and the exported artifact; one per job.", .written = true},
       {.path = "spec.checkpoint.save_steps", .type = Type::kInt, .def = "100", .range = kAtLeastOne,
        .doc = "Steps between checkpoints."},
       {.path = "spec.checkpoint.save_total_limit", .type = Type::kInt, .def = "3",
-       .range = {.min = 2, .max = 1000}, .doc = "Checkpoints kept."},
+       .range = {.min = 2, .max = 1000}, .doc = "Number of checkpoints that are kept."},
       {.path = "spec.checkpoint.test_save", .type = Type::kBool, .def = "false",
        .doc = "Save and read back a checkpoint after the first step; one that fails ends the job."},
       {.path = "spec.checkpoint.resume", .type = Type::kResume, .def = "auto",
        .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or "
               "a path."},
       {.path = "spec.checkpoint.extend", .type = Type::kBool, .def = "false",
-       .doc = "Go on too from a checkpoint of a recipe that differs in `num_epochs` or `max_steps` "
-              "only, with its optimizer's moments: its steps are not trained again, the learning "
-              "rate is that of the new number of steps."},
-      {.path = "spec.export", .doc = "The artifact."},
+       .doc = "Continue also from a checkpoint whose recipe differs only in `num_epochs` or "
+              "`max_steps`, with its optimizer's moments. Its steps are not trained again. The "
+              "learning rate is that of the new number of steps."},
+      {.path = "spec.export", .doc = "What is exported at the end."},
       {.path = "spec.export.merge", .type = Type::kBool, .def = "false",
        .doc = "Write a merged model instead of an adapter."},
       {.path = "spec.export.dtype", .type = Type::kWord, .def = "source",
        .words = {"source", "float32", "bfloat16", "float16"},
-       .doc = "Of an exported model; an adapter is float32."},
+       .doc = "Format of an exported model; an adapter is float32."},
       {.path = "spec.export.max_shard_size", .type = Type::kSize, .def = "5GB",
        .range = {.min = 1e6, .max = kMaxCount}, .doc = "Largest safetensors file."},
       // clang-format on
@@ -416,46 +432,49 @@ void AppendExecution(std::vector<Key>* t) {
 void AppendResources(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
-      {.path = "spec.resources", .doc = "What the job runs on."},
+      {.path = "spec.resources", .doc = "The machines that the job runs on."},
       {.path = "spec.resources.device", .type = Type::kWord, .def = "auto",
        .words = {"auto", "cpu", "cuda"},
-       .doc = "Kind of worker. `auto`: cuda where a GPU worker lives or bfloat16 is asked for, "
-              "else cpu; chosen once and shown."},
+       .doc = "Kind of worker. `auto`: cuda where a GPU worker is registered or bfloat16 is asked "
+              "for, else cpu. It is chosen once and shown."},
       {.path = "spec.resources.workers", .type = Type::kIntOrAuto, .def = "1",
        .range = {.min = 1, .max = 4096},
-       .doc = "Ranks; on cuda one per GPU. `auto`: as many as live when the device is chosen."},
+       .doc = "Number of ranks; on cuda one per GPU. `auto`: all workers that are registered when "
+              "the device is chosen."},
       {.path = "spec.resources.spares", .type = Type::kInt, .def = "0", .range = kAtLeastZero,
-       .doc = "Workers held ready beside the gang.", .only_default = true},
+       .doc = "Workers that are held ready beside the gang.", .only_default = true},
       {.path = "spec.resources.priority", .type = Type::kInt, .def = "0",
        .range = {.min = -1000000, .max = 1000000},
-       .doc = "Higher runs first, and where workers lack it stops running jobs of lower priority, "
-              "with a checkpoint; equal ones in order of submission."},
+       .doc = "Jobs of higher priority run first. Where workers lack, such a job stops running "
+              "jobs of lower priority, with a checkpoint. Equal jobs run in order of submission."},
       {.path = "spec.resources.max_restarts", .type = Type::kInt, .def = "10",
        .range = {.min = 0, .max = 1000000},
-       .doc = "Failed attempts that are retried from the last checkpoint, counted since the last "
-              "checkpoint that was further than any before. Waiting for storage does not count."},
+       .doc = "How often a failed attempt is tried again from the last checkpoint. Counted since "
+              "the last checkpoint that was further than any before. Waiting for storage does not "
+              "count."},
       {.path = "spec.resources.max_restarts_total", .type = Type::kInt, .def = "1000",
        .range = {.min = 0, .max = 1000000},
        .doc = "The same, counted over the whole life of the job."},
-      {.path = "spec.parallelism", .doc = "The mesh."},
+      {.path = "spec.parallelism", .doc = "How ranks share the model."},
       {.path = "spec.parallelism.replicate", .type = Type::kIntOrAuto, .def = "auto",
        .range = kAtLeastOne,
-       .doc = "Replicas; replicate x shard = workers. auto: one, or one in each host where the "
-              "hosts have equally many ranks and a replica fits a host as well."},
+       .doc = "Number of replicas; replicate x shard = workers. `auto`: one, or one in each host, "
+              "where hosts have equally many ranks and a replica fits a host as well."},
       {.path = "spec.parallelism.shard", .type = Type::kIntOrAuto, .def = "auto",
-       .range = kAtLeastOne, .doc = "Ranks that share the state of a replica; auto: all of it."},
+       .range = kAtLeastOne,
+       .doc = "Ranks that share the state of one replica; `auto`: all ranks of it."},
       {.path = "spec.parallelism.zero", .type = Type::kIntOrAuto, .def = "auto",
        .range = {.min = 0, .max = 3},
-       .doc = "What the ranks of a replica share: 0 nothing, 1 masters and moments, 2 gradients "
-              "too, 3 weights too; auto: the lowest that fits."},
+       .doc = "What the ranks of a replica share. 0: nothing. 1: masters and moments. 2: "
+              "gradients too. 3: weights too. `auto`: the lowest that fits."},
       {.path = "spec.parallelism.resident_blocks", .type = Type::kIntOrAuto, .def = "auto",
        .range = {.min = 2, .max = 1000000},
-       .doc = "Under ZeRO 3, blocks whose gathered weights stay on a rank from one use to the "
-              "next: 2 takes the least memory, all of them gathers each once an update; auto: what "
-              "memory allows."},
+       .doc = "Under ZeRO 3, the number of blocks whose gathered weights stay on a rank between "
+              "uses. 2 takes the least memory; all blocks gather each once an update. `auto`: "
+              "what memory allows."},
       {.path = "spec.parallelism.overlap", .type = Type::kBool, .def = "true",
-       .doc = "Collectives run beside compute. false: each takes its turn in the compute stream "
-              "and nothing is prefetched; for measuring what overlap hides."},
+       .doc = "Run collectives beside compute. `false`: each runs in the compute stream in its "
+              "turn, and nothing is prefetched; this measures what overlap hides."},
       {.path = "spec.logging", .doc = "Reports."},
       {.path = "spec.logging.logging_steps", .type = Type::kInt, .def = "1", .range = kAtLeastOne,
        .doc = "Steps between step events."},

@@ -15,7 +15,7 @@ void BuildApp(CLI::App* app, Cox* cox) {
       "--server", cox->server_flag,
       "Controller as host:port (default: COXSWAIN_SERVER, then `cox up`, then 127.0.0.1:7070)");
   app->add_option("--tls-ca", cox->tls_ca,
-                  "PEM file that the controller's certificate is checked with");
+                  "PEM file of the CA that signed the controller's certificate");
   app->add_option("--tls-cert", cox->tls_cert, "PEM file of this client's certificate");
   app->add_option("--tls-key", cox->tls_key, "PEM file of this client's key");
   app->add_option("--token-file", cox->token_file,

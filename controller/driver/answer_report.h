@@ -16,29 +16,29 @@
 
 namespace coxswain::driver {
 
-// What of a gang's answers is in the job's history.
+// How much of a gang's answers is in the job's history.
 struct ToldAnswers {
-  std::vector<size_t> bytes;  // of the text of each
-  bool whole = false;         // all, with their ends
-  int64_t asked = 0;          // pieces that were asked for
+  std::vector<size_t> bytes;  // of each answer's text
+  bool whole = false;         // all answers, to their ends
+  int64_t asked = 0;          // number of pieces that were asked for
 };
 std::string ToldJson(const ToldAnswers& told);
-absl::StatusOr<ToldAnswers> ParseTold(const std::string& text);  // DataLoss says what is wrong
+absl::StatusOr<ToldAnswers> ParseTold(const std::string& text);  // DataLoss names the fault
 
-// Of one gang.
+// Reports the answers of one gang.
 class AnswerReport {
  public:
-  // `record` outlives it. `told`: by another controller, of this gang.
+  // `record` outlives it. `told`: what an earlier controller reported of this gang.
   AnswerReport(JobRecord* record, std::shared_ptr<const Curriculum> curriculum,
                ToldAnswers told = {})
       : record_(record), curriculum_(std::move(curriculum)), told_(std::move(told)) {}
 
   const ToldAnswers& told() const { return told_; }
 
-  // What has come since the last call, for who watches a job that only generates. The event waits
-  // for the journal.
+  // Reports the text since the last call to users who watch a job that only generates. The event
+  // waits for the journal.
   void TellPieces(const Answers& answers, bool whole);
-  // All of them, of `step` finished steps, after so many seconds.
+  // Reports all answers at `step` finished steps. `seconds`: how long they took.
   void TellWhole(int64_t step, const Answers& answers, double seconds);
 
  private:
@@ -47,8 +47,8 @@ class AnswerReport {
   ToldAnswers told_;
 };
 
-// The program of a job that only generates, which goes on behind what was `told`. `make_durable`
-// is called behind all that is told, before a command follows from it.
+// The program of a job that only generates. It continues behind `told`. It calls `make_durable`
+// after each report and before the next command.
 std::shared_ptr<gang::Program> MakeGeneration(JobRecord* record,
                                               std::shared_ptr<const Curriculum> curriculum,
                                               ToldAnswers told, std::function<void()> make_durable);

@@ -1,4 +1,4 @@
-// Questions to a gang's model, a few tokens of every answer a command, and their answers.
+// Questions to a gang's model and their answers, a few tokens of every answer per command.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_ASKING_H_
 #define COXSWAIN_CONTROLLER_DRIVER_ASKING_H_
 
@@ -13,19 +13,19 @@
 
 namespace coxswain::driver {
 
-// Of all that a job asks at a step; the next step's begin when these were all asked.
+// All questions of a job at one step. Questions of the next step begin when these were all asked.
 class Asking {
  public:
-  // Another piece of the answers at `step` finished steps has come; `seconds` since the first
-  // command, `whole` with the last.
+  // Another piece of the answers at `step` finished steps has come. `seconds` counts from the first
+  // command. `whole` is true for the last piece.
   using Told =
       std::function<void(int64_t step, const Answers& answers, double seconds, bool whole)>;
 
   // `questions` outlive it.
   Asking(const Questions* questions, Told told) : questions_(questions), told_(std::move(told)) {}
 
-  // The next pieces of the answers at `step`. Where every answer has ended before its last piece
-  // was asked for: nothing.
+  // The order for the next pieces of the answers at `step`. Nothing when every answer has already
+  // ended.
   std::optional<gang::Order> Ask(int64_t step);
   // Nothing more is to be asked at this step.
   bool AllAsked() const { return asked_tokens_ == 0; }

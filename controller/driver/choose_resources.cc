@@ -57,7 +57,7 @@ ResourceChoice AssumedResources(const config::JobSpec& job) {
   const bool open = job.device == config::Device::kAuto;
   return {.device = open ? config::Device::kCpu : job.device,
           .workers = std::max<int64_t>(job.workers, 1),
-          .reason = "auto: assumed, no worker to choose by is registered"};
+          .reason = "auto: assumed, because no worker has registered yet"};
 }
 
 }  // namespace coxswain::driver

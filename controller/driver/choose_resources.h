@@ -1,4 +1,4 @@
-// What `auto` under spec.resources comes to, by the workers that live.
+// Chooses device and number of workers where spec.resources says `auto`, by the living workers.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_CHOOSE_RESOURCES_H_
 #define COXSWAIN_CONTROLLER_DRIVER_CHOOSE_RESOURCES_H_
 
@@ -26,13 +26,13 @@ struct ResourceChoice {
   std::string Text() const;  // "device: cuda, workers: 4 (auto: 4 workers, NVIDIA H200)"
 };
 
-// CUDA where the job wants or allows it and such a worker lives; of workers, where the job does not
-// say how many, all of that kind. Nothing while no worker lives that it could take.
+// The device is CUDA when the job wants or allows it and such a worker lives. Without a number in
+// the job, all workers of that kind are taken. Nothing while no worker lives that the job could
+// take.
 std::optional<ResourceChoice> ChooseResources(const config::JobSpec& job,
                                               const std::vector<scheduler::Worker>& workers);
 
-// What stands in for a choice where none can be made yet: one worker, on the CPU where the job does
-// not say.
+// A stand-in while no choice can be made: one worker, on the CPU unless the job names the device.
 ResourceChoice AssumedResources(const config::JobSpec& job);
 
 }  // namespace coxswain::driver

@@ -1,4 +1,4 @@
-// What a job trains on, step by step: the numbers of the recipe and the tokens behind them.
+// The training data of a job, step by step: the numbers of the recipe and the tokens behind them.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_CURRICULUM_H_
 #define COXSWAIN_CONTROLLER_DRIVER_CURRICULUM_H_
 
@@ -26,10 +26,10 @@ struct BinSize {
   double attention_flops = 0;  // forward and backward: quadratic in the lengths of its documents
 };
 
-// What a job asks its model.
+// The questions of a job to its model.
 struct Questions {
   std::vector<std::string> texts;         // as the job gives them
-  std::vector<std::vector<int32_t>> ids;  // one to each text; empty: nothing is asked
+  std::vector<std::vector<int32_t>> ids;  // tokens of each text; empty: nothing is asked
   std::vector<int32_t> ends;              // tokens behind which an answer ends
   int64_t most_tokens = 0;                // of an answer, >= 1
   v1::Sampling sampling;
@@ -63,8 +63,8 @@ class Curriculum {
   virtual void FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
                          v1::Bins* out) const = 0;
   virtual void FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const = 0;
-  // DataLoss: some of what was taken from it so far may not be what its files held. By default it
-  // has none.
+  // DataLoss when some bins that were read so far may differ from the files. A curriculum without
+  // files is always OK.
   virtual absl::Status Intact() const { return absl::OkStatus(); }
   // The files that kDocumentIds refers to; `train` empty: kTokens is the only form.
   virtual v1::TokenStores token_stores() const = 0;

@@ -1,4 +1,4 @@
-// What deleted jobs left in the store goes beside everything else.
+// Deletes the rows of deleted jobs in the background.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_DELETED_HISTORY_H_
 #define COXSWAIN_CONTROLLER_DRIVER_DELETED_HISTORY_H_
 

@@ -1,4 +1,5 @@
-// What the driver works with; owned by main.cc, or by a test.
+// The services that the driver uses. controller/server.cc, or a test, owns them and outlives the
+// driver.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_DEPS_H_
 

@@ -1,4 +1,4 @@
-// What is found out before a gang forms: where it resumes, and what it is to compute.
+// Decides before a gang forms: which checkpoint it resumes from, and which plan it executes.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_DRAFT_ATTEMPT_H_
 #define COXSWAIN_CONTROLLER_DRIVER_DRAFT_ATTEMPT_H_
 
@@ -30,17 +30,17 @@ struct Draft {
 struct DraftInput {
   Files* files = nullptr;
   LaneWork* lane_work = nullptr;
-  std::shared_ptr<OutputClaim> output;  // is taken
+  std::shared_ptr<OutputClaim> output;  // DraftAttempt takes it
   checkpoint::ResumeQuery query;
-  checkpoint::RoomQuery room;  // but for the bytes of a checkpoint, which the plan tells
+  checkpoint::RoomQuery room;  // without the bytes of a checkpoint, which the plan gives
   config::JobSpec spec;
-  int known_checkpoints = 0;  // committed ones of the job: without any it would begin again
+  int known_checkpoints = 0;  // committed ones of the job; 0: it begins at step 0
   std::shared_ptr<const Curriculum> curriculum;
   WorkerFacts workers;
 };
 
-// In a lane. On failure draft->phase is what failed. NotFound where the job has committed
-// checkpoints and none of them is there.
+// Runs in a lane. On failure draft->phase names the failed phase. NotFound when the job has
+// committed checkpoints and none of them exists.
 absl::Status DraftAttempt(const DraftInput& input, Draft* draft);
 
 }  // namespace coxswain::driver

@@ -1,4 +1,4 @@
-// What an attempt to run or to export does first in its output directory.
+// The first step of a run or an export in the output directory.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_ENTER_OUTPUT_H_
 #define COXSWAIN_CONTROLLER_DRIVER_ENTER_OUTPUT_H_
 

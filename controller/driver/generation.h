@@ -1,4 +1,4 @@
-// A program that only asks: the prompts of a job that trains nothing, answered once.
+// The program of a job that trains nothing: it asks the job's prompts once.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_GENERATION_H_
 #define COXSWAIN_CONTROLLER_DRIVER_GENERATION_H_
 
@@ -14,12 +14,12 @@
 
 namespace coxswain::driver {
 
-// It has no steps, saves nothing and leaves nothing to export. A drain with a checkpoint lets it
-// finish: what is answered so far is kept by its ranks alone.
+// It has no steps, saves nothing and exports nothing. A drain with a checkpoint lets it finish,
+// because only its ranks keep the answers so far.
 class Generation final : public gang::Program {
  public:
-  // What of the answers was told when so many of their pieces were asked for, in words that
-  // another controller reads.
+  // Describes how much of the answers was reported after `asked` pieces, in a form that another
+  // controller can parse (ParseTold).
   using ToldSoFar = std::function<std::string(int64_t asked)>;
 
   // Asks for at most `pieces` of the answers: all that was asked for when they were told whole.
@@ -31,7 +31,7 @@ class Generation final : public gang::Program {
   void Drain(bool with_checkpoint) override;
   bool saving() const override { return false; }
   int64_t Boundary() const override { return 0; }
-  // Asked again from the first command on, ranks answer from what they have kept.
+  // Another controller asks again from the first command on; ranks answer from what they kept.
   std::optional<gang::ProgramPosition> Position() const override {
     return gang::ProgramPosition{.state = told_so_far_(asked_), .from_first = true};
   }

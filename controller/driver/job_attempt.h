@@ -26,7 +26,7 @@ namespace coxswain::driver {
 
 struct Reentry;
 
-// Loop thread only. What is found out of a gang is kept until the next attempt.
+// Loop thread only. Facts about a gang (plan, start state, origin) stay until the next attempt.
 class JobAttempt {
  public:
   struct Parts {  // all outlive it
@@ -39,7 +39,7 @@ class JobAttempt {
   struct Events {
     std::function<bool()> planned;  // the job becomes FORMING now; false: it cannot
     std::function<void(const v1::Error&)> failed;
-    std::function<void(const v1::Error&)> hopeless;  // no other attempt would do better
+    std::function<void(const v1::Error&)> hopeless;  // another attempt would fail in the same way
     // Committed checkpoints of another job, newest first, for `resume: <job>[:step]`
     std::function<absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>>(
         const std::string& resume)>
@@ -49,17 +49,17 @@ class JobAttempt {
   JobAttempt(const Deps& deps, const Parts& parts, Events events)
       : deps_(deps), parts_(parts), events_(std::move(events)) {}
 
-  // The job is ADMITTED: its session is given a number and forms.
+  // Call it when the job is ADMITTED. The session gets an epoch and forms.
   void Begin(std::shared_ptr<const Curriculum> curriculum,
              const std::vector<scheduler::Worker>& workers);
-  // It has formed: what is known of it now is recorded and told.
+  // Call it when the gang has formed. Records fingerprint, GEMM table and links, and reports them.
   void Formed();
-  // In place of both, where another controller formed it and it was found again. `done` tells
-  // whether it may go on.
+  // Replaces both for a gang that an earlier controller formed. `done` says whether the gang may
+  // continue.
   void Reenter(std::shared_ptr<const Curriculum> curriculum,
                const std::shared_ptr<const Readoption>& found,
                std::function<void(const absl::Status&)> done);
-  // Nothing of it comes any more.
+  // No event comes after this.
   void Stop();
 
   // Of the newest attempt.
@@ -68,8 +68,8 @@ class JobAttempt {
   const Origin& origin() const { return origin_; }
   Replays TakeReplays() { return std::move(replays_); }
 
-  // Whether the error is a damaged block that a rank found in the checkpoint of this attempt: the
-  // next one passes that over, until it is written anew.
+  // True when the error is a damaged block that a rank found in the checkpoint of this attempt. The
+  // next attempt passes that checkpoint over, until it is written again.
   bool SetAside(const v1::Error& error);
   void WrittenAnew(int64_t step);
 

@@ -1,4 +1,4 @@
-// The checkpoints of a job: how one is made, which are kept, and what is told of them.
+// The checkpoints of a job: makes one, keeps or deletes others, and reports them.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_CHECKPOINTS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_CHECKPOINTS_H_
 
@@ -24,7 +24,7 @@ namespace coxswain::driver {
 // Loop thread only.
 class JobCheckpoints {
  public:
-  // What a checkpoint holds beside the shards of its ranks.
+  // The content of a checkpoint beside the shards of its ranks.
   struct Content {
     const gang::Gang* gang = nullptr;  // until Stop
     std::shared_ptr<OutputClaim> output;
@@ -37,10 +37,11 @@ class JobCheckpoints {
     int64_t sent_ns = 0;           // of the SNAPSHOT command
   };
   struct Events {
-    // Written, or failed by storage: called before that is made durable, then one of these two.
+    // The checkpoint is written, or storage failed it. Called before that is durable; then one of
+    // the next two is called.
     std::function<void()> finished;
     std::function<void()> committed;
-    std::function<void()> given_up;                // training goes on
+    std::function<void()> given_up;                // training continues
     std::function<void(const v1::Error&)> failed;  // and its attempt with it
     std::function<failure::SaveFacts()> facts;     // of this checkpoint, when it has failed
   };
@@ -49,15 +50,15 @@ class JobCheckpoints {
   JobCheckpoints(const Deps& deps, JobRecord* record, const config::JobSpec* spec)
       : deps_(deps), record_(record), spec_(spec) {}
 
-  // Every rank holds the snapshot. One save at a time.
+  // Call it when every rank holds the snapshot. One save at a time.
   void Save(Content content, const Events& events);
-  // The one that is due at `step` is taken when the one being saved is finished.
+  // Reports that the checkpoint due at `step` waits until the current save is finished.
   void Delayed(int64_t step);
-  // The gang is ending: no event of a save comes any more.
+  // The gang is ending. No event of a save comes after this.
   void Stop();
 
-  // A gang begins from it: one that was renamed into place without a row, or another job's, is this
-  // job's from now on.
+  // A gang begins from this checkpoint, which becomes this job's: it may lack a row, or belong to
+  // another job.
   void Adopt(const checkpoint::Manifest& manifest, const std::string& directory);
   void ObserveOutput();  // how much room its file system has left
 

@@ -29,13 +29,13 @@ struct JobHooks {
   // Committed checkpoints of another job, newest first, for `resume: <job>[:step]`.
   std::function<absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>>(const std::string& resume)>
       resolve_checkpoints;
-  // A host did not fit the job. What comes back is to be told: it is left out from now on.
+  // A host did not fit the job. A returned event says that the host is left out from now on.
   std::function<std::optional<v1::JobEvent>(const std::string& job, const v1::Error& error)>
       host_failed;
 };
 
-// Loop thread only. It owns the program of its job and, while that runs, one session with its gang;
-// to end an attempt is to give the session away. What has a state of its own is a part.
+// Loop thread only. It owns the program of its job and, while that runs, one session with its gang.
+// To end an attempt is to give the session away. Each concern with a state of its own is a part.
 // job_driver.cc: what users and the table of jobs ask; job_phases.cc, job_program.cc,
 // job_finish.cc: the phases; job_failures.cc: what failures are to the job.
 class JobDriver {
@@ -52,60 +52,62 @@ class JobDriver {
   // Fails a job found in the store that this release cannot read.
   void Refuse(const absl::Status& status);
 
-  // What users ask: durable before anything is done about it. FailedPrecondition names the state
-  // when it does not allow that; Unavailable: the store did not take it, and nothing has changed.
+  // Requests of users. Each is durable before anything is done about it. FailedPrecondition names a
+  // state that does not allow the request. Unavailable: the store refused it; nothing has changed.
   absl::Status Pause();
-  // With a checkpoint a gang that runs stops at its next step boundary and saves that step first;
-  // where no such is made, because no gang runs or the save fails, a Warning says so.
+  // With a checkpoint, a running gang stops at its next step boundary and saves that step first. If
+  // none is made, because no gang runs or the save fails, a Warning says so.
   absl::Status Cancel(bool with_checkpoint = false);
   absl::Status Resume(int64_t steps);
-  // Ends gang `epoch`, whose job goes on from its last checkpoint with the next gang; it costs no
-  // restart. FailedPrecondition names state and gang where that one is not there any more.
+  // Ends gang `epoch`. The job continues from its last checkpoint with the next gang, at no
+  // restart. FailedPrecondition names state and gang when gang `epoch` has ended already.
   absl::Status StopGang(uint64_t epoch);
   // Asks all ranks of gang() what they are doing; JobIncidents::Request has `kept`.
   void Dump(std::chrono::milliseconds timeout,
             std::function<void(std::shared_ptr<const IncidentReport>)> kept);
 
-  // PREPARING, with its data prepared, until workers live by which auto resources can be chosen.
+  // True when the job is PREPARING, its data is prepared, and no living workers allow a choice of
+  // auto resources yet.
   bool WaitsForChoice() const { return preparation_.WaitsForChoice(); }
   void LookForWorkers() { preparation_.LookForWorkers(); }  // for a job that waits for that
-  // READY, or RECOVERING with its data prepared, and not waiting after a failure.
+  // True when READY, or RECOVERING with prepared data, and not waiting after a failure.
   bool WantsWorkers() const;
-  // A gang that recovers or was drained: its place and its free workers are its own for a while.
+  // True for a gang that recovers or was drained: it keeps its place and its free workers for a
+  // while.
   bool KeepsWorkers() const;
-  // Whether the ranks of the gang that failed have all dropped its epoch.
+  // Looks whether all ranks of the failed gang have dropped its epoch.
   void LookForFreed() { recovery_.LookForFreed(); }
   int64_t not_before_ns() const { return recovery_.not_before_ns(); }  // end of the wait
   // Workers were reserved for this job: worker i is rank i.
   void Admit(const std::vector<scheduler::Worker>& workers);
-  // Of a gang that runs since before the controller's start: the rank that a worker is that has
-  // just registered, -1: none.
+  // The rank that a worker, which has just registered, has in a gang that an earlier controller
+  // formed; -1: none.
   int Registered(const scheduler::Worker& worker);
-  // All of its ranks are there, and the job is READY.
+  // True when all ranks of that gang have registered and the job is READY.
   bool MayReadopt() const;
   void Readopt();
   void WorkerLost(const std::string& incarnation, const std::string& reason);
   void WorkerDraining(const std::string& worker);
-  // It trains, and would go on from a checkpoint.
+  // True when it trains and could continue from a checkpoint.
   bool MayBePreempted() const;
-  // Gives its workers to a job of higher priority: stops at its next step boundary with a
-  // checkpoint, and is one of the queue again. Only where MayBePreempted.
+  // Gives its workers to a job of higher priority: it stops at its next step boundary with a
+  // checkpoint and returns to the queue. Requires MayBePreempted.
   void Preempt(const std::string& by, int64_t by_priority);
-  // It drains, and its workers are for others then.
+  // True when it drains and will give its workers to others.
   bool GivesUpWorkers() const;
-  // The job that they are for, where that is why; empty: none.
+  // The job that preempted this one; empty: none.
   const std::string& yields_to() const { return yields_to_; }
-  // The controller stops: a gang that runs, or forms and would run, stops at its next step boundary
-  // with a checkpoint and stays DRAINING, from where the next controller takes the job up.
+  // The controller stops. A gang that runs or forms stops at its next step boundary with a
+  // checkpoint. The job stays DRAINING; the next controller takes it up from there.
   void StopWithController();
-  // No step of it is on its way, nor its last checkpoint.
+  // True when no step and no last checkpoint of it is in progress.
   bool AtRest() const;
 
-  // May write its output directory now, or something of it still does.
+  // True while the job, or a part of it that is still ending, may write its output directory.
   bool HoldsOutput() const;
   // Files::Identity of the output directory; empty: not known yet.
   const std::string& output_identity() const { return output_.identity(); }
-  // Lets other jobs have the output directory, when this one does not write to it (any more).
+  // Lets other jobs have the output directory, if this one no longer writes to it.
   void LetOutputGo();
 
   // Null outside ADMITTED..DRAINING.
@@ -147,8 +149,8 @@ class JobDriver {
   void TellOfLastCheckpoint();
   void OnExported(const ExportAttempt& attempt);
 
-  // Moves the job where its state must allow that. Where it does not, that is a bug: the job fails
-  // with it, and false says that nothing more is to be done.
+  // Moves the job by an event that its state must allow. If the state refuses, that is a bug: the
+  // job fails with it, and false tells the caller to stop.
   bool Advance(state::JobEvent event, const std::string& reason,
                const std::vector<std::string>& reserved = {});
 

@@ -10,8 +10,8 @@
 
 namespace coxswain::driver {
 
-// Everything asked of the gang is done: the whole job, the requested steps, or a drain. That is
-// durable before a rank leaves it, whom another controller would look for.
+// The gang has done everything that was asked of it: the whole job, the requested steps, or a
+// drain. Persisted before any rank leaves, so that a restarted controller does not wait for it.
 void JobDriver::OnEnd() {
   const std::shared_ptr<gang::Program> program = std::exchange(program_, nullptr);
   std::shared_ptr<gang::GangSession> session = std::exchange(session_, nullptr);

@@ -1,4 +1,4 @@
-// Dumps of a job's gang: taken, kept as incidents, told in the job's history.
+// Takes dumps of a job's gang, keeps them as incidents, and reports them in the job's history.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_INCIDENTS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_INCIDENTS_H_
 
@@ -29,8 +29,8 @@ class JobIncidents {
     v1::Error error = {};         // of a failure
     std::vector<int> ranks = {};  // not empty
     std::chrono::milliseconds timeout{0};
-    std::function<void()> taken = {};  // the ranks have told, or cannot: they are not needed more
-    // What they told is kept, or cannot be; it comes also when the job is gone. May be empty.
+    std::function<void()> taken = {};  // the ranks have answered or cannot; they may be aborted now
+    // The dump is kept, or cannot be. Called even when the job is gone. May be empty.
     std::function<void(std::shared_ptr<const IncidentReport>)> kept = {};
   };
 

@@ -1,4 +1,4 @@
-// PREPARING: what `auto` under spec.resources comes to, and tokens, bins and steps of the job.
+// PREPARING: chooses `auto` resources, and makes the tokens, bins and steps of the job.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_PREPARATION_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_PREPARATION_H_
 
@@ -19,34 +19,34 @@ namespace coxswain::driver {
 
 struct ResourceChoice;
 
-// Loop thread only. Data and recipe are made in a lane of their own; the curriculum that comes of
-// it is kept until the job has ended.
+// Loop thread only. A lane of its own makes data and recipe. The resulting curriculum is kept until
+// the job has ended.
 class JobPreparation {
  public:
   struct Events {
-    // There is a curriculum, or why none can be made.
+    // There is a curriculum, or `failed` says why none can be made.
     std::function<void(const std::optional<v1::Error>& failed)> done;
     std::function<void(const v1::Error&)> refused;  // the job's rules allow no such resources
   };
 
-  // `record`, `spec` and `output` outlive it. What is chosen becomes part of `spec`.
+  // `record`, `spec` and `output` outlive it. Chosen resources become part of `spec`.
   JobPreparation(const Deps& deps, JobRecord* record, config::JobSpec* spec, OutputHold* output,
                  Events events);
   ~JobPreparation();
 
-  // One of the events comes, at once where the curriculum is known: paused and resumed under one
-  // controller.
+  // Leads to one of the events. It comes at once when the curriculum is known already, because the
+  // job was paused and resumed under this controller.
   void Start();
-  // None comes any more.
+  // No event comes after this.
   void Stop();
 
-  // Its data is prepared, and it waits until workers live by which auto resources can be chosen.
+  // True when the data is prepared and no living workers allow a choice of auto resources yet.
   bool WaitsForChoice() const { return waits_for_choice_; }
-  void LookForWorkers();  // whether they do, for one that waits for that
+  void LookForWorkers();  // chooses now, if the job waits and workers allow it
 
   const std::shared_ptr<const Curriculum>& curriculum() const { return curriculum_; }  // null: none
   void Forget() { curriculum_.reset(); }
-  void ForgetIfDamaged();  // so that it is made again, from files that are made again
+  void ForgetIfDamaged();  // the next Start makes files and curriculum again
 
  private:
   bool HasResources();  // chooses them where that can be done

@@ -1,5 +1,5 @@
-// A job's gang over a restart of the controller: what is recorded of it for the next one, and the
-// wait for the ranks of the one that the controller before commanded.
+// A job's gang over a restart of the controller. It records the gang for the next controller, and
+// waits for the ranks that the previous controller commanded.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_READOPTION_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_READOPTION_H_
 
@@ -19,15 +19,15 @@ namespace coxswain::driver {
 // Loop thread only.
 class JobReadoption {
  public:
-  // The gang that is awaited does not go on. Who is called drops it.
+  // Called when the awaited gang cannot continue; the callee must drop it.
   using GivenUp = std::function<void(const std::string& reason)>;
 
   // `record` outlives it.
   JobReadoption(const Deps& deps, JobRecord* record, GivenUp given_up)
       : deps_(deps), record_(record), given_up_(std::move(given_up)) {}
 
-  // At the start: whether the store knows of one that goes on. Its ranks are awaited then, for
-  // Settings::readopt_timeout. `trains`: the job, else it only generates.
+  // Call it at the start. If the store has a gang that can continue, its ranks are awaited for
+  // Settings::readopt_timeout. `trains`: false if the job only generates.
   void LookForGang(bool trains);
   bool awaits() const { return found_ != nullptr; }
   bool complete() const { return found_ != nullptr && found_->complete(); }  // all are there

@@ -30,13 +30,14 @@ class JobRecord {
   // Does the same; `reserved` are the ids of the workers that admission took.
   absl::Status Apply(state::JobEvent event, const std::string& reason,
                      const std::vector<std::string>& reserved);
-  // What a user asks: as Apply, and durable before anything else may come of it, with what `beside`
-  // changes of the row. Unavailable, naming the store's error, when the store did not take it; the
-  // job is what it was then.
+  // Apply for a user's request, with the changes that `beside` makes to the row. It is durable
+  // before anything else follows from it. Unavailable names the store's error; the job is then
+  // unchanged.
   absl::Status Decide(
       state::JobEvent event, const std::string& reason,
       absl::FunctionRef<void(store::JobRow*)> beside = [](store::JobRow*) {});
-  // It is DRAINING: store::JobRow has both. Another controller goes on with the drain.
+  // Stores both in store::JobRow of a DRAINING job, so that another controller can continue the
+  // drain.
   void DrainsAt(int64_t step, const std::string& yields_to);
   // A checkpoint that is further than any before was committed.
   void CheckpointAdvanced();

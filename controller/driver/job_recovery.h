@@ -1,5 +1,5 @@
-// What is done about failures of a job's attempts, until it is tried again: who is asked, who is
-// waited for, and what is told of it.
+// Handles the failure of an attempt until the job is tried again: it asks the ranks, waits for
+// them, and reports each stage.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_RECOVERY_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_RECOVERY_H_
 
@@ -32,9 +32,9 @@ class JobRecovery {
     const std::shared_ptr<gang::GangSession>* session = nullptr;  // the driver's; null: no gang
   };
   struct Events {
-    // A host did not fit the job. What comes back is to be told: it is left out from now on.
+    // A host did not fit the job. A returned event says that the host is left out from now on.
     std::function<std::optional<v1::JobEvent>(const v1::Error& error)> host_failed;
-    // The attempt is to be ended now: its gang aborts, and the job fails or is tried again.
+    // End the attempt now: abort its gang, then fail the job or try it again.
     std::function<void(const failure::Verdict&)> judged;
     std::function<void()> try_again;  // a wait is over
     std::function<void()> kept;       // the time for which workers are kept is over
@@ -42,27 +42,29 @@ class JobRecovery {
 
   JobRecovery(const Deps& deps, const Parts& parts, Events events);
 
-  // What is known of the job, for a verdict.
+  // The facts about the job by which failure::policy judges.
   failure::JobFacts Facts() const;
 
   void Suspected() { stages_.Happened(state::RecoveryEvent::kSuspected); }  // by its session
-  // The attempt failed; `set_aside`: of a damaged checkpoint that the next one passes over.
+  // The attempt failed. `set_aside`: because of a damaged checkpoint, which the next one passes
+  // over.
   void Failed(const v1::Error& found, bool set_aside);
   // A user ended the gang that runs, which costs no restart.
   void StopAsked();
   bool Dumps() const { return stages_.stage() == state::RecoveryStage::kDump; }  // it has failed
   bool Quiet() const { return stages_.stage() == state::RecoveryStage::kNone; }
 
-  // The attempt is over; these are told to abort.
+  // The attempt has ended. `aborted` are the ranks that were told to abort.
   void Ended(const std::vector<gang::Rank>& aborted);
-  // After `judged`: the job is RECOVERING. Its place and its free workers are its own for a while.
+  // Call it after `judged`, when the job is RECOVERING. It keeps its place and its free workers for
+  // a while.
   void Retry(const failure::Verdict& verdict);
-  // What the export waits for: storage.
+  // The export waits for storage.
   void HeldUp(const failure::Verdict& verdict);
   void HeldUpNoMore() { held_up_ = 0; }  // a checkpoint is written, or a user does not want it
   void Stopped() { stages_.Happened(state::RecoveryEvent::kStopped); }  // nothing is recovered
   void Placed() { stages_.Happened(state::RecoveryEvent::kPlaced); }    // it has workers again
-  // Whether the ranks of the gang that failed have all dropped its epoch.
+  // Looks whether all ranks of the failed gang have dropped its epoch.
   void LookForFreed();
 
   // As failure::Recovery.
@@ -86,7 +88,7 @@ class JobRecovery {
   const Parts parts_;
   const Events events_;
   failure::Recovery stages_;
-  // Of the attempt that is being ended.
+  // The error of the attempt that is being ended.
   v1::Error failed_with_;
   bool set_aside_ = false;
   uint64_t epoch_ = 0;

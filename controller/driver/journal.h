@@ -17,15 +17,15 @@
 
 namespace coxswain::driver {
 
-// Loop thread only. Additions are committed together within kDelay, in a lane, so that the loop
-// does not wait for the disk; or at once by Flush, which waits for what that lane is at. A commit
-// that fails is kept as it is and tried again; nothing is reordered.
+// Loop thread only. A lane commits additions together within kDelay, so that the loop does not wait
+// for the disk. Flush commits at once, after the commit that the lane has begun. A failed commit is
+// kept and tried again. Nothing is reordered.
 //
-// What waits for a store that takes no writes is bounded: a job has one row; beyond kMostEvents
-// events the oldest StepDone go, and beyond kMostSteps step rows the oldest of them (their replay
-// is not compared). That is logged and counted, and once the store takes writes again a Warning in
-// each job's history says what is missing. Changes of state, epochs, checkpoints, idempotency keys
-// and every other event are never dropped; a job makes few of them.
+// While the store takes no writes, the backlog is bounded. A job has one row. Beyond kMostEvents
+// events the oldest StepDone are dropped. Beyond kMostSteps step rows the oldest are dropped, and
+// their replay is not compared. Drops are logged and counted. When the store takes writes again, a
+// Warning in each job's history names the missing rows. Changes of state, epochs, checkpoints,
+// idempotency keys and all other events are never dropped; a job makes few of them.
 class Journal {
  public:
   static constexpr std::chrono::milliseconds kDelay{50};
@@ -36,10 +36,10 @@ class Journal {
   Journal(Loop* loop, store::Store* store);
   ~Journal();
 
-  // Each joins the next commit. PutJob replaces an earlier, uncommitted row of the same job; a row
-  // that could not be read stays as it is in the store. With DeleteJob every row of the job goes.
+  // Each joins the next commit. PutJob replaces an uncommitted row of the same job. A row that
+  // could not be read stays as it is in the store. DeleteJob removes every row of the job.
   void PutJob(const store::JobRow& row);
-  // Replaces an earlier, uncommitted one of the same job.
+  // Replaces an uncommitted position of the same job.
   void PutPosition(store::PositionRow row);
   void DeleteJob(const std::string& job) { Append(&rows_.batch.deleted_jobs, job); }
   void Add(store::EpochRow row) { Append(&rows_.batch.epochs, std::move(row)); }
@@ -51,18 +51,18 @@ class Journal {
   void Add(store::CordonRow row) { Append(&rows_.batch.cordons, std::move(row)); }
   void Add(store::TokenRow row) { Append(&rows_.batch.tokens, std::move(row)); }
   void Add(v1::JobEvent event) { Append(&rows_.batch.events, std::move(event)); }
-  // What waits for a commit, but for what is being written.
+  // Rows that wait for a commit, without those that are being written.
   const store::Batch& batch() const { return rows_.batch; }
-  // All that was added is durable when OK comes back.
+  // On OK every addition is durable.
   absl::Status Flush();
-  // For what is not answered: a commit that fails is tried again by itself.
+  // For changes that no caller waits for: a failed commit is tried again by itself.
   void FlushOrKeep() { Flush().IgnoreError(); }
-  // For what is answered: `decide` changes the batch, and what it added is durable when OK comes
-  // back. Else nothing of it is written, then or later: its own error, or Unavailable with the
-  // store's. Without a store that takes what waits already `decide` is not called.
+  // For changes that a caller waits for. `decide` changes the batch. On OK its additions are
+  // durable. Otherwise nothing of them is ever written, and the result is the error of `decide`, or
+  // Unavailable with the store's error. `decide` is not called while the store refuses the backlog.
   absl::Status Transact(absl::FunctionRef<absl::Status()> decide);
-  // Transact of a new job, its first event and, unless its key is empty, what a repeated request
-  // finds it by. AlreadyExists: the job's id is taken.
+  // Transact for a new job with its first event. A nonempty key lets a repeated request find the
+  // job. AlreadyExists: the job's id is taken.
   absl::Status Submit(const store::JobRow& row, const v1::JobEvent& event,
                       const store::KeyRow& key);
 

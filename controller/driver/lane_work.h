@@ -44,7 +44,7 @@ struct PlanInput {
   const config::JobSpec* spec = nullptr;
   const Curriculum* curriculum = nullptr;  // as made by `prepare`
   WorkerFacts workers;                     // of the gang
-  // Of the checkpoint that the job goes on from, where it is of a recipe of another length.
+  // Manifest of the checkpoint to continue from, if its recipe has another length; else null.
   const checkpoint::Manifest* extended = nullptr;
 };
 
@@ -70,14 +70,14 @@ struct LaneWork {
                                                                   const PrepareHooks&)>
       prepare;
   std::function<absl::StatusOr<GangPlan>(const PlanInput&)> plan;
-  // A plan that a gang has already: `memory` and `advice` are left out. FailedPrecondition, naming
-  // both, where it is of another recipe than the curriculum's.
+  // Reads the plan of a running gang; `memory` and `advice` stay empty. FailedPrecondition, naming
+  // both recipes, when the plan is not of the curriculum's recipe.
   std::function<absl::StatusOr<GangPlan>(const std::string& bytes, const Curriculum&)> read_plan;
   std::function<absl::StatusOr<ExportedTo>(const ExportInput&)> export_artifacts;
 };
 
-// The real thing, over controller/data, controller/planner and ExportArtifacts. Token stores are
-// cached below `cache_dir`; exports are moved into place by `files`.
+// The production side, over controller/data, controller/planner and ExportArtifacts. Token stores
+// are cached below `cache_dir`. `files` moves exports into place.
 LaneWork MakeLaneWork(const std::string& cache_dir, Files* files);
 
 struct PlanPage {
@@ -85,8 +85,8 @@ struct PlanPage {
   std::string json;
 };
 
-// What `cox plan` prints for a job on such workers, with what it would extend of the checkpoints
-// that `files` has. Cancelled soon after `cancelled` says so.
+// The page that `cox plan` prints for a job on such workers. It names the checkpoint in `files`
+// that the job would extend. Cancelled soon after `cancelled` returns true.
 absl::StatusOr<PlanPage> MakePlanPage(const std::string& cache_dir, Files* files,
                                       const config::JobSpec& spec, const WorkerFacts& workers,
                                       const std::function<bool()>& cancelled);

@@ -44,7 +44,7 @@ v1::JobEvent GangFormedEvent(const gang::Gang& gang, const GangPlan& plan);
 v1::JobEvent GangReadoptedEvent(const gang::Gang& gang, const Readopted& readopted);
 v1::JobEvent ReadoptionFailedEvent(uint64_t epoch, const std::string& reason);
 
-// Of a committed step, beside its StepResult.
+// Facts about a committed step beside its StepResult.
 struct StepPace {
   int64_t total_steps = 0;
   uint64_t epoch = 0;

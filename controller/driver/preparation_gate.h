@@ -7,14 +7,14 @@
 
 namespace coxswain::driver {
 
-// Loop thread only. One that may have ended a controller runs alone: should it end this one too,
-// no other is under way that would be taken for the cause. Otherwise in the order in which they
-// came.
+// Loop thread only. A preparation that may have ended a controller runs alone. If it ends this one
+// too, no other preparation is under way that could be blamed. All others run in the order in which
+// they came.
 class PreparationGate {
  public:
-  // Calls `begin` now, or when those before it have left.
+  // Calls `begin` now, or when the preparations before it have left.
   void Enter(bool alone, std::function<void()> begin);
-  // One that began is over.
+  // Call it when a preparation that began has ended.
   void Leave();
 
  private:

@@ -1,4 +1,4 @@
-// What users see of how far a job has come.
+// The progress of a job as users see it.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_PROGRESS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_PROGRESS_H_
 

@@ -1,5 +1,5 @@
-// A gang that the controller before commanded: what is recorded of it, and who of it is still
-// there.
+// The records of a gang that the previous controller commanded, and which of its ranks have come
+// back.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_READOPTION_H_
 #define COXSWAIN_CONTROLLER_DRIVER_READOPTION_H_
 
@@ -21,14 +21,14 @@ namespace coxswain::driver {
 
 class Readoption {
  public:
-  // Nothing: the store has no gang of the job that goes on; it ended, or was never whole. An error
-  // of the store, or DataLoss, where that is not known. `trains`: else the job only generates.
+  // Nothing when no gang of the job can continue: it ended, or was never whole. An error of the
+  // store, or DataLoss, when the records cannot be read. `trains`: false if the job only generates.
   static absl::StatusOr<std::optional<Readoption>> Find(store::Store* store, const v1::Job& job,
                                                         bool trains);
 
-  // A worker that has just registered: the rank that it is, -1: none. FailedPrecondition where it
-  // should be one and is not as recorded: another process, or one that left the gang, has another
-  // plan, or has done less than was recorded.
+  // The rank of a worker that has just registered, -1: none. FailedPrecondition when the worker
+  // should be a rank and differs from the records: it is another process, has left the gang, has
+  // another plan, or has done less than was recorded.
   absl::StatusOr<int> Return(const scheduler::Worker& worker);
 
   int world_size() const { return static_cast<int>(known_.size()); }
@@ -41,9 +41,9 @@ class Readoption {
   uint64_t taken() const { return taken_; }
   uint64_t queued() const { return queued_; }  // newest command that a rank has, >= taken
 
-  // "rank 1 (host/0), rank 2 (host/1)" of those that have not returned.
+  // The ranks that have not returned: "rank 1 (host/0), rank 2 (host/1)".
   std::string Missing() const;
-  // Incarnations of those that have.
+  // Incarnations of the ranks that have returned.
   std::vector<std::string> Present() const;
   // The gang under the registry's store and term; every rank has returned.
   gang::Gang MakeGang(const scheduler::Registry& registry) const;

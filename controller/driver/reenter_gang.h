@@ -1,4 +1,4 @@
-// What is made ready before a gang of another controller goes on: its output, its plan.
+// Prepares output and plan before a gang of an earlier controller continues.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_REENTER_GANG_H_
 #define COXSWAIN_CONTROLLER_DRIVER_REENTER_GANG_H_
 
@@ -26,7 +26,7 @@ struct ReentryInput {
   Files* files = nullptr;
   LaneWork* lane_work = nullptr;
   store::History* history = nullptr;
-  std::shared_ptr<OutputClaim> output;  // is taken
+  std::shared_ptr<OutputClaim> output;  // ReenterGang takes it
   config::JobSpec spec;
   std::shared_ptr<const Curriculum> curriculum;
   std::string job;
@@ -35,7 +35,7 @@ struct ReentryInput {
   std::string newest_checkpoint;  // directory, empty: none was committed
 };
 
-// In a lane. Not OK: the gang does not go on.
+// Runs in a lane. Not OK: the gang does not continue.
 absl::Status ReenterGang(const ReentryInput& input, Reentry* reentry);
 
 }  // namespace coxswain::driver

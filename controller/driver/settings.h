@@ -1,4 +1,4 @@
-// What the operator of a controller may set about driving jobs.
+// Settings of the driver: deadlines and waits.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_SETTINGS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_SETTINGS_H_
 
@@ -13,7 +13,7 @@ struct Settings : gang::Settings {
   std::chrono::milliseconds settle{5000};          // other workers are awaited, for auto
   // After a start of the controller the ranks of a gang that runs have this long to register.
   std::chrono::milliseconds readopt_timeout{20000};
-  // Of a failure (controller/state/recovery_state.h):
+  // The stages after a failure (controller/state/recovery_state.h):
   std::chrono::milliseconds verdict_window{1000};  // errors of other ranks are awaited
   std::chrono::milliseconds dump_timeout{2000};    // ranks tell what they are doing, and are asked
                                                    // to within nine tenths of it

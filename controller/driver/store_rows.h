@@ -12,12 +12,12 @@
 
 namespace coxswain::driver {
 
-// What is known of the gang at the time of the call: EpochRow says what only a formed one has.
+// The row of the gang as it is now. EpochRow says which fields only a formed gang has.
 store::EpochRow EpochRowOf(const gang::Gang& gang);
 
 store::EvalRow EvalRowOf(const gang::Gang& gang, const checkpoint::EvalPoint& point);
 
-// Of a checkpoint that gang `epoch` of `job` made.
+// The row of a checkpoint that gang `epoch` of `job` made.
 store::CheckpointRow CheckpointRowOf(const std::string& job, uint64_t epoch,
                                      const v1::CheckpointInfo& info);
 

@@ -33,16 +33,16 @@ struct TrainingArgs {
   std::optional<int64_t> drains_at = {};  // after so many it was drained with a checkpoint
   BinWork work = {};                      // of the plan
   int64_t micro_batch_bins = 1;           // of the plan
-  // Goes on where one of another controller stood with this gang; `start` is its `run` then.
+  // Continue at the position where an earlier controller left this gang; `start` is its `run`.
   std::optional<TrainingPosition> position = {};
-  int64_t sent_before = 0;  // commands behind `position` that ranks have from that controller
+  int64_t sent_before = 0;  // commands behind `position` that ranks got from that controller
 };
 
 class Training;
 
-// Called on the loop, in command order; `state` is what the lineage has come to.
+// Called on the loop, in command order. `state` is the state of the run after that command.
 struct TrainingEvents {
-  // What comes back ends the attempt.
+  // A returned error ends the attempt.
   std::function<std::optional<v1::Error>(const StepResult& result, const Batch& batch,
                                          const gang::InFlight& command,
                                          const checkpoint::RunState& state)>
@@ -51,10 +51,10 @@ struct TrainingEvents {
                      const checkpoint::RunState& state)>
       on_eval;
   Asking::Told on_answers;
-  // Every rank holds the snapshot of what `training` stands at; answer with its SaveFinished.
-  // `sent_ns`: when the command went out.
+  // Every rank holds the snapshot of the current step of `training`. The callee calls SaveFinished
+  // when the checkpoint is written. `sent_ns`: when the command was sent.
   std::function<void(Training* training, int64_t sent_ns)> on_snapshot;
-  // The snapshot that was due at `step` finished steps is taken later, when the checkpoint that is
+  // The snapshot that was due at `step` finished steps is delayed until the checkpoint that is
   // being written is finished.
   std::function<void(int64_t step)> on_snapshot_delayed;
 };
@@ -64,11 +64,11 @@ class Training final : public gang::Program {
   // `gang` outlives every call of Next.
   Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents events);
 
-  // The checkpoint of the last on_snapshot is written, or given up. Next may have a command then.
+  // The checkpoint of the last on_snapshot is written, or given up. Next may then have a command.
   void SaveFinished();
   bool at_end() const { return script_.next() == Action::kEnd; }  // no command will come any more
   const checkpoint::RunState& state() const { return state_; }
-  // What the checkpoint holds that is being written, from on_snapshot to SaveFinished.
+  // State of the run in the checkpoint that is being written, from on_snapshot to SaveFinished.
   const std::optional<checkpoint::RunState>& saving_run() const { return saving_run_; }
 
   std::optional<gang::Order> Next() override;

@@ -1,4 +1,4 @@
-// How far a training has come, for one that goes on with the same gang under another controller.
+// How far a training has come, so that another controller can continue it with the same gang.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_TRAINING_POSITION_H_
 #define COXSWAIN_CONTROLLER_DRIVER_TRAINING_POSITION_H_
 

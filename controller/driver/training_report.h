@@ -1,4 +1,4 @@
-// What committed steps and evaluations are to a job: its progress, its history, its metrics.
+// Turns committed steps and evaluations into progress, history and metrics of a job.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_TRAINING_REPORT_H_
 #define COXSWAIN_CONTROLLER_DRIVER_TRAINING_REPORT_H_
 
@@ -19,7 +19,7 @@
 
 namespace coxswain::driver {
 
-// Of one gang.
+// Reports the training of one gang.
 class TrainingReport {
  public:
   struct Args {
@@ -32,10 +32,10 @@ class TrainingReport {
     double* committed_seconds = nullptr;  // of steps done for the first time, all gangs of the job
   };
 
-  // What `args` points to outlives it.
+  // Everything that `args` points to outlives this object.
   TrainingReport(const Deps& deps, Args args);
 
-  // A bug, where a replayed step has other bits than the recorded one (driver-6).
+  // Returns a bug when a replayed step has other bits than the recorded one (driver-6).
   std::optional<v1::Error> OnStep(const StepResult& result, const Batch& batch,
                                   const gang::InFlight& command, const checkpoint::RunState& run);
   void OnEval(const checkpoint::EvalPoint& point, bool is_best, const checkpoint::RunState& run);

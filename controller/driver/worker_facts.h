@@ -1,4 +1,4 @@
-// What a plan must know of its workers.
+// The facts about workers that a plan needs.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_WORKER_FACTS_H_
 #define COXSWAIN_CONTROLLER_DRIVER_WORKER_FACTS_H_
 
@@ -29,7 +29,7 @@ WorkerFacts LeastOf(const std::vector<scheduler::Worker>& workers);
 // How many neighbours share each host.
 std::vector<int32_t> RanksOfHosts(const std::vector<scheduler::Worker>& gang);
 
-// Those of a kind ("cpu", "cuda") that are not lost.
+// The workers of a kind ("cpu", "cuda") that are not lost.
 std::vector<scheduler::Worker> LivingWorkers(const std::vector<scheduler::Worker>& workers,
                                              const std::string& device);
 

@@ -1,4 +1,5 @@
-// Events of all ranks on their way to the loop, which is woken when it can go on, not for each.
+// Events of all ranks on their way to the loop. The loop is woken when it can continue, not for
+// each event.
 #ifndef COXSWAIN_CONTROLLER_GANG_ANSWER_QUEUE_H_
 #define COXSWAIN_CONTROLLER_GANG_ANSWER_QUEUE_H_
 
@@ -29,7 +30,7 @@ class AnswerQueue {
   void Push(int rank, v1::Event event);  // any thread
   // Loop thread: everything that has come.
   std::vector<Answer> Take();
-  // Loop thread: nothing can go on before so many more have come, at least 1.
+  // Loop thread: wake the loop when `wanted` more answers have come; at least 1.
   void Await(int wanted);
 
  private:

@@ -11,9 +11,9 @@
 
 namespace coxswain::gang {
 
-// What a command is among those of its gang.
+// How the time of a command is judged.
 enum class Turn {
-  kStep,     // one of many alike: how long they take says when one hangs
+  kStep,     // one of many alike: their median says when one hangs
   kBetween,  // takes its time between steps
   kBeside,   // its time counts for the command behind it
 };
@@ -29,7 +29,7 @@ struct InFlight {
   int64_t stalled_ns = 0;  // Loop::stalled_ns when it was sent
   std::vector<std::optional<v1::Done>> results = {};  // per rank
 
-  // Sent by another controller before: its times say nothing, for answers may have been kept.
+  // An earlier controller sent it. Its times mean nothing, because ranks may have kept the answers.
   bool again = false;
   int answered = 0;  // ranks in `results`
 
@@ -44,12 +44,12 @@ class CommandWindow {
 
   explicit CommandWindow(int world_size);
 
-  // Before the first Push: every rank has answered the numbers up to `answered`, and those up to
-  // `sent` are sent again.
+  // Call it before the first Push. Every rank has answered the numbers up to `answered`. Numbers up
+  // to `sent` will be sent again.
   void GoOnBehind(uint64_t answered, uint64_t sent);
 
-  // The oldest command that some rank has not answered is `credits` commands old. Not before what
-  // ranks have already was sent again: whatever is decided meanwhile comes behind it.
+  // True when the oldest command that some rank has not answered is `credits` commands old. Never
+  // true before every command that ranks already had was sent again.
   bool full(int credits) const { return size() >= credits && last_seq_ >= again_until_; }
   bool empty() const { return in_flight_.empty(); }
   int size() const { return static_cast<int>(in_flight_.size()); }

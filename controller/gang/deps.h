@@ -1,4 +1,4 @@
-// What a gang works with; owned by main.cc, or by a test.
+// The services that a gang uses. controller/server.cc, or a test, owns them and outlives the gang.
 #ifndef COXSWAIN_CONTROLLER_GANG_DEPS_H_
 #define COXSWAIN_CONTROLLER_GANG_DEPS_H_
 

@@ -1,4 +1,4 @@
-// What ranks are doing: by their own account, by their supervisors', by the controller's.
+// Asks what ranks are doing: the ranks, their supervisors, and the controller's own records.
 #ifndef COXSWAIN_CONTROLLER_GANG_DUMP_RANKS_H_
 #define COXSWAIN_CONTROLLER_GANG_DUMP_RANKS_H_
 

@@ -1,4 +1,4 @@
-// Who the ranks of a gang are, as store::EpochRow keeps it for the next controller.
+// The identity of a gang's ranks, as store::EpochRow keeps it for the next controller.
 #ifndef COXSWAIN_CONTROLLER_GANG_GANG_RANKS_H_
 #define COXSWAIN_CONTROLLER_GANG_GANG_RANKS_H_
 
@@ -18,7 +18,7 @@ struct KnownRank {
 };
 
 std::string RanksJson(const std::vector<Rank>& ranks);
-// By rank. DataLoss says what cannot be read.
+// The ranks in order. DataLoss names the part that cannot be read.
 absl::StatusOr<std::vector<KnownRank>> ParseRanks(const std::string& text);
 
 }  // namespace coxswain::gang

@@ -64,18 +64,18 @@ class GangSession {
   void Run(std::shared_ptr<Program> program);
 
   uint64_t taken() const { return taken_; }  // the newest command that was, 0: none
-  void GoOn();                               // the program may have a command again
+  void GoOn();                               // ask the program for a command again
   void Drain(bool with_checkpoint);          // what is outstanding has its time to finish
   // A worker is gone although its streams have not said so; ignored where it is none of its own.
   void WorkerLost(const std::string& incarnation, const std::string& reason);
-  // What is known of what is wrong decides now; nothing when all is well.
+  // Decides now, by the errors that are known. Does nothing when there is none.
   void Conclude();
 
-  // Ends it without its consent: every rank is told to abort, and is free when it says so. A
-  // number that no message has carried is only given back.
+  // Ends the gang at once. Every rank is told to abort, and is free when it has confirmed. An epoch
+  // that no message has carried is only given back.
   static void Abort(std::shared_ptr<GangSession> session, const std::string& reason);
-  // Ends it in good order; it lives until every rank has answered, which cancelled streams would
-  // take for a failure.
+  // Ends the gang in good order. The session lives until every rank has answered, because ranks
+  // would take cancelled streams for a failure.
   static void Release(std::shared_ptr<GangSession> session);
 
  private:

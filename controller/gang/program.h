@@ -1,4 +1,4 @@
-// What a gang is told to do, and what its answers mean. The gang's session knows neither.
+// Decides which commands a gang gets and what its answers mean. The gang's session knows neither.
 #ifndef COXSWAIN_CONTROLLER_GANG_PROGRAM_H_
 #define COXSWAIN_CONTROLLER_GANG_PROGRAM_H_
 
@@ -30,7 +30,7 @@ inline Order StopOrder(int64_t step) {
   return order;
 }
 
-// What a program of another controller goes on from with the same gang.
+// The position from which a program of another controller continues the same gang.
 struct ProgramPosition {
   std::string state;  // as the program reads it
   // Every command is sent again, from the first one on; else those behind the ones taken.

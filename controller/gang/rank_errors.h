@@ -1,4 +1,4 @@
-// What went wrong on the ranks of a gang, until it is known what it was.
+// Errors of the ranks of a gang, collected until the cause can be named.
 #ifndef COXSWAIN_CONTROLLER_GANG_RANK_ERRORS_H_
 #define COXSWAIN_CONTROLLER_GANG_RANK_ERRORS_H_
 

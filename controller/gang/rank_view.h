@@ -1,4 +1,4 @@
-// What the controller itself knows of a rank, whatever that rank says.
+// The controller's own records of a rank, whatever that rank says.
 #ifndef COXSWAIN_CONTROLLER_GANG_RANK_VIEW_H_
 #define COXSWAIN_CONTROLLER_GANG_RANK_VIEW_H_
 

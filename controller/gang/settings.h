@@ -1,4 +1,4 @@
-// What the operator of a controller may set about running gangs.
+// Settings of running gangs: deadlines and waits.
 #ifndef COXSWAIN_CONTROLLER_GANG_SETTINGS_H_
 #define COXSWAIN_CONTROLLER_GANG_SETTINGS_H_
 

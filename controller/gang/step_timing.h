@@ -23,7 +23,7 @@ class StepTiming {
   // A rank that keeps others waiting in a collective for this long hangs: as above, 2 x median.
   std::chrono::milliseconds CollectiveLimit(std::chrono::milliseconds first,
                                             std::chrono::milliseconds floor) const;
-  // What is outstanding when a drain begins may take so long: max(`floor`, 5 x median).
+  // Time for the commands in flight when a drain begins: max(`floor`, 5 x median).
   std::chrono::milliseconds DrainLimit(std::chrono::milliseconds floor) const;
 
  private:

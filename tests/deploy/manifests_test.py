@@ -297,6 +297,20 @@ class MatchTest(unittest.TestCase):
             self.assertTrue(all(c['issuerRef']['name'] in issuers for c in issued.values()))
 
 
+class LoaderTest(unittest.TestCase):
+    def test_it_writes_what_jobs_read_and_is_admitted(self):
+        (pod,) = documents(os.path.join(K8S, 'loader.yaml'))
+        claims = [d['metadata']['name'] for d in documents(os.path.join(K8S, 'base/storage.yaml'))]
+        self.assertEqual([v['persistentVolumeClaim']['claimName'] for v in pod['spec']['volumes']], claims)
+        (controller,) = [d for d in documents(os.path.join(K8S, 'base/controller.yaml')) if d['kind'] == 'StatefulSet']
+        jobs = controller['spec']['template']['spec']
+        (container,) = pod['spec']['containers']
+        self.assertEqual(container['volumeMounts'],
+                         [m for m in jobs['containers'][0]['volumeMounts'] if m['name'] == 'data'])
+        self.assertEqual(pod['spec']['securityContext'], jobs['securityContext'])    # its files are theirs
+        self.assertEqual(container['securityContext'], jobs['containers'][0]['securityContext'])
+
+
 class OverlayTest(unittest.TestCase):
     def test_gpu_is_two_nodes_of_eight(self):
         rendered = Rendered('overlays/gpu')

@@ -386,7 +386,7 @@ TEST_F(OperationsTest, PlanChoosesAutoResourcesAsSubmitDoes) {
   EXPECT_EQ(planned.workers, 2);
   request.set_yaml(sim::JobYaml({.resources = "device: cuda, workers: auto"}));
   EXPECT_EQ(CallPlan(request)->text(),
-            "device: cuda, workers: 1 (auto: assumed, no worker to choose by is registered)\n");
+            "device: cuda, workers: 1 (auto: assumed, because no worker has registered yet)\n");
   EXPECT_EQ(planned.device, config::Device::kCuda);
 }
 
