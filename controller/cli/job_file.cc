@@ -62,9 +62,15 @@ absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
     file.path = absolute.string();
     file.base_dir = absolute.parent_path().string();
   }
-  file.overrides = args.overrides;
-  ASSIGN_OR_RETURN(file.yaml, config::OverrideJob(text, args.overrides));
+  file.yaml = std::move(text);
+  RETURN_IF_ERROR(Override(args.overrides, &file));
   return file;
+}
+
+absl::Status Override(const std::vector<std::string>& settings, JobFile* file) {
+  ASSIGN_OR_RETURN(file->yaml, config::OverrideJob(file->yaml, settings));
+  file->overrides.insert(file->overrides.end(), settings.begin(), settings.end());
+  return absl::OkStatus();
 }
 
 std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigError>& errors) {

@@ -26,8 +26,11 @@ struct JobFile {
   std::vector<std::string> overrides;
 };
 
-// NotFound names the file; InvalidArgument a wrong --set.
+// NotFound names the file; InvalidArgument a wrong --set. Standard input is empty at the next call.
 absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args);
+
+// Sets these keys too, as --set behind the file's own would.
+absl::Status Override(const std::vector<std::string>& settings, JobFile* file);
 
 // "job.yaml:12: spec.train.seed: ..." per error; for a key of an override "--set train.seed=x:
 // ...".

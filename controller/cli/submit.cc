@@ -8,8 +8,7 @@
 
 namespace coxswain::cli {
 
-absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFileArgs& args, const SubmitOptions& options) {
-  ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args));
+absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFile& file, const SubmitOptions& options) {
   // Another machine's controller cannot see this directory: relative paths are errors then.
   JobFile checked = file;
   if (!cox->Server().IsLoopback()) checked.base_dir.clear();

@@ -28,6 +28,11 @@ Verb& Verb::Job(std::string* job) {
   return RequiredText("job", job, "Id, unique id prefix or name");
 }
 
+Verb& Verb::Jobs(std::vector<std::string>* jobs) {
+  app_->add_option("jobs", *jobs, "Ids, unique id prefixes or names")->required();
+  return *this;
+}
+
 Verb& Verb::Output(std::string* format, std::initializer_list<std::string> formats,
                    const char* doc) {
   const std::string text =

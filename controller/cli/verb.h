@@ -23,7 +23,8 @@ class Verb {
  public:
   Verb(CLI::App* parent, const char* name, const char* doc);
 
-  Verb& Job(std::string* job);  // the required positional argument "job"
+  Verb& Job(std::string* job);                 // the required positional argument "job"
+  Verb& Jobs(std::vector<std::string>* jobs);  // the same, one or several
   // -o. Where "table" is a format and "wide" is not, "wide" is read as "table".
   Verb& Output(std::string* format, std::initializer_list<std::string> formats,
                const char* doc = "");

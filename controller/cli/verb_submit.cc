@@ -45,7 +45,9 @@ int Wait(Cox* cox, const SubmitArgs& args, const v1::Job& submitted) {
 }
 
 int RunSubmit(Cox* cox, const SubmitArgs& args) {
-  const absl::StatusOr<v1::Job> job = SubmitJob(cox, args.file, args.submit);
+  const absl::StatusOr<JobFile> file = ReadJobFile(args.file);
+  if (!file.ok()) return cox->Fail(file.status());
+  const absl::StatusOr<v1::Job> job = SubmitJob(cox, *file, args.submit);
   if (!job.ok()) return cox->Fail(job.status());
   const bool wait = args.wait || args.follow;
   if (args.output == "name") {

@@ -34,6 +34,7 @@ void AddTemplate(CLI::App* app, Cox* cox);
 void AddModels(CLI::App* app, Cox* cox);
 void AddTokenize(CLI::App* app, Cox* cox);
 void AddImport(CLI::App* app, Cox* cox);
+void AddHelp(CLI::App* app, Cox* cox);
 void AddHealth(CLI::App* app, Cox* cox);
 void AddGenerate(CLI::App* app, Cox* cox);
 void AddUp(CLI::App* app, Cox* cox);
