@@ -19,10 +19,11 @@ struct JobFileArgs {
 void AddJobFileArgs(Verb* verb, JobFileArgs* args);
 
 struct JobFile {
-  std::string shown;     // as the user named it, for messages
-  std::string path;      // absolute, below base_dir
-  std::string base_dir;  // of relative paths
-  std::string yaml;      // overrides applied, every other key on its line
+  std::string shown;       // as the user named it, for messages
+  std::string path;        // absolute, below base_dir
+  std::string base_dir;    // of relative paths
+  std::string yaml;        // overrides applied, paths expanded, every other key on its line
+  bool rewritten = false;  // `yaml` is not as the user wrote it
   std::vector<std::string> overrides;
 };
 
