@@ -69,7 +69,8 @@ class Expander {
     const bool scalar = value->kind == Node::Kind::kScalar;
     if (key.type == Type::kMap) {
       if (!scalar) return ReadMap(key.path, value);
-      const std::string inner = absl::StrCat(std::string(key.path), ".", std::string(key.shorthand));
+      const std::string inner =
+          absl::StrCat(std::string(key.path), ".", std::string(key.shorthand));
       for (const Key* child : Children(key.path)) {
         if (child->path == inner) Read(*child, value);
       }

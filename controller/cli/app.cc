@@ -28,7 +28,7 @@ const std::vector<VerbGroup>& Groups() {
         AddDump}},
       {"data, models", {AddData, AddTemplate, AddTokenize, AddModels, AddImport}},
       {"service", {AddWorkers, AddToken, AddHealth}},
-      {"cox itself", {AddHelp, AddVersion, AddCompletion}},
+      {"cox itself", {AddConfig, AddHelp, AddVersion, AddCompletion}},
   };
   return *groups;
 }
@@ -38,17 +38,22 @@ const std::vector<VerbGroup>& Groups() {
 void BuildApp(CLI::App* app, Cox* cox) {
   app->require_subcommand(1);
   app->fallthrough();
-  app->add_option(
-      "--server", cox->server_flag,
-      "Controller as host:port (default: COXSWAIN_SERVER, then `cox up`, then 127.0.0.1:7070)");
-  app->add_option("--tls-ca", cox->tls_ca,
-                  "PEM file that the controller's certificate is checked with");
-  app->add_option("--tls-cert", cox->tls_cert, "PEM file of this client's certificate");
-  app->add_option("--tls-key", cox->tls_key, "PEM file of this client's key");
-  app->add_option("--token-file", cox->token_file,
-                  "File with the token that says who calls (default: COXSWAIN_TOKEN, then what a "
-                  "controller of this user on loopback left)");
-  app->add_flag("--insecure", cox->insecure,
+  app->add_option("--server", cox->flags.server,
+                  "Controller as host:port (COXSWAIN_SERVER; default: the context, then `cox up`, "
+                  "then 127.0.0.1:7070)");
+  app->add_option("--context", cox->flags.context,
+                  "Context of cox config to use (COXSWAIN_CONTEXT; default: the current one)");
+  app->add_option("--tls-ca", cox->flags.tls.ca,
+                  "PEM file of the CA that signed the controller's certificate (COXSWAIN_TLS_CA)");
+  app->add_option("--tls-cert", cox->flags.tls.cert,
+                  "PEM file of this client's certificate (COXSWAIN_TLS_CERT)");
+  app->add_option("--tls-key", cox->flags.tls.key,
+                  "PEM file of this client's key (COXSWAIN_TLS_KEY)");
+  app->add_option("--token-file", cox->flags.token_file,
+                  "File with the token that says who calls (COXSWAIN_TOKEN_FILE, or the token in "
+                  "COXSWAIN_TOKEN; default: the context's, then what a controller of this user on "
+                  "loopback left)");
+  app->add_flag("--insecure", cox->flags.insecure,
                 "Plaintext on loopback although certificates are given");
   app->footer(
       "Exit codes: 0 ok, 1 failed, 2 usage or invalid job, 3 job cancelled, 4 not found,\n"

@@ -9,6 +9,7 @@
 namespace coxswain::cli {
 
 absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFile& file, const SubmitOptions& options) {
+  RETURN_IF_ERROR(cox->Server().usable());
   // Another machine's controller cannot see this directory: relative paths are errors then.
   JobFile checked = file;
   if (!cox->Server().IsLoopback()) checked.base_dir.clear();

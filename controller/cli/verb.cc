@@ -98,6 +98,10 @@ Verb& Verb::Number(const char* names, double* value, const char* doc) {
   return *this;
 }
 
+std::function<bool(const char* option)> Verb::Given() const {
+  return [app = app_](const char* option) { return app->count(option) > 0; };
+}
+
 Verb& Verb::Footer(const char* text) {
   app_->footer(text);
   return *this;

@@ -41,6 +41,9 @@ class Verb {
                   const char* doc);  // positional
   Verb& Integer(const char* names, int64_t* value, int64_t min, int64_t max, const char* doc);
   Verb& Number(const char* names, double* value, const char* doc);  // >= 0
+  // Tells after the parse whether an option ("--server") was given. Does not outlive the verb's
+  // tree.
+  std::function<bool(const char* option)> Given() const;
   Verb& Footer(const char* text);
   Verb& RequireSubverb();
 

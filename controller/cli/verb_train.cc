@@ -125,8 +125,7 @@ int RunTrain(Cox* cox, const TrainArgs& args) {
   if (!cluster.ok()) {
     return InterruptSignal() != 0 ? static_cast<int>(kInterrupted) : cox->Fail(cluster.status());
   }
-  cox->server_flag = cluster->endpoint.grpc;
-  cox->client.reset();
+  cox->UseOwn(cluster->endpoint.grpc);
   cox->err() << "metrics: http://" << cluster->endpoint.metrics << "/metrics\n";
   const int code = SubmitAndFollow(cox, args, *file, *cluster);
   ClearInterrupt();

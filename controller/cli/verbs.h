@@ -41,6 +41,7 @@ void AddUp(CLI::App* app, Cox* cox);
 void AddDown(CLI::App* app, Cox* cox);
 void AddTrain(CLI::App* app, Cox* cox);
 void AddToken(CLI::App* app, Cox* cox);
+void AddConfig(CLI::App* app, Cox* cox);
 void AddCompletion(CLI::App* app, Cox* cox);
 void AddVersion(CLI::App* app, Cox* cox);
 

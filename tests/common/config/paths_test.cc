@@ -38,10 +38,10 @@ TEST(PathsTest, OnlyModelsAdaptersAndDatasetsReadAsHubIds) {
   EXPECT_EQ(*ResolveLocalPath("runs/out", "/nowhere", PathUse::kWritten), "/nowhere/runs/out");
   EXPECT_EQ(*ResolveLocalPath("./org/model", "/nowhere", PathUse::kHub), "/nowhere/org/model");
   EXPECT_EQ(*ResolveLocalPath("data/a.jsonl", "/nowhere", PathUse::kHub), "/nowhere/data/a.jsonl");
-  const ParsedJob job = ParseJob(
-      WithSpec("  checkpoint: {output_dir: runs/out, resume: runs/checkpoint-2}\n"
-               "  chat_template: templates/chat.jinja\n"),
-      "/jobs");
+  const ParsedJob job =
+      ParseJob(WithSpec("  checkpoint: {output_dir: runs/out, resume: runs/checkpoint-2}\n"
+                        "  chat_template: templates/chat.jinja\n"),
+               "/jobs");
   EXPECT_TRUE(job.errors.empty()) << FormatErrors(job.errors, "job.yaml");
   EXPECT_EQ(job.spec.output_dir, "/jobs/runs/out");
 }
