@@ -96,7 +96,8 @@ int RunSet(Cox* cox, const Settings& settings) {
     const Context* known = contexts->Find(name);
     made = known == nullptr;
     in_use = contexts->current == name;
-    Context context = made ? Context{.name = name} : *known;
+    Context context = made ? Context() : *known;
+    context.name = name;
     RETURN_IF_ERROR(SetAll(settings, &context));
     if (made) contexts->list.push_back(context);
     for (Context& each : contexts->list) {

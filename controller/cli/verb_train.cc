@@ -14,6 +14,7 @@
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/job_text.h"
+#include "controller/cli/kept_history.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
 #include "controller/cli/submit.h"
@@ -96,18 +97,49 @@ void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1:
              << OneLine(job.name()) << " -w\n";
 }
 
+// The event, and the job behind it. The steps between come with the next one.
+void Keep(Cox* cox, const v1::JobEvent& event, HistoryKeeper* history) {
+  history->Event(event);
+  if (event.type() == "StepDone") return;
+  const auto job = cox->Server().Get(event.job());
+  if (job.ok()) history->Job(*job);
+}
+
+// The job as it ended, before its controller does.
+void KeepEnd(Cox* cox, const std::string& id, HistoryKeeper* history) {
+  const auto job = cox->Server().Get(id);
+  if (job.ok()) history->Job(*job);
+  if (history->status().ok()) {
+    cox->err() << "history: cox describe " << OneLine(history->directory()) << " (or events)\n";
+  } else {
+    cox->err() << "cox: warning: the history of " << OneLine(id)
+               << " is not kept whole: " << OneLine(std::string(history->status().message()))
+               << "\n";
+  }
+}
+
 int SubmitAndFollow(Cox* cox, const TrainArgs& args, const JobFile& file, const Cluster& cluster) {
   const auto submitted = SubmitJob(cox, file, {});
   if (!submitted.ok()) return cox->Fail(submitted.status());
   cox->err() << "job " << OneLine(submitted->id()) << " submitted\n";
+  // It was parsed before it was submitted.
+  HistoryKeeper history(ParseJobFile(file)->spec.output_dir, submitted->id());
+  history.Job(*submitted);
   FollowOptions options;
   options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
+  options.pages = cluster.endpoint.metrics;
   options.check = [&cluster] { return CheckProcesses(cluster); };
+  options.on_event = [&](const v1::JobEvent& event) {
+    Keep(cox, event, &history);
+    return true;
+  };
   const auto job = FollowJob(cox, submitted->id(), options);
   if (InterruptSignal() != 0) {
     CancelAfterInterrupt(cox, submitted->id());
+    KeepEnd(cox, submitted->id(), &history);
     return kInterrupted;
   }
+  KeepEnd(cox, submitted->id(), &history);
   if (!job.ok()) return cox->Fail(job.status());
   PrintEnd(cox, args, cluster, *job);
   return ExitOf(job->state());
