@@ -16,6 +16,7 @@ std::string XdgDir(const char* variable, const char* below_home) {
 }  // namespace
 
 std::string StateDir() { return XdgDir("XDG_STATE_HOME", ".local/state"); }
+std::string ConfigDir() { return XdgDir("XDG_CONFIG_HOME", ".config"); }
 std::string CacheDir() { return XdgDir("XDG_CACHE_HOME", ".cache"); }
 
 }  // namespace coxswain

@@ -6,8 +6,9 @@
 
 namespace coxswain {
 
-std::string StateDir();  // $XDG_STATE_HOME/coxswain, else ~/.local/state/coxswain: of `cox up`
-std::string CacheDir();  // $XDG_CACHE_HOME/coxswain, else ~/.cache/coxswain: may be deleted
+std::string StateDir();   // $XDG_STATE_HOME/coxswain, else ~/.local/state/coxswain: of `cox up`
+std::string ConfigDir();  // $XDG_CONFIG_HOME/coxswain, else ~/.config/coxswain: what users choose
+std::string CacheDir();   // $XDG_CACHE_HOME/coxswain, else ~/.cache/coxswain: may be deleted
 
 }  // namespace coxswain
 

@@ -20,8 +20,9 @@ struct ParsedJob {
 };
 
 // Checks `yaml` against the schema table. Relative paths are resolved against `base_dir`. Looks at
-// no file. `chosen` replaces auto before keys are checked against each other; what stays auto
-// leaves a spec without HasChosenResources.
+// no file, but asks whether a path exists that reads as something else. `chosen` replaces auto
+// before keys are checked against each other; what stays auto leaves a spec without
+// HasChosenResources.
 ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir,
                    const ChosenResources& chosen = {});
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace coxswain::config {
@@ -9,7 +10,7 @@ namespace {
 
 bool LooksLikeHubId(const std::string& text) {
   const size_t slash = text.find('/');
-  if (text[0] == '.' || slash == std::string::npos || slash + 1 == text.size() ||
+  if (text[0] == '.' || text[0] == '/' || slash == std::string::npos || slash + 1 == text.size() ||
       text.find('/', slash + 1) != std::string::npos) {
     return false;
   }
@@ -20,37 +21,63 @@ bool LooksLikeHubId(const std::string& text) {
   return text.find_first_of("*?[") == std::string::npos;
 }
 
+absl::Status Bad(const std::string& text, const char* message) {
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\"", message));
+}
+
+// What the text looks like where no such file exists.
+absl::Status CheckForm(const std::string& text, PathUse use) {
+  if (text.find("://") != std::string::npos) {
+    return Bad(text, use == PathUse::kWritten
+                         ? " is a URL; a job's output must be a local path; upload the export "
+                           "afterwards"
+                         : " is a URL, which is not supported yet; download first and give the "
+                           "local path");
+  }
+  if (FindExpansion(text) != std::string::npos) {
+    return Bad(text,
+               ": not expanded; cox replaces a leading ~/ and $NAME or ${NAME} of an environment "
+               "variable that is set; write the path out");
+  }
+  if (use != PathUse::kHub || !LooksLikeHubId(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" is no path that exists and reads as a hub id, which is not ",
+                   "supported yet; download first (hf download ", text, " --local-dir ./", text,
+                   ") and give the directory"));
+}
+
+bool Exists(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 }  // namespace
 
-absl::StatusOr<std::string> ResolveLocalPath(const std::string& text, const std::string& base_dir) {
+absl::StatusOr<std::string> ResolveLocalPath(const std::string& text, const std::string& base_dir,
+                                             PathUse use) {
   if (text.empty()) return absl::InvalidArgumentError("expected a path, got an empty string");
   if (text.find('\0') != std::string::npos) {
     return absl::InvalidArgumentError("a path holds no zero byte");
   }
-  if (text.find("${") != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\": ${...} is not expanded; write the path out"));
+  const std::filesystem::path path = std::filesystem::path(base_dir) / text;  // text, if absolute
+  const absl::Status form = CheckForm(text, use);
+  // The file system is asked only where the answer matters.
+  if (!form.ok() && (path.is_relative() || !Exists(path))) return form;
+  if (path.is_relative()) {
+    return Bad(text, " is relative, but the controller runs elsewhere; give an absolute path");
   }
-  if (text.find("://") != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", text,
-        "\" is a URL, which is not supported yet; download first and give the local path"));
+  return path.lexically_normal().string();
+}
+
+size_t FindExpansion(const std::string& text) {
+  if (text.starts_with('~')) return 0;
+  for (size_t at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
+    const char next = at + 1 < text.size() ? text[at + 1] : '\0';
+    if (next == '{' || next == '_' || absl::ascii_isalpha(static_cast<unsigned char>(next))) {
+      return at;
+    }
   }
-  if (text[0] == '~') {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\": ~ is not expanded; write the path out"));
-  }
-  if (text[0] == '/') return std::filesystem::path(text).lexically_normal().string();
-  if (LooksLikeHubId(text)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", text, "\" reads as a hub id, which is not supported yet; download first ",
-        "and give the directory (a local one is written ./", text, ")"));
-  }
-  if (base_dir.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", text, "\" is relative, but the controller runs elsewhere; give an absolute path"));
-  }
-  return (std::filesystem::path(base_dir) / text).lexically_normal().string();
+  return std::string::npos;
 }
 
 }  // namespace coxswain::config

@@ -15,7 +15,8 @@ constexpr const char* kHead = R"(# Job YAML reference
 
 Generated from the table in `schema.cc`; a test keeps it current (`config_reference > common/config/REFERENCE.md`).
 Unknown, duplicate and mutually exclusive keys, quoted numbers and values out of range are errors with their line.
-Keys and values marked *later* are known and refused with "not supported yet". Paths are relative to the YAML file.
+Keys and values marked *later* are known and refused with "not supported yet". Paths are relative to the YAML file. `cox` replaces a leading `~/` and `$NAME` or `${NAME}` of an
+environment variable in them. What exists is a path; elsewhere `org/name` reads as a Hub id in the place of a model, an adapter or a dataset.
 )";
 
 std::string WordsText(const Key& key) {

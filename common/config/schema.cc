@@ -41,7 +41,8 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "Hugging Face model directory; a plain path means `{path: ...}`.",
        .shorthand = "path"},
       {.path = "spec.base_model.path", .type = Type::kPath,
-       .doc = "Directory with config.json, safetensors and tokenizer.json."},
+       .doc = "Directory with config.json, safetensors and tokenizer.json.",
+       .path_use = PathUse::kHub},
       {.path = "spec.base_model.name", .type = Type::kString, .def = "null",
        .doc = "What an exported adapter calls its base, e.g. a Hub id; absent: the Hub id that "
               "config.json gives, else the directory's own name.", .nullable = true},
@@ -110,7 +111,8 @@ void AppendLora(std::vector<Key>* t) {
       {.path = "spec.lora.init_from", .type = Type::kPath, .def = "null",
        .doc = "PEFT adapter directory to start from. What its `adapter_config.json` says of rank, "
               "alpha, modules, `use_rslora` and `use_dora` holds for keys that the job leaves out; "
-              "a key that says otherwise is refused.", .nullable = true},
+              "a key that says otherwise is refused.",
+       .nullable = true, .path_use = PathUse::kHub},
       {.path = "spec.lora.modules_to_save", .type = Type::kStringList, .def = "[]",
        .doc = "Modules that are trained in full beside the adapter and exported inside it: "
               "`embed_tokens`, `lm_head`, norms. As in PEFT, a name means every module whose path "
@@ -128,7 +130,8 @@ void AppendData(std::vector<Key>* t) {
        .doc = "Training sources: at least one, or none with `method: generate`."},
       {.path = "spec.datasets[].path", .type = Type::kPath,
        .doc = "A file, a folder or a glob (`data/*.jsonl`, `**` any folders). JSON lines, a JSON "
-              "array or CSV, optionally .gz or .zst, Parquet or Arrow; told by content."},
+              "array or CSV, optionally .gz or .zst, Parquet or Arrow; told by content.",
+       .path_use = PathUse::kHub},
       {.path = "spec.datasets[].data_files", .type = Type::kStringList, .def = "[]",
        .doc = "Names or globs below the folder `path`, read in this order. Empty: its data files, "
               "sorted by name."},
@@ -402,7 +405,7 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "Seed of the draws."},
       {.path = "spec.checkpoint", .doc = "Where and how often state is saved."},
       {.path = "spec.checkpoint.output_dir", .type = Type::kPath, .def = "./out",
-       .doc = "Checkpoints and the exported artifact; one per job.", .written = true},
+       .doc = "Checkpoints and the exported artifact; one per job.", .path_use = PathUse::kWritten},
       {.path = "spec.checkpoint.save_steps", .type = Type::kInt, .def = "100", .range = kAtLeastOne,
        .doc = "Steps between checkpoints."},
       {.path = "spec.checkpoint.save_total_limit", .type = Type::kInt, .def = "3",

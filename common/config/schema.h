@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/local_path.h"
+
 namespace coxswain::config {
 
 enum class Type {
@@ -51,7 +53,7 @@ struct Key {
   std::string_view doc = {};
   bool nullable = false;      // null is a value of its own, else only absence means the default
   bool only_default = false;  // known key, but any value except the default is not supported yet
-  bool written = false;       // a path that the job writes to
+  PathUse path_use = PathUse::kRead;  // of a path
   std::string_view count_key = {};  // of a word: a map {count_key: integer in range} is a value too
   std::vector<std::pair<std::string_view, std::string_view>> short_forms = {};  // bf16 -> bfloat16
   std::string_view shorthand = {};  // a scalar in place of this map means {shorthand: scalar}

@@ -235,13 +235,14 @@ absl::StatusOr<Json> ReadSize(const Key& key, const Node& node) {
                           "\"; use KB, MB, GB, TB, KiB, MiB, GiB or TiB"));
 }
 
-// <job>[:step], a path (anything with a slash or a leading dot), or one of two words.
+// <job>[:step], a path (anything with a slash, a leading dot or ~, or a $), or one of two words.
 absl::StatusOr<Json> ReadResume(const Node& node, const std::string& base_dir) {
   const std::string what = "auto, never, <job>[:step] or a path";
   if (!IsString(node)) return ExpectedString(what, node);
   const std::string& text = node.text;
-  if (text.find('/') != std::string::npos || text[0] == '.' || text[0] == '~') {
-    ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(text, base_dir));
+  if (text.find('/') != std::string::npos || text[0] == '.' ||
+      FindExpansion(text) != std::string::npos) {
+    ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(text, base_dir, PathUse::kRead));
     return Json(std::move(path));
   }
   const size_t colon = text.find(':');
@@ -258,19 +259,21 @@ absl::StatusOr<Json> ReadResume(const Node& node, const std::string& base_dir) {
   return Json(text);
 }
 
-// One of the key's words, or a path: a text with a slash or an ending.
+// One of the key's words, or a path: a text with a slash or an ending, or a $.
 absl::StatusOr<Json> ReadTemplate(const Key& key, const Node& node, const std::string& base_dir) {
   const std::string& text = node.text;
   if (text.find("{{") != std::string::npos || text.find("{%") != std::string::npos) {
     return Bad(
         "is the text of a template; write it to a file and give its path, e.g. ./chat.jinja");
   }
-  if (node.kind != Node::Kind::kScalar || text.find_first_of("/.") == std::string::npos) {
+  const bool is_path =
+      text.find_first_of("/.") != std::string::npos || FindExpansion(text) != std::string::npos;
+  if (node.kind != Node::Kind::kScalar || !is_path) {
     absl::StatusOr<Json> word = ReadWord(key, node);
     if (word.ok()) return word;
     return Bad(absl::StrCat(word.status().message(), ", or the path of a .jinja file"));
   }
-  ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(text, base_dir));
+  ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(text, base_dir, PathUse::kRead));
   return Json(std::move(path));
 }
 
@@ -328,12 +331,7 @@ absl::StatusOr<Json> ReadTyped(const Key& key, const Node& node, const std::stri
       return ReadSize(key, node);
     case Type::kPath: {
       if (!IsString(node)) return ExpectedString("a path", node);
-      if (key.written && node.text.find("://") != std::string::npos) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("\"", node.text, "\" is a URL; ", std::string(KeyName(key)),
-                         " must be a local path; upload the export afterwards"));
-      }
-      ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(node.text, base_dir));
+      ASSIGN_OR_RETURN(std::string path, ResolveLocalPath(node.text, base_dir, key.path_use));
       return Json(std::move(path));
     }
     case Type::kResume:

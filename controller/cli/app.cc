@@ -3,60 +3,69 @@
 #include <CLI/CLI.hpp>
 
 #include "controller/cli/clean_stream.h"
+#include "controller/cli/client_version.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/help_text.h"
+#include "controller/cli/mistyped.h"
 #include "controller/cli/verbs.h"
 
 namespace coxswain::cli {
+namespace {
+
+// The verbs in the order of the help.
+struct VerbGroup {
+  const char* name;
+  std::vector<void (*)(CLI::App* app, Cox* cox)> verbs;
+};
+
+const std::vector<VerbGroup>& Groups() {
+  static const auto* groups = new std::vector<VerbGroup>{
+      {kFirstVerbs,
+       {AddTrain, AddPlan, AddValidate, AddGenerate, AddUp, AddDown, AddSubmit, AddGet, AddDescribe,
+        AddWatch, AddCancel, AddDownload}},
+      {"jobs",
+       {AddLogs, AddEvents, AddExplain, AddInspect, AddPause, AddResume, AddStep, AddDelete,
+        AddDump}},
+      {"data, models", {AddData, AddTemplate, AddTokenize, AddModels, AddImport}},
+      {"service", {AddWorkers, AddToken, AddHealth}},
+      {"cox itself", {AddConfig, AddHelp, AddVersion, AddCompletion}},
+  };
+  return *groups;
+}
+
+}  // namespace
 
 void BuildApp(CLI::App* app, Cox* cox) {
   app->require_subcommand(1);
   app->fallthrough();
-  app->add_option(
-      "--server", cox->server_flag,
-      "Controller as host:port (default: COXSWAIN_SERVER, then `cox up`, then 127.0.0.1:7070)");
-  app->add_option("--tls-ca", cox->tls_ca,
-                  "PEM file of the CA that signed the controller's certificate");
-  app->add_option("--tls-cert", cox->tls_cert, "PEM file of this client's certificate");
-  app->add_option("--tls-key", cox->tls_key, "PEM file of this client's key");
-  app->add_option("--token-file", cox->token_file,
-                  "File with the token that says who calls (default: COXSWAIN_TOKEN, then what a "
-                  "controller of this user on loopback left)");
-  app->add_flag("--insecure", cox->insecure,
+  app->add_option("--server", cox->flags.server,
+                  "Controller as host:port (COXSWAIN_SERVER; default: the context, then `cox up`, "
+                  "then 127.0.0.1:7070)");
+  app->add_option("--context", cox->flags.context,
+                  "Context of cox config to use (COXSWAIN_CONTEXT; default: the current one)");
+  app->add_option("--tls-ca", cox->flags.tls.ca,
+                  "PEM file of the CA that signed the controller's certificate (COXSWAIN_TLS_CA)");
+  app->add_option("--tls-cert", cox->flags.tls.cert,
+                  "PEM file of this client's certificate (COXSWAIN_TLS_CERT)");
+  app->add_option("--tls-key", cox->flags.tls.key,
+                  "PEM file of this client's key (COXSWAIN_TLS_KEY)");
+  app->add_option("--token-file", cox->flags.token_file,
+                  "File with the token that says who calls (COXSWAIN_TOKEN_FILE, or the token in "
+                  "COXSWAIN_TOKEN; default: the context's, then what a controller of this user on "
+                  "loopback left)");
+  app->add_flag("--insecure", cox->flags.insecure,
                 "Plaintext on loopback although certificates are given");
   app->footer(
       "Exit codes: 0 ok, 1 failed, 2 usage or invalid job, 3 job cancelled, 4 not found,\n"
       "            5 controller unreachable or refuses the caller, 124 timeout, 130 interrupted");
-  AddTrain(app, cox);
-  AddGenerate(app, cox);
-  AddUp(app, cox);
-  AddDown(app, cox);
-  AddSubmit(app, cox);
-  AddValidate(app, cox);
-  AddPlan(app, cox);
-  AddGet(app, cox);
-  AddDescribe(app, cox);
-  AddWatch(app, cox);
-  AddLogs(app, cox);
-  AddEvents(app, cox);
-  AddExplain(app, cox);
-  AddPause(app, cox);
-  AddResume(app, cox);
-  AddStep(app, cox);
-  AddCancel(app, cox);
-  AddDelete(app, cox);
-  AddInspect(app, cox);
-  AddWorkers(app, cox);
-  AddDownload(app, cox);
-  AddDump(app, cox);
-  AddData(app, cox);
-  AddTemplate(app, cox);
-  AddModels(app, cox);
-  AddTokenize(app, cox);
-  AddImport(app, cox);
-  AddToken(app, cox);
-  AddCompletion(app, cox);
-  AddHealth(app, cox);
-  AddVersion(app, cox);
+  app->set_version_flag("-V,--version", ClientVersion(), "Version of cox; cox version tells both");
+  for (const VerbGroup& group : Groups()) {
+    const size_t before = VerbsOf(*app).size();
+    for (const auto add : group.verbs) add(app, cox);
+    const std::vector<CLI::App*> verbs = app->get_subcommands([](CLI::App*) { return true; });
+    for (size_t i = before; i < verbs.size(); ++i) verbs[i]->group(group.name);
+  }
+  ShowVerbsByGroup(app);
 }
 
 int RunCox(const std::vector<std::string>& args, const Terminal& terminal,
@@ -74,8 +83,13 @@ int RunCox(const std::vector<std::string>& args, const Terminal& terminal,
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    // Help is printed to stdout with code 0; every mistake is code 2, whatever CLI11 numbers it.
-    return app.exit(error, cox.out(), cox.err()) == 0 ? kOk : kUsage;
+    // Help and version go to stdout with code 0; every mistake is code 2, whatever CLI11 numbers
+    // it.
+    const bool mistake = error.get_exit_code() != 0;
+    const std::string mistyped = mistake ? Mistyped(app) : "";
+    if (!mistyped.empty()) return cox.Fail(absl::InvalidArgumentError(mistyped));
+    app.exit(error, cox.out(), cox.err());
+    return mistake ? kUsage : kOk;
   }
   return cox.action();
 }

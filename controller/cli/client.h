@@ -10,29 +10,27 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "controller/cli/connection.h"
 #include "coxswain/v1/jobs_service.pb.h"
-
-namespace coxswain {
-struct TlsFiles;
-}
 
 namespace coxswain::cli {
 
-// Errors carry the server's code and message; Unavailable names the address and what to start.
+// Errors carry the server's code and message; Unavailable names the address and what to do.
 // Safe to use from several threads.
 class Client {
  public:
   using Timeout = std::chrono::milliseconds;
   static constexpr Timeout kCallTimeout{30000};
 
-  // Connects on the first call. `address` is host:port; plaintext is allowed to loopback only, and
-  // an address or certificate that cannot be used fails every call. Every call presents the token
-  // that client_token.h finds then; a `token_file` that cannot be read fails it.
-  Client(const std::string& address, const TlsFiles& tls, bool insecure,
-         std::string token_file = "");
+  // Connects on the first call. Plaintext is allowed to loopback only. Every call presents the
+  // token that client_token.h finds then; a token_file that cannot be read fails it.
+  explicit Client(const absl::StatusOr<Connection>& connection);
   ~Client();
 
-  const std::string& address() const { return address_; }
+  // Why every call fails, where nothing can be connected to: a wrong context, address or
+  // certificate.
+  absl::Status usable() const;
+  const std::string& address() const { return address_; }  // host:port
   // Client and controller see the same files.
   bool IsLoopback() const;
 

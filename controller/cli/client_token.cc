@@ -1,7 +1,5 @@
 #include "controller/cli/client_token.h"
 
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "common/access/local_secrets.h"
 #include "common/access/secret_file.h"
@@ -10,14 +8,15 @@
 
 namespace coxswain::cli {
 
-absl::StatusOr<std::string> FindToken(const std::string& file, const std::string& address) {
-  if (!file.empty()) return access::ReadSecret(file);
-  const char* const given = std::getenv("COXSWAIN_TOKEN");
-  if (given != nullptr && *given != '\0') return std::string(given);
-  ASSIGN_OR_RETURN(const SocketAddress peer, ParseSocketAddress(address));
+absl::StatusOr<std::string> FindToken(const Connection& connection) {
+  if (!connection.token_file.empty()) return access::ReadSecret(connection.token_file);
+  if (!connection.token.empty()) return connection.token;
+  ASSIGN_OR_RETURN(const SocketAddress peer, ParseSocketAddress(connection.server));
   if (IsLoopback(peer.host)) return access::FindLocalSecret(peer.port, access::kOperatorToken);
-  return absl::NotFoundError(absl::StrCat("no --token-file and no COXSWAIN_TOKEN is given, and ",
-                                          address, " is another machine"));
+  return absl::NotFoundError(
+      absl::StrCat("neither --token-file nor COXSWAIN_TOKEN nor a context "
+                   "gives a token, and ",
+                   connection.server, " is another machine"));
 }
 
 }  // namespace coxswain::cli

@@ -5,13 +5,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "controller/cli/connection.h"
 
 namespace coxswain::cli {
 
-// The token in `file` (--token-file); without it COXSWAIN_TOKEN; without that what a controller of
-// this user at `address` on loopback left on this machine. NotFound says where it was looked for:
-// then a certificate must say who calls, or the controller is open. Other errors name the file.
-absl::StatusOr<std::string> FindToken(const std::string& file, const std::string& address);
+// The token in the connection's file; without one its token; without that what a controller of this
+// user on loopback left on this machine. NotFound says where it was looked for: then a certificate
+// must say who calls, or the controller is open. Other errors name the file.
+absl::StatusOr<std::string> FindToken(const Connection& connection);
 
 }  // namespace coxswain::cli
 

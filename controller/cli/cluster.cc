@@ -150,7 +150,9 @@ bool IsRegistered(const v1::WorkerInfo& worker) {
 }
 
 absl::Status WaitForWorkers(const ClusterArgs& args, const Cluster& cluster) {
-  Client client(cluster.endpoint.grpc, TlsFiles(), /*insecure=*/false);
+  Connection connection;
+  connection.server = cluster.endpoint.grpc;
+  Client client(connection);
   return WaitFor(
       {{"controller", cluster.controller, Path(args.directory, "controller.log")},
        {"supervisor", cluster.supervisor, Path(args.directory, "supervisor.log")}},

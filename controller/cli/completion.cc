@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "controller/cli/help_text.h"
+
 namespace coxswain::cli {
 namespace {
 
@@ -41,20 +43,16 @@ bool TakesJob(const CLI::App& app) {
   return false;
 }
 
-std::vector<const CLI::App*> Subcommands(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
-}
-
 std::vector<Verb> Verbs(const CLI::App& app) {
   std::vector<Verb> verbs;
-  for (const CLI::App* sub : Subcommands(app)) {
+  for (const CLI::App* sub : VerbsOf(app)) {
     Verb verb{.name = sub->get_name(),
               .doc = sub->get_description(),
               .subverbs = {},
               .flags = {},
               .takes_job = TakesJob(*sub)};
     AddFlags(*sub, &verb.flags);
-    for (const CLI::App* inner : Subcommands(*sub)) {
+    for (const CLI::App* inner : VerbsOf(*sub)) {
       verb.subverbs.push_back(inner->get_name());
       AddFlags(*inner, &verb.flags);
     }

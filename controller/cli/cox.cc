@@ -1,18 +1,32 @@
 #include "controller/cli/cox.h"
 
 #include "absl/strings/str_replace.h"
-#include "common/net/grpc_endpoint.h"
 #include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/state_dir.h"
 
 namespace coxswain::cli {
+namespace {
+
+Connection OwnConnection(const std::string& address) {
+  Connection connection;
+  connection.server = address;
+  return connection;
+}
+
+}  // namespace
 
 Client& Cox::Server() {
-  if (client == nullptr)
-    client = std::make_unique<Client>(ResolveServer(server_flag),
-                                      TlsFiles{tls_cert, tls_key, tls_ca}, insecure, token_file);
+  if (client == nullptr) {
+    client = std::make_unique<Client>(
+        own_.empty() ? FindConnection(flags) : absl::StatusOr<Connection>(OwnConnection(own_)));
+  }
   return *client;
+}
+
+void Cox::UseOwn(const std::string& address) {
+  own_ = address;
+  client.reset();
 }
 
 int Cox::Fail(const absl::Status& status) const {

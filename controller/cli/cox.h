@@ -17,20 +17,23 @@ namespace coxswain::cli {
 struct Cox {
   Terminal terminal;
   std::function<int64_t()> now_unix_ms;
-  std::string server_flag;                // --server
-  std::string tls_ca, tls_cert, tls_key;  // PEM files; needed off loopback
-  std::string token_file;                 // --token-file
-  bool insecure = false;                  // plaintext to loopback although certificates are given
-  std::function<int()> action;            // the chosen verb; returns the exit code
-  std::unique_ptr<Client> client;         // made by Server()
+  ConnectionFlags flags;
+  std::function<int()> action;     // the chosen verb; returns the exit code
+  std::unique_ptr<Client> client;  // made by Server()
 
   // The client of this invocation.
   Client& Server();
+  // From here on the controller that this cox started at `address`, whatever flags, environment and
+  // contexts say of others.
+  void UseOwn(const std::string& address);
   std::ostream& out() const { return *terminal.out; }
   std::ostream& err() const { return *terminal.err; }
 
   // Prints "cox: message" to stderr; returns the exit code of the status.
   int Fail(const absl::Status& status) const;
+
+ private:
+  std::string own_;  // the address of UseOwn
 };
 
 }  // namespace coxswain::cli

@@ -8,6 +8,7 @@
 #include "common/format.h"
 #include "common/hash.h"
 #include "common/outside_text.h"
+#include "controller/cli/answer_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/table.h"
@@ -156,37 +157,15 @@ std::string CheckpointsText(const v1::Job& job, int64_t now) {
   return "\nCheckpoints\n" + table.Text(2);
 }
 
-// `text` indented below a heading, line by line.
-std::string Indented(const std::string& heading, const std::string& text) {
-  std::string out = fmt::format("    {}\n", heading);
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    out += fmt::format("      {}\n", text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
-
 std::string SamplesText(const v1::Job& job) {
   std::string text = "\nAnswers\n";
   for (const v1::SampleAnswers& sample : job.samples()) {
-    text += Indented("prompt", sample.prompt());
-    text += Indented(fmt::format("at step {}", sample.first_step()), sample.first_answer());
+    text += AnswerText("prompt", sample.prompt());
+    text += AnswerText(fmt::format("at step {}", sample.first_step()), sample.first_answer());
     if (sample.step() == sample.first_step()) continue;
-    text += Indented(fmt::format("at step {}", sample.step()), sample.answer());
+    text += AnswerText(fmt::format("at step {}", sample.step()), sample.answer());
   }
   return text;
-}
-
-std::string NextText(const v1::Job& job) {
-  const std::string id = OneLine(job.id());
-  if (job.state() == v1::JOB_STATE_SUCCEEDED)
-    return fmt::format("\nNext\n  cox download {} -o DIR\n", id);
-  if (job.state() == v1::JOB_STATE_PAUSED)
-    return fmt::format("\nNext\n  cox resume {0}\n  cox step {0} -n 1\n", id);
-  if (IsTerminal(job.state())) return fmt::format("\nNext\n  cox events {0}\n  cox logs {0}\n", id);
-  return fmt::format(
-      "\nNext\n  cox watch {0}\n  cox inspect {0}\n  cox pause {0}\n  cox cancel {0}\n", id);
 }
 
 }  // namespace
@@ -214,7 +193,18 @@ std::string DescribeText(const v1::Job& job, const std::vector<v1::JobEvent>& ev
       begin = end;
     }
   }
-  return text + NextText(job);
+  return text;
+}
+
+std::string NextText(const v1::Job& job) {
+  const std::string id = OneLine(job.id());
+  if (job.state() == v1::JOB_STATE_SUCCEEDED)
+    return fmt::format("\nNext\n  cox download {} -o DIR\n", id);
+  if (job.state() == v1::JOB_STATE_PAUSED)
+    return fmt::format("\nNext\n  cox resume {0}\n  cox step {0} -n 1\n", id);
+  if (IsTerminal(job.state())) return fmt::format("\nNext\n  cox events {0}\n  cox logs {0}\n", id);
+  return fmt::format(
+      "\nNext\n  cox watch {0}\n  cox inspect {0}\n  cox pause {0}\n  cox cancel {0}\n", id);
 }
 
 }  // namespace coxswain::cli

@@ -10,10 +10,13 @@
 
 namespace coxswain::cli {
 
-// Identity, state, progress, data, memory, checkpoints, the newest 20 of `events`, and what to type
-// next. Sections without content are left out.
+// Identity, state, progress, data, memory, checkpoints, answers and the newest 20 of `events`.
+// Sections without content are left out.
 std::string DescribeText(const v1::Job& job, const std::vector<v1::JobEvent>& events,
                          int64_t now_unix_ms);
+
+// What to type next, of a job that a controller has.
+std::string NextText(const v1::Job& job);
 
 }  // namespace coxswain::cli
 

@@ -81,6 +81,9 @@ class Follower {
     absl::StatusOr<v1::Job> job = cox_->Server().Get(job_id_);
     if (!job.ok()) return job;
     job_id_ = job->id();
+    if (!options_.pages.empty()) {
+      view_.Note(absl::StrCat("status page: http://", options_.pages, "/jobs/", job_id_));
+    }
     view_.Job(*job);
     absl::Status status = Loop();
     view_.Close();

@@ -1,7 +1,14 @@
 #include "controller/cli/job_change.h"
 
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/message_json.h"
 #include "common/outside_text.h"
+#include "common/status_macros.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
@@ -27,44 +34,105 @@ void TellOutcome(Cox* cox, const std::string& id, int64_t after_event_id) {
   cox->Server().Watch(request, tell).IgnoreError();  // the change is made, told or not
 }
 
+// A job whose change was accepted.
+struct Asked {
+  v1::Job job;
+  int64_t last_event = 0;  // id of its newest event before
+};
+
+absl::StatusOr<Asked> Ask(
+    Cox* cox, const std::string& word,
+    const std::function<absl::StatusOr<v1::Job>(const std::string& id)>& request) {
+  // A name means its newest job: settle which one before anything is sent.
+  ASSIGN_OR_RETURN(const v1::Job found, cox->Server().Get(word));
+  ASSIGN_OR_RETURN(const std::vector<v1::JobEvent> history, ReadEvents(&cox->Server(), found.id()));
+  ASSIGN_OR_RETURN(v1::Job job, request(found.id()));
+  return Asked{std::move(job), history.empty() ? 0 : history.back().id()};
+}
+
+// For at most `patience_ms`; 0: as long as it takes.
+absl::StatusOr<v1::Job> Await(Cox* cox, const Asked& asked, v1::JobState goal,
+                              int64_t patience_ms) {
+  if (asked.job.state() == goal || IsTerminal(asked.job.state())) return asked.job;
+  FollowOptions options;
+  options.after_event_id = asked.last_event;
+  options.timeout_ms = patience_ms;
+  options.on_event = [goal](const v1::JobEvent& event) { return event.state() != goal; };
+  return FollowJob(cox, asked.job.id(), options);
+}
+
+void Print(Cox* cox, const std::string& output, const std::vector<v1::Job>& jobs, bool several) {
+  if (IsStructured(output)) {
+    auto list = nlohmann::ordered_json::array();
+    for (const v1::Job& job : jobs) list.push_back(MessageJson(job));
+    if (several) {
+      PrintStructured({{"jobs", list}}, output, cox->out());
+    } else if (!list.empty()) {
+      PrintStructured(list[0], output, cox->out());
+    }
+    return;
+  }
+  for (const v1::Job& job : jobs) {
+    if (output == "name") {
+      cox->out() << OneLine(job.id()) << "\n";
+    } else {
+      cox->out() << "job " << OneLine(job.id()) << " " << StateName(job.state()) << "\n";
+    }
+  }
+}
+
 }  // namespace
 
 void AddChangeArgs(Verb* verb, ChangeArgs* args) {
-  verb->Job(&args->job)
+  verb->Jobs(&args->jobs)
       .Flag("--no-wait", &args->no_wait, "Return as soon as the request is accepted")
       .Number("--timeout", &args->timeout_seconds, "Seconds to wait at most; then exit code 124")
-      .Output(&args->output, {"table", "name", "json", "yaml"});
+      .Output(&args->output, {"table", "name", "json", "yaml"})
+      .Footer("Of several jobs each is tried; the exit code is the highest of theirs.");
 }
 
-int ChangeJob(Cox* cox, const ChangeArgs& args, v1::JobState goal,
-              const std::function<absl::StatusOr<v1::Job>(const std::string& id)>& request) {
-  // A name means its newest job: settle which one before anything is sent.
-  absl::StatusOr<v1::Job> job = cox->Server().Get(args.job);
-  if (!job.ok()) return cox->Fail(job.status());
-  const std::string id = job->id();
-  int64_t last_event = 0;
-  const auto history = ReadEvents(&cox->Server(), id);
-  if (!history.ok()) return cox->Fail(history.status());
-  if (!history->empty()) last_event = history->back().id();
-  job = request(id);
-  if (!job.ok()) return cox->Fail(job.status());
-  if (!args.no_wait && job->state() != goal && !IsTerminal(job->state())) {
-    FollowOptions options;
-    options.after_event_id = last_event;
-    options.timeout_ms = static_cast<int64_t>(args.timeout_seconds * 1000);
-    options.on_event = [goal](const v1::JobEvent& event) { return event.state() != goal; };
-    job = FollowJob(cox, id, options);
-    if (!job.ok()) return cox->Fail(job.status());
+absl::Status OfJob(const std::vector<std::string>& jobs, const std::string& job,
+                   const absl::Status& status) {
+  if (status.ok() || jobs.size() == 1) return status;
+  return absl::Status(status.code(), absl::StrCat(job, ": ", status.message()));
+}
+
+int ChangeJobs(Cox* cox, const ChangeArgs& args, v1::JobState goal,
+               const std::function<absl::StatusOr<v1::Job>(const std::string& id)>& request) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto patience_ms = [&]() -> int64_t {
+    if (args.timeout_seconds == 0) return 0;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    return std::max<int64_t>(1,
+                             static_cast<int64_t>(1000 * (args.timeout_seconds - spent.count())));
+  };
+  int code = kOk;
+  std::vector<std::pair<std::string, Asked>> accepted;
+  for (const std::string& word : args.jobs) {
+    absl::StatusOr<Asked> asked = Ask(cox, word, request);
+    if (asked.ok()) {
+      accepted.emplace_back(word, *std::move(asked));
+    } else {
+      code = std::max(code, cox->Fail(OfJob(args.jobs, word, asked.status())));
+    }
   }
-  if (!args.no_wait) TellOutcome(cox, id, last_event);
-  if (IsStructured(args.output)) {
-    PrintStructured(MessageJson(*job), args.output, cox->out());
-  } else if (args.output == "name") {
-    cox->out() << OneLine(id) << "\n";
-  } else {
-    cox->out() << "job " << OneLine(id) << " " << StateName(job->state()) << "\n";
+  std::vector<v1::Job> changed;
+  for (const auto& [word, asked] : accepted) {
+    absl::StatusOr<v1::Job> job = asked.job;
+    if (!args.no_wait) {
+      job = Await(cox, asked, goal, patience_ms());
+      if (job.ok()) TellOutcome(cox, job->id(), asked.last_event);
+    }
+    if (!job.ok()) {
+      code = std::max(code, cox->Fail(OfJob(args.jobs, word, job.status())));
+      continue;
+    }
+    const bool missed = IsTerminal(job->state()) && job->state() != goal && !args.no_wait;
+    if (missed) code = std::max<int>(code, kFailed);
+    changed.push_back(*std::move(job));
   }
-  return IsTerminal(job->state()) && job->state() != goal && !args.no_wait ? kFailed : kOk;
+  Print(cox, args.output, changed, args.jobs.size() > 1);
+  return code;
 }
 
 }  // namespace coxswain::cli

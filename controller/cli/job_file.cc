@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/expand_paths.h"
 #include "common/config/override.h"
 #include "common/files/read_file.h"
 #include "common/status_macros.h"
@@ -62,9 +63,18 @@ absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
     file.path = absolute.string();
     file.base_dir = absolute.parent_path().string();
   }
-  file.overrides = args.overrides;
-  ASSIGN_OR_RETURN(file.yaml, config::OverrideJob(text, args.overrides));
+  file.yaml = std::move(text);
+  RETURN_IF_ERROR(Override(args.overrides, &file));
   return file;
+}
+
+absl::Status Override(const std::vector<std::string>& settings, JobFile* file) {
+  ASSIGN_OR_RETURN(const std::string set, config::OverrideJob(file->yaml, settings));
+  std::string expanded = config::ExpandPaths(set, file->base_dir);
+  file->rewritten = file->rewritten || expanded != file->yaml;
+  file->yaml = std::move(expanded);
+  file->overrides.insert(file->overrides.end(), settings.begin(), settings.end());
+  return absl::OkStatus();
 }
 
 std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigError>& errors) {

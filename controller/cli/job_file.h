@@ -19,15 +19,19 @@ struct JobFileArgs {
 void AddJobFileArgs(Verb* verb, JobFileArgs* args);
 
 struct JobFile {
-  std::string shown;     // as the user named it, for messages
-  std::string path;      // absolute, below base_dir
-  std::string base_dir;  // of relative paths
-  std::string yaml;      // overrides applied, every other key on its line
+  std::string shown;       // as the user named it, for messages
+  std::string path;        // absolute, below base_dir
+  std::string base_dir;    // of relative paths
+  std::string yaml;        // overrides applied, paths expanded, every other key on its line
+  bool rewritten = false;  // `yaml` is not as the user wrote it
   std::vector<std::string> overrides;
 };
 
-// NotFound names the file; InvalidArgument a wrong --set.
+// NotFound names the file; InvalidArgument a wrong --set. Standard input is empty at the next call.
 absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args);
+
+// Sets these keys too, as --set behind the file's own would.
+absl::Status Override(const std::vector<std::string>& settings, JobFile* file);
 
 // "job.yaml:12: spec.train.seed: ..." per error; for a key of an override "--set train.seed=x:
 // ...".

@@ -6,6 +6,7 @@
 
 #include "common/format.h"
 #include "common/outside_text.h"
+#include "controller/cli/answer_text.h"
 #include "controller/cli/clean_stream.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
@@ -23,6 +24,12 @@ std::string CutTo(const std::string& text, int columns) {
     cut += c;
   }
   return cut;
+}
+
+// What the bar shows itself, and pieces of answers that come whole later.
+bool IsOfTheBar(const v1::JobEvent& event) {
+  return event.type() == "StepDone" || event.type() == "StateChanged" ||
+         event.type() == "AnswerWritten";
 }
 
 }  // namespace
@@ -68,6 +75,13 @@ std::string EventLine(const v1::JobEvent& event, int64_t total_steps) {
                    : line;
 }
 
+std::string EventText(const v1::JobEvent& event, int64_t total_steps) {
+  std::string text = EventLine(event, total_steps) + "\n";
+  if (!event.has_prompt_answered()) return text;
+  return text + AnswerText("prompt", event.prompt_answered().text()) +
+         AnswerText("answer", event.prompt_answered().answer());
+}
+
 void ProgressView::Event(const v1::JobEvent& event, int64_t now_unix_ms) {
   const bool step = event.type() == "StepDone";
   if (step) {
@@ -76,12 +90,18 @@ void ProgressView::Event(const v1::JobEvent& event, int64_t now_unix_ms) {
     losses_.resize(std::min(losses_.size(), index));
     losses_.push_back(FiniteOrZero(event.step_done().loss()));
   }
+  if (mode_ == ProgressMode::kBar && !IsOfTheBar(event)) Above(EventText(event, total_steps_));
   if (mode_ != ProgressMode::kPlain) return;
   if (step && total_steps_ != static_cast<int64_t>(losses_.size())) {
     if (now_unix_ms - last_step_line_ms_ < kStepLineMs) return;
     last_step_line_ms_ = now_unix_ms;
   }
-  *terminal_.err << EventLine(event, total_steps_) << "\n" << std::flush;
+  *terminal_.err << EventText(event, total_steps_) << std::flush;
+}
+
+void ProgressView::Above(const std::string& lines) {
+  if (!shown_.empty()) *terminal_.err << Draw::kLineStart << Draw::kClearRestOfLine;
+  *terminal_.err << lines << shown_ << std::flush;
 }
 
 void ProgressView::Job(const v1::Job& job) {

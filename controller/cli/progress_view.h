@@ -1,4 +1,5 @@
-// The live view of one job: a line that is redrawn on a TTY, plain lines elsewhere.
+// The live view of one job: on a TTY a line that is redrawn, below its events; elsewhere plain
+// lines.
 #ifndef COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_
 #define COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_
 
@@ -24,10 +25,14 @@ std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, 
 // message.
 std::string EventLine(const v1::JobEvent& event, int64_t total_steps);
 
+// EventLine as a line; below a sample's the texts of prompt and answer.
+std::string EventText(const v1::JobEvent& event, int64_t total_steps);
+
 class ProgressView {
  public:
   ProgressView(const Terminal& terminal, ProgressMode mode) : terminal_(terminal), mode_(mode) {}
-  // Plain lines of steps come at most every `kStepLineMs`, other events at once.
+  // Plain lines of steps come at most every `kStepLineMs`, other events at once. Above a bar stand
+  // all events but those that it shows itself: steps and states.
   static constexpr int64_t kStepLineMs = 1000;
   void Event(const v1::JobEvent& event, int64_t now_unix_ms);
   void Job(const v1::Job& job);  // redraws the bar
@@ -35,6 +40,8 @@ class ProgressView {
   void Close();  // ends the bar's line
 
  private:
+  void Above(const std::string& lines);  // whole lines
+
   const Terminal& terminal_;
   ProgressMode mode_;
   std::vector<double> losses_;

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -14,14 +13,6 @@
 #include "controller/cli/processes.h"
 
 namespace coxswain::cli {
-namespace {
-
-std::string Env(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
 
 absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path) {
   std::ifstream in(path);
@@ -50,10 +41,13 @@ std::string EndedController(const std::string& address) {
                       TailOfFile(log, 5));
 }
 
-std::string ResolveServer(const std::string& flag) {
-  if (!flag.empty()) return flag;
-  const std::string from_env = Env("COXSWAIN_SERVER");
-  if (!from_env.empty()) return from_env;
+std::string PagesOf(const std::string& address) {
+  const auto endpoint = ReadEndpoint(absl::StrCat(StateDir(), "/endpoint.json"));
+  const bool found = endpoint.ok() && endpoint->has_value() && (*endpoint)->grpc == address;
+  return found ? (*endpoint)->metrics : "";
+}
+
+std::string DefaultServer() {
   const auto endpoint = ReadEndpoint(absl::StrCat(StateDir(), "/endpoint.json"));
   if (endpoint.ok() && endpoint->has_value()) return (*endpoint)->grpc;
   return "127.0.0.1:7070";

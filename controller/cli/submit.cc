@@ -8,16 +8,15 @@
 
 namespace coxswain::cli {
 
-absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFileArgs& args, const SubmitOptions& options) {
-  ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args));
+absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFile& file, const SubmitOptions& options) {
+  RETURN_IF_ERROR(cox->Server().usable());
   // Another machine's controller cannot see this directory: relative paths are errors then.
   JobFile checked = file;
   if (!cox->Server().IsLoopback()) checked.base_dir.clear();
   RETURN_IF_ERROR(ParseJobFile(checked).status());
   v1::SubmitRequest request;
-  request.set_yaml(file.overrides.empty()
-                       ? file.yaml
-                       : config::EmitBlockYaml(config::ParseYaml(file.yaml).root));
+  request.set_yaml(file.rewritten ? config::EmitBlockYaml(config::ParseYaml(file.yaml).root)
+                                  : file.yaml);
   request.set_yaml_path(file.path);
   request.set_idempotency_key(options.idempotency_key.empty() ? NewUuid()
                                                               : options.idempotency_key);

@@ -17,7 +17,7 @@ struct SubmitOptions {
 
 // Checks the file here, then submits it. Relative paths are resolved by the controller against the
 // file's directory when it runs on this machine; for another one they are InvalidArgument.
-absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFileArgs& file, const SubmitOptions& options);
+absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFile& file, const SubmitOptions& options);
 
 }  // namespace coxswain::cli
 

@@ -28,6 +28,11 @@ Verb& Verb::Job(std::string* job) {
   return RequiredText("job", job, "Id, unique id prefix or name");
 }
 
+Verb& Verb::Jobs(std::vector<std::string>* jobs) {
+  app_->add_option("jobs", *jobs, "Ids, unique id prefixes or names")->required();
+  return *this;
+}
+
 Verb& Verb::Output(std::string* format, std::initializer_list<std::string> formats,
                    const char* doc) {
   const std::string text =
@@ -91,6 +96,10 @@ Verb& Verb::Integer(const char* names, int64_t* value, int64_t min, int64_t max,
 Verb& Verb::Number(const char* names, double* value, const char* doc) {
   app_->add_option(names, *value, doc)->check(CLI::NonNegativeNumber);
   return *this;
+}
+
+std::function<bool(const char* option)> Verb::Given() const {
+  return [app = app_](const char* option) { return app->count(option) > 0; };
 }
 
 Verb& Verb::Footer(const char* text) {

@@ -23,7 +23,8 @@ class Verb {
  public:
   Verb(CLI::App* parent, const char* name, const char* doc);
 
-  Verb& Job(std::string* job);  // the required positional argument "job"
+  Verb& Job(std::string* job);                 // the required positional argument "job"
+  Verb& Jobs(std::vector<std::string>* jobs);  // the same, one or several
   // -o. Where "table" is a format and "wide" is not, "wide" is read as "table".
   Verb& Output(std::string* format, std::initializer_list<std::string> formats,
                const char* doc = "");
@@ -40,6 +41,9 @@ class Verb {
                   const char* doc);  // positional
   Verb& Integer(const char* names, int64_t* value, int64_t min, int64_t max, const char* doc);
   Verb& Number(const char* names, double* value, const char* doc);  // >= 0
+  // Tells after the parse whether an option ("--server") was given. Does not outlive the verb's
+  // tree.
+  std::function<bool(const char* option)> Given() const;
   Verb& Footer(const char* text);
   Verb& RequireSubverb();
 

@@ -9,15 +9,15 @@ namespace coxswain::cli {
 void AddCancel(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<ChangeArgs>();
   auto checkpoint = std::make_shared<bool>(false);
-  Verb verb(app, "cancel", "Cancel a job at the next step boundary");
+  Verb verb(app, "cancel", "Cancel jobs at the next step boundary");
   AddChangeArgs(&verb, args.get());
   verb.Flag("--checkpoint", checkpoint.get(),
-            "Save the step at which it stops: a later job goes on from there by "
+            "Save the step at which each stops: a later job goes on from there by "
             "checkpoint.resume");
   verb.Run(cox, [cox, args, checkpoint] {
-    return ChangeJob(cox, *args, v1::JOB_STATE_CANCELLED, [cox, checkpoint](const std::string& id) {
-      return cox->Server().Cancel(id, *checkpoint);
-    });
+    return ChangeJobs(
+        cox, *args, v1::JOB_STATE_CANCELLED,
+        [cox, checkpoint](const std::string& id) { return cox->Server().Cancel(id, *checkpoint); });
   });
 }
 

@@ -1,20 +1,29 @@
+#include <algorithm>
 #include <memory>
 
 #include "controller/cli/exit_code.h"
+#include "controller/cli/job_change.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 
 namespace coxswain::cli {
 
 void AddDelete(CLI::App* app, Cox* cox) {
-  auto job = std::make_shared<std::string>();
-  Verb(app, "delete", "Remove the records of an ended job; its files stay")
-      .Job(job.get())
-      .Run(cox, [cox, job]() -> int {
-        const absl::Status status = cox->Server().Delete(*job);
-        if (!status.ok()) return cox->Fail(status);
-        cox->out() << "job " << *job << " deleted\n";
-        return kOk;
+  auto jobs = std::make_shared<std::vector<std::string>>();
+  Verb(app, "delete", "Remove the records of ended jobs; their files stay")
+      .Jobs(jobs.get())
+      .Footer("Of several jobs each is tried; the exit code is the highest of theirs.")
+      .Run(cox, [cox, jobs] {
+        int code = kOk;
+        for (const std::string& job : *jobs) {
+          const absl::Status status = cox->Server().Delete(job);
+          if (status.ok()) {
+            cox->out() << "job " << job << " deleted\n";
+          } else {
+            code = std::max(code, cox->Fail(OfJob(*jobs, job, status)));
+          }
+        }
+        return code;
       });
 }
 

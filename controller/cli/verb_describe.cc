@@ -5,6 +5,7 @@
 #include "controller/cli/describe_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
+#include "controller/cli/kept_history.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -17,20 +18,34 @@ struct DescribeArgs {
   std::string output = "table";
 };
 
+void Print(Cox* cox, const std::string& output, const v1::Job& job,
+           const std::vector<v1::JobEvent>& events, const std::string& next) {
+  if (!IsStructured(output)) {
+    cox->out() << DescribeText(job, events, cox->now_unix_ms()) << next;
+    return;
+  }
+  auto json = MessageJson(job);
+  auto list = nlohmann::ordered_json::array();
+  for (const v1::JobEvent& event : events) list.push_back(EventJson(event));
+  json["events"] = std::move(list);
+  PrintStructured(json, output, cox->out());
+}
+
+int RunKept(Cox* cox, const DescribeArgs& args) {
+  const auto kept = ReadHistory(args.job);
+  if (!kept.ok()) return cox->Fail(kept.status());
+  cox->err() << KeptLines(*kept);
+  Print(cox, args.output, kept->job, kept->events, /*next=*/"");
+  return kOk;
+}
+
 int RunDescribe(Cox* cox, const DescribeArgs& args) {
+  if (NamesFolder(args.job)) return RunKept(cox, args);
   const absl::StatusOr<v1::Job> job = cox->Server().Get(args.job);
   if (!job.ok()) return cox->Fail(job.status());
   const auto events = ReadEvents(&cox->Server(), job->id());
   if (!events.ok()) return cox->Fail(events.status());
-  if (!IsStructured(args.output)) {
-    cox->out() << DescribeText(*job, *events, cox->now_unix_ms());
-    return kOk;
-  }
-  auto json = MessageJson(*job);
-  auto list = nlohmann::ordered_json::array();
-  for (const v1::JobEvent& event : *events) list.push_back(EventJson(event));
-  json["events"] = std::move(list);
-  PrintStructured(json, args.output, cox->out());
+  Print(cox, args.output, *job, *events, NextText(*job));
   return kOk;
 }
 
@@ -39,7 +54,8 @@ int RunDescribe(Cox* cox, const DescribeArgs& args) {
 void AddDescribe(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<DescribeArgs>();
   Verb(app, "describe", "Everything about one job")
-      .Job(&args->job)
+      .RequiredText("job", &args->job,
+                    "Id, unique id prefix or name; or the output_dir of a job of cox train")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunDescribe(cox, *args); });
 }

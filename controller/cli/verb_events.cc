@@ -1,11 +1,13 @@
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "common/event_json.h"
 #include "common/format.h"
 #include "common/outside_text.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
+#include "controller/cli/kept_history.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -42,18 +44,33 @@ int Follow(Cox* cox, const EventsArgs& args) {
   return job.ok() ? static_cast<int>(kOk) : cox->Fail(job.status());
 }
 
-int RunEvents(Cox* cox, const EventsArgs& args) {
-  if (args.follow) return Follow(cox, args);
-  const auto events = ReadEvents(&cox->Server(), args.job);
-  if (!events.ok()) return cox->Fail(events.status());
-  if (!IsStructured(args.output)) {
-    cox->out() << EventsTable(*events, cox->now_unix_ms());
+int Print(Cox* cox, const std::string& output, const std::vector<v1::JobEvent>& events) {
+  if (!IsStructured(output)) {
+    cox->out() << EventsTable(events, cox->now_unix_ms());
     return kOk;
   }
   auto list = nlohmann::ordered_json::array();
-  for (const v1::JobEvent& event : *events) list.push_back(EventJson(event));
-  PrintStructured({{"events", list}}, args.output, cox->out());
+  for (const v1::JobEvent& event : events) list.push_back(EventJson(event));
+  PrintStructured({{"events", list}}, output, cox->out());
   return kOk;
+}
+
+int RunKept(Cox* cox, const EventsArgs& args) {
+  if (args.follow) {
+    return cox->Fail(absl::InvalidArgumentError(
+        absl::StrCat("-f follows a job of a controller; ", args.job, " is a folder")));
+  }
+  const auto kept = ReadHistory(args.job);
+  if (!kept.ok()) return cox->Fail(kept.status());
+  cox->err() << KeptLines(*kept);
+  return Print(cox, args.output, kept->events);
+}
+
+int RunEvents(Cox* cox, const EventsArgs& args) {
+  if (NamesFolder(args.job)) return RunKept(cox, args);
+  if (args.follow) return Follow(cox, args);
+  const auto events = ReadEvents(&cox->Server(), args.job);
+  return events.ok() ? Print(cox, args.output, *events) : cox->Fail(events.status());
 }
 
 }  // namespace
@@ -61,7 +78,8 @@ int RunEvents(Cox* cox, const EventsArgs& args) {
 void AddEvents(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<EventsArgs>();
   Verb(app, "events", "A job's history")
-      .Job(&args->job)
+      .RequiredText("job", &args->job,
+                    "Id, unique id prefix or name; or the output_dir of a job of cox train")
       .Flag("-f,--follow", &args->follow, "Go on until the job ends")
       .Output(&args->output, {"table", "json", "yaml"}, "one object, with -f one value per event")
       .Run(cox, [cox, args] { return RunEvents(cox, *args); });

@@ -154,8 +154,7 @@ int RunHere(Cox* cox, const GenerateArgs& args, nlohmann::ordered_json wanted) {
   if (!cluster.ok()) {
     return InterruptSignal() != 0 ? static_cast<int>(kInterrupted) : cox->Fail(cluster.status());
   }
-  cox->server_flag = cluster->endpoint.grpc;
-  cox->client.reset();
+  cox->UseOwn(cluster->endpoint.grpc);
   const int code = SubmitAndPrint(cox, args, wanted, cluster_args.directory + "/scratch", *cluster);
   ClearInterrupt();
   StopCluster(*cluster);

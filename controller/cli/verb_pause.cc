@@ -8,11 +8,11 @@ namespace coxswain::cli {
 
 void AddPause(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<ChangeArgs>();
-  Verb verb(app, "pause", "Pause a job at the next step boundary, with a checkpoint");
+  Verb verb(app, "pause", "Pause jobs at the next step boundary, with a checkpoint");
   AddChangeArgs(&verb, args.get());
   verb.Run(cox, [cox, args] {
-    return ChangeJob(cox, *args, v1::JOB_STATE_PAUSED,
-                     [cox](const std::string& id) { return cox->Server().Pause(id); });
+    return ChangeJobs(cox, *args, v1::JOB_STATE_PAUSED,
+                      [cox](const std::string& id) { return cox->Server().Pause(id); });
   });
 }
 

@@ -8,6 +8,7 @@
 #include "controller/cli/job_file.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/output.h"
+#include "controller/cli/state_dir.h"
 #include "controller/cli/submit.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -28,6 +29,7 @@ int Wait(Cox* cox, const SubmitArgs& args, const v1::Job& submitted) {
   FollowOptions options;
   options.progress =
       args.follow ? ParseProgressMode("auto", cox->terminal.err_tty) : ProgressMode::kNone;
+  options.pages = PagesOf(cox->Server().address());
   options.timeout_ms = static_cast<int64_t>(args.timeout_seconds * 1000);
   const absl::StatusOr<v1::Job> job = FollowJob(cox, submitted.id(), options);
   if (absl::IsCancelled(job.status())) {
@@ -45,7 +47,9 @@ int Wait(Cox* cox, const SubmitArgs& args, const v1::Job& submitted) {
 }
 
 int RunSubmit(Cox* cox, const SubmitArgs& args) {
-  const absl::StatusOr<v1::Job> job = SubmitJob(cox, args.file, args.submit);
+  const absl::StatusOr<JobFile> file = ReadJobFile(args.file);
+  if (!file.ok()) return cox->Fail(file.status());
+  const absl::StatusOr<v1::Job> job = SubmitJob(cox, *file, args.submit);
   if (!job.ok()) return cox->Fail(job.status());
   const bool wait = args.wait || args.follow;
   if (args.output == "name") {

@@ -14,6 +14,7 @@
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/job_text.h"
+#include "controller/cli/kept_history.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
 #include "controller/cli/submit.h"
@@ -31,30 +32,29 @@ struct TrainArgs {
   std::string output = "table";
 };
 
-// The job, with auto resources as this machine has them: from then on as if it gave them.
+// The job, with auto resources as this machine has them: from then on as if the file gave them.
 absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const std::string& directory,
-                                            TrainArgs* args) {
-  ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args->file));
-  ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(file));
+                                            const TrainArgs& args, JobFile* file) {
+  ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(*file));
   if (config::HasChosenResources(job.spec)) return job;
-  if (job.spec.workers == 0) job.spec.workers = args->workers;
+  if (job.spec.workers == 0) job.spec.workers = args.workers;
   ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(directory)));
   if (!local.line.empty()) cox->err() << local.line << "\n";
   const config::ChosenResources chosen{.device = local.chosen.device.value_or(job.spec.device),
                                        .workers = local.chosen.workers.value_or(job.spec.workers)};
-  args->file.overrides.push_back(
-      absl::StrCat("resources.device=", config::DeviceName(*chosen.device)));
-  args->file.overrides.push_back(absl::StrCat("resources.workers=", *chosen.workers));
-  return ParseJobFile(file, chosen);
+  RETURN_IF_ERROR(Override({absl::StrCat("resources.device=", config::DeviceName(*chosen.device)),
+                            absl::StrCat("resources.workers=", *chosen.workers)},
+                           file));
+  return ParseJobFile(*file, chosen);
 }
 
 // As many workers as the job asks for, of its device.
-absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, TrainArgs* args) {
+absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, const TrainArgs& args, JobFile* file) {
   ClusterArgs wanted;
   wanted.directory = absl::StrCat(StateDir(), "/train-", RandomHex(8));
-  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, wanted.directory, args));
+  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, wanted.directory, args, file));
   const int64_t needed = job.spec.workers;
-  const int64_t workers = args->workers == 0 ? needed : args->workers;
+  const int64_t workers = args.workers == 0 ? needed : args.workers;
   if (workers < needed) {
     return absl::InvalidArgumentError(
         absl::StrCat("--workers ", workers, " is below spec.resources.workers ", needed));
@@ -62,7 +62,7 @@ absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, TrainArgs* args) {
   const bool cuda = job.spec.device == config::Device::kCuda;
   (cuda ? wanted.gpus : wanted.workers) = static_cast<int>(workers);
   if (cuda) wanted.workers = 0;
-  wanted.threads = static_cast<int>(args->threads);
+  wanted.threads = static_cast<int>(args.threads);
   wanted.die_with_parent = true;
   return wanted;
 }
@@ -97,25 +97,58 @@ void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1:
              << OneLine(job.name()) << " -w\n";
 }
 
-int SubmitAndFollow(Cox* cox, const TrainArgs& args, const Cluster& cluster) {
-  const auto submitted = SubmitJob(cox, args.file, {});
+// The event, and the job behind it. The steps between come with the next one.
+void Keep(Cox* cox, const v1::JobEvent& event, HistoryKeeper* history) {
+  history->Event(event);
+  if (event.type() == "StepDone") return;
+  const auto job = cox->Server().Get(event.job());
+  if (job.ok()) history->Job(*job);
+}
+
+// The job as it ended, before its controller does.
+void KeepEnd(Cox* cox, const std::string& id, HistoryKeeper* history) {
+  const auto job = cox->Server().Get(id);
+  if (job.ok()) history->Job(*job);
+  if (history->status().ok()) {
+    cox->err() << "history: cox describe " << OneLine(history->directory()) << " (or events)\n";
+  } else {
+    cox->err() << "cox: warning: the history of " << OneLine(id)
+               << " is not kept whole: " << OneLine(std::string(history->status().message()))
+               << "\n";
+  }
+}
+
+int SubmitAndFollow(Cox* cox, const TrainArgs& args, const JobFile& file, const Cluster& cluster) {
+  const auto submitted = SubmitJob(cox, file, {});
   if (!submitted.ok()) return cox->Fail(submitted.status());
   cox->err() << "job " << OneLine(submitted->id()) << " submitted\n";
+  // It was parsed before it was submitted.
+  HistoryKeeper history(ParseJobFile(file)->spec.output_dir, submitted->id());
+  history.Job(*submitted);
   FollowOptions options;
   options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
+  options.pages = cluster.endpoint.metrics;
   options.check = [&cluster] { return CheckProcesses(cluster); };
+  options.on_event = [&](const v1::JobEvent& event) {
+    Keep(cox, event, &history);
+    return true;
+  };
   const auto job = FollowJob(cox, submitted->id(), options);
   if (InterruptSignal() != 0) {
     CancelAfterInterrupt(cox, submitted->id());
+    KeepEnd(cox, submitted->id(), &history);
     return kInterrupted;
   }
+  KeepEnd(cox, submitted->id(), &history);
   if (!job.ok()) return cox->Fail(job.status());
   PrintEnd(cox, args, cluster, *job);
   return ExitOf(job->state());
 }
 
-int RunTrain(Cox* cox, TrainArgs args) {
-  const auto wanted = WantedCluster(cox, &args);
+int RunTrain(Cox* cox, const TrainArgs& args) {
+  auto file = ReadJobFile(args.file);  // once: standard input cannot be read again
+  if (!file.ok()) return cox->Fail(file.status());
+  const auto wanted = WantedCluster(cox, args, &*file);
   if (!wanted.ok()) return cox->Fail(wanted.status());
   const int workers = wanted->workers + wanted->gpus;
   cox->err() << "starting a controller and " << workers
@@ -124,10 +157,9 @@ int RunTrain(Cox* cox, TrainArgs args) {
   if (!cluster.ok()) {
     return InterruptSignal() != 0 ? static_cast<int>(kInterrupted) : cox->Fail(cluster.status());
   }
-  cox->server_flag = cluster->endpoint.grpc;
-  cox->client.reset();
+  cox->UseOwn(cluster->endpoint.grpc);
   cox->err() << "metrics: http://" << cluster->endpoint.metrics << "/metrics\n";
-  const int code = SubmitAndFollow(cox, args, *cluster);
+  const int code = SubmitAndFollow(cox, args, *file, *cluster);
   ClearInterrupt();
   const bool clean = StopCluster(*cluster);
   cox->err() << (clean ? "controller and workers stopped\n" : "cox: a process had to be killed\n");

@@ -65,6 +65,16 @@ absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const UpArgs& args, const std::stri
   return wanted;
 }
 
+// Where the next cox would talk to another controller than this one.
+void TellOfContext(Cox* cox, const std::string& address) {
+  const absl::StatusOr<Connection> next = FindConnection(cox->flags);
+  if (!next.ok() || next->server == address) return;
+  cox->err() << "cox goes on talking to " << next->server
+             << (next->context.empty() ? "" : " (context " + next->context + ")")
+             << ". Here: cox --server " << address
+             << (next->context.empty() ? "\n" : ", or cox config use-context --none\n");
+}
+
 void Print(Cox* cox, const UpArgs& args, const Cluster& cluster) {
   if (IsStructured(args.output)) {
     PrintStructured({{"grpc", cluster.endpoint.grpc},
@@ -86,6 +96,7 @@ void Print(Cox* cox, const UpArgs& args, const Cluster& cluster) {
     }
     if (args.open) cox->err() << "open: whoever reaches a port may do everything\n";
     cox->err() << "state and logs: " << cluster.directory << ". Stop with: cox down\n";
+    TellOfContext(cox, cluster.endpoint.grpc);
   }
   cox->out() << std::flush;
 }

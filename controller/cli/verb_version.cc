@@ -3,6 +3,7 @@
 #include "common/build_info.h"
 #include "common/message_json.h"
 #include "common/outside_text.h"
+#include "controller/cli/client_version.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
@@ -25,7 +26,7 @@ int RunVersion(Cox* cox, const std::string& output) {
                     cox->out());
     return kOk;
   }
-  cox->out() << "cox " << client.version() << " (" << client.commit() << ")\n";
+  cox->out() << ClientVersion() << "\n";
   if (server.ok()) {
     cox->out() << "controller " << OneLine(server->version()) << " (" << OneLine(server->commit())
                << ") at " << cox->Server().address() << "\n";

@@ -5,6 +5,7 @@
 #include "controller/cli/follow.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/output.h"
+#include "controller/cli/state_dir.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 
@@ -21,6 +22,7 @@ struct WatchArgs {
 int RunWatch(Cox* cox, const WatchArgs& args) {
   FollowOptions options;
   options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
+  options.pages = PagesOf(cox->Server().address());
   options.timeout_ms = static_cast<int64_t>(args.timeout_seconds * 1000);
   const absl::StatusOr<v1::Job> job = FollowJob(cox, args.job, options);
   if (absl::IsCancelled(job.status())) {

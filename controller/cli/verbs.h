@@ -34,12 +34,14 @@ void AddTemplate(CLI::App* app, Cox* cox);
 void AddModels(CLI::App* app, Cox* cox);
 void AddTokenize(CLI::App* app, Cox* cox);
 void AddImport(CLI::App* app, Cox* cox);
+void AddHelp(CLI::App* app, Cox* cox);
 void AddHealth(CLI::App* app, Cox* cox);
 void AddGenerate(CLI::App* app, Cox* cox);
 void AddUp(CLI::App* app, Cox* cox);
 void AddDown(CLI::App* app, Cox* cox);
 void AddTrain(CLI::App* app, Cox* cox);
 void AddToken(CLI::App* app, Cox* cox);
+void AddConfig(CLI::App* app, Cox* cox);
 void AddCompletion(CLI::App* app, Cox* cox);
 void AddVersion(CLI::App* app, Cox* cox);
 

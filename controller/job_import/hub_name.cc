@@ -14,10 +14,15 @@ bool EndsWith(const std::string& text, const std::string& ending) {
          text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
 }
 
+// Reads as a path by its first letter: of this folder, of the root, of a home, of a variable.
+bool IsFormed(const std::string& text) {
+  return text[0] == '.' || text[0] == '/' || text[0] == '~' || text[0] == '$';
+}
+
 }  // namespace
 
 bool IsHubName(const std::string& text, const std::string& base_dir) {
-  if (text.empty() || text[0] == '.' || text[0] == '/' || text[0] == '~') return false;
+  if (text.empty() || IsFormed(text)) return false;
   if (text.find(':') != std::string::npos) return false;
   if (std::count(text.begin(), text.end(), '/') > 1 || text.back() == '/') return false;
   for (const char* ending :
@@ -29,8 +34,7 @@ bool IsHubName(const std::string& text, const std::string& base_dir) {
 }
 
 std::string LocalForm(const std::string& text) {
-  const bool formed = text.empty() || text[0] == '.' || text[0] == '/' || text[0] == '~' ||
-                      text.find("://") != std::string::npos;
+  const bool formed = text.empty() || IsFormed(text) || text.find("://") != std::string::npos;
   return formed ? text : absl::StrCat("./", text);
 }
 

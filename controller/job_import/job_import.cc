@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/expand_paths.h"
 #include "common/config/job_parser.h"
 #include "common/config/schema.h"
 #include "common/foreign_keys/key_tables.h"
@@ -101,7 +102,8 @@ std::vector<std::string> InTheWay(const Translation& t, const std::string& yaml,
     if (!text.empty()) text = absl::StrCat(text, " is not supported yet: ");
     AddInTheWay(&list, absl::StrCat(line.key, " (", text, line.reason, ")"));
   }
-  for (const config::ConfigError& error : config::ParseJob(yaml, base_dir).errors) {
+  for (const config::ConfigError& error :
+       config::ParseJob(config::ExpandPaths(yaml, base_dir), base_dir).errors) {
     for (const std::string& path : t.WrittenBelow(error.path)) {
       std::string origin = t.OriginOf(path);
       if (origin.empty()) {

@@ -11,4 +11,18 @@ echo "quickstart 2/3: build, which takes minutes the first time"
 "$root/deploy/build.sh" cpu cox coxswain-controller coxswain-worker-cpu coxswain-supervisor
 
 echo "quickstart 3/3: fine-tuning"
-exec "$root/build/cpu/bin/cox" train "$here/job.yaml" --workers 2 --threads 1
+# In the background, so that SIGTERM reaches it. A terminal sends Ctrl-C to both.
+"$root/build/cpu/bin/cox" train "$here/job.yaml" --workers 2 --threads 1 &
+train=$!
+trap : INT
+trap 'kill -TERM "$train"' TERM
+status=0
+wait "$train" || status=$?
+while kill -0 "$train" 2>/dev/null; do
+  status=0
+  wait "$train" || status=$?
+done
+if [[ $status -eq 0 ]]; then
+  echo "quickstart: done. deploy/install.sh puts cox on your PATH; cox --help says what it does"
+fi
+exit "$status"

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What install-deps.sh and build.sh print, with fakes of the package manager and of CMake: stages, progress on a
-terminal alone, everything else in a log that is named, and its end when something fails."""
-import os, pty, re, shutil, stat, subprocess, tempfile, unittest
+terminal alone, everything else in a log that is named, and its end when something fails. What install.sh links, and the
+end of the quickstart, with a fake of cox."""
+import os, pty, re, shutil, signal, stat, subprocess, tempfile, unittest
 
 DEPLOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../deploy')
 
@@ -27,21 +28,24 @@ class ScriptsTest(unittest.TestCase):
         self.dir = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.dir)
         os.makedirs(os.path.join(self.dir, 'deploy'))
-        for script in ('install-deps.sh', 'build.sh'):
+        for script in ('install-deps.sh', 'build.sh', 'install.sh'):
             shutil.copy(os.path.join(DEPLOY, script), os.path.join(self.dir, 'deploy'))
         self.tools = os.path.join(self.dir, 'tools')
         os.makedirs(self.tools)
         # Nothing is installed, and who asks may install.
         for name, text in (('apt-get', APT), ('cmake', CMAKE), ('dpkg-query', '#!/bin/sh\nexit 1\n'),
                            ('id', '#!/bin/sh\necho 0\n'), ('systemctl', '#!/bin/sh\n')):
-            path = os.path.join(self.tools, name)
-            with open(path, 'w') as f:
-                f.write(text)
-            os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+            self.program(os.path.join(self.tools, name), text)
         self.env = {**os.environ, 'PATH': f'{self.tools}:{os.environ["PATH"]}', 'TMPDIR': self.dir, 'TERM': 'xterm'}
 
-    def run_plain(self, script):
-        done = subprocess.run(['bash', os.path.join(self.dir, 'deploy', script)], env=self.env, text=True,
+    def program(self, path, text):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w') as f:
+            f.write(text)
+        os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+
+    def run_plain(self, script, *args):
+        done = subprocess.run(['bash', os.path.join(self.dir, 'deploy', script), *args], env=self.env, text=True,
                               capture_output=True, timeout=60)
         return done.returncode, done.stdout, done.stderr
 
@@ -112,6 +116,76 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn('build failed; the end of build/cpu/build.log:', err)
         self.assertIn('part3.cc:1: error: no such thing', err)
+
+    def build_fake(self, preset, mtime, *programs):
+        for name in programs:
+            path = os.path.join(self.dir, 'build', preset, 'bin', name)
+            self.program(path, f'#!/bin/sh\necho {preset}\n')
+            os.utime(path, (mtime, mtime))
+
+    def test_install_links_the_newest_build(self):
+        self.build_fake('cpu', 1000, 'cox', 'coxswain-controller')
+        self.build_fake('cuda', 2000, 'cox', 'coxswain-controller', 'coxswain-worker-cuda')
+        prefix = os.path.join(self.dir, 'home')
+        self.env['PATH'] = f'{prefix}/bin:{self.env["PATH"]}'
+        for _ in range(2):  # the second run replaces the links of the first
+            code, out, err = self.run_plain('install.sh', prefix)
+            self.assertEqual((code, err), (0, ''))
+            self.assertIn(f'linked into {prefix}/bin: cox coxswain-controller coxswain-worker-cuda (from ', out)
+            self.assertNotIn('not on your PATH', out)
+            self.assertNotIn('another cox', out)
+        self.assertEqual(sorted(os.listdir(f'{prefix}/bin')), ['cox', 'coxswain-controller', 'coxswain-worker-cuda'])
+        self.assertEqual(subprocess.run(['cox'], env=self.env, capture_output=True, text=True).stdout, 'cuda\n')
+
+    def test_install_says_what_keeps_cox_from_being_found(self):
+        self.build_fake('cpu', 1000, 'cox')
+        self.env['HOME'] = os.path.join(self.dir, 'home')
+        code, out, _ = self.run_plain('install.sh')
+        self.assertEqual(code, 0)
+        bin_folder = f'{self.dir}/home/.local/bin'
+        self.assertIn(f'{bin_folder} is not on your PATH. Now and in ~/.profile:  export PATH="{bin_folder}:$PATH"', out)
+        self.program(os.path.join(self.tools, 'cox'), '#!/bin/sh\n')
+        self.env['PATH'] += f':{bin_folder}'
+        self.assertIn(f'another cox is found first: {self.tools}/cox.', self.run_plain('install.sh')[1])
+
+    def test_install_replaces_no_file_and_needs_a_build(self):
+        code, _, err = self.run_plain('install.sh', self.dir)
+        self.assertEqual(code, 1)
+        self.assertIn('build with: deploy/build.sh cpu cox coxswain-controller', err)
+        self.build_fake('cpu', 1000, 'cox', 'coxswain-supervisor')
+        self.program(os.path.join(self.dir, 'p/bin/coxswain-supervisor'), 'mine')
+        code, _, err = self.run_plain('install.sh', os.path.join(self.dir, 'p'))
+        self.assertEqual(code, 1)
+        self.assertIn('p/bin/coxswain-supervisor is a file', err)
+        self.assertEqual(os.listdir(os.path.join(self.dir, 'p/bin')), ['coxswain-supervisor'], 'nothing was linked')
+        self.assertEqual(self.run_plain('install.sh', '--help')[0], 2)
+
+    def quickstart(self, cox):
+        """The quickstart around a cox that is this script: nothing is installed or built."""
+        folder = os.path.join(self.dir, 'deploy/quickstart')
+        os.makedirs(folder, exist_ok=True)
+        shutil.copy(os.path.join(DEPLOY, 'quickstart/run.sh'), folder)
+        self.program(os.path.join(self.dir, 'build/cpu/bin/cox'), cox)
+        return subprocess.Popen(['bash', os.path.join(folder, 'run.sh')], env=self.env, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
+
+    def test_the_quickstarts_end_names_the_installation(self):
+        run = self.quickstart('#!/bin/sh\n[ "$1" = train ]\n')
+        self.assertIn('deploy/install.sh puts cox on your PATH', run.communicate(timeout=60)[0].splitlines()[-1])
+        self.assertEqual(run.returncode, 0)
+        failed = self.quickstart('#!/bin/sh\nexit 3\n')
+        self.assertNotIn('install.sh puts', failed.communicate(timeout=60)[0])
+        self.assertEqual(failed.returncode, 3)
+
+    # Invariant deploy-2.
+    def test_a_signal_to_the_quickstart_ends_what_it_runs(self):
+        run = self.quickstart('#!/bin/bash\ntrap "echo stopped; exit 130" TERM\necho training\n'
+                              'while :; do sleep 0.05; done\n')
+        while 'training' not in (line := run.stdout.readline()):
+            self.assertNotEqual(line, '', 'ended before it trained')
+        run.send_signal(signal.SIGTERM)
+        self.assertEqual(run.communicate(timeout=60)[0], 'stopped\n')
+        self.assertEqual(run.returncode, 130)
 
 
 if __name__ == '__main__':

@@ -91,7 +91,7 @@ class Cluster(unittest.TestCase):
     def cox(self, *args, check=0, timeout=120, env=None):
         """Runs cox against this cluster; check is the expected exit code, None for any."""
         full_env = dict(os.environ, COXSWAIN_SERVER=getattr(self, 'endpoint', {}).get('grpc', ''), NO_COLOR='1',
-                        XDG_STATE_HOME=os.path.join(self.dir, 'xdg'), **(env or {}))
+                        XDG_STATE_HOME=os.path.join(self.dir, 'xdg'), XDG_CONFIG_HOME=os.path.join(self.dir, 'config'), **(env or {}))
         result = subprocess.run([os.path.join(BIN, 'cox'), *args], capture_output=True, text=True, timeout=timeout, env=full_env)
         if check is not None:
             self.assertEqual(result.returncode, check, f'cox {" ".join(args)}\n{result.stdout}\n{result.stderr}')

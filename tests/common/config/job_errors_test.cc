@@ -328,14 +328,17 @@ TEST(JobErrorsTest, RolesAreNames) {
 TEST(JobErrorsTest, PathsAreLocal) {
   ExpectErrors({
       {"  checkpoint: {output_dir: \"s3://bucket/x\"}\n", "spec.checkpoint.output_dir", 7,
-       "output_dir must be a local path; upload the export afterwards"},
+       "a job's output must be a local path; upload the export afterwards"},
       {"  test_datasets: [{path: \"https://x/y.jsonl\"}]\n", "spec.test_datasets[0].path", 7,
        "download first"},
       {"  test_datasets: [{path: tatsu-lab/alpaca}]\n", "spec.test_datasets[0].path", 7,
        "reads as a hub id"},
       {"  lora: {init_from: \"${env:HOME}/adapter\"}\n", "spec.lora.init_from", 7,
-       "${...} is not expanded"},
-      {"  lora: {init_from: ~/adapter}\n", "spec.lora.init_from", 7, "~ is not expanded"},
+       "not expanded; cox replaces a leading ~/ and $NAME"},
+      {"  lora: {init_from: ~/adapter}\n", "spec.lora.init_from", 7, "not expanded"},
+      {"  checkpoint: {output_dir: $HOME/out}\n", "spec.checkpoint.output_dir", 7, "not expanded"},
+      {"  checkpoint: {resume: $CHECKPOINT}\n", "spec.checkpoint.resume", 7, "not expanded"},
+      {"  chat_template: ~/chat.jinja\n", "spec.chat_template", 7, "not expanded"},
       {"  lora: {init_from: \"\"}\n", "spec.lora.init_from", 7, "expected a path"},
   });
   std::string hub = kSmallJob;
