@@ -394,8 +394,9 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.checkpoint.test_save", .type = Type::kBool, .def = "false",
        .doc = "Save and read back a checkpoint after the first step; one that fails ends the job."},
       {.path = "spec.checkpoint.resume", .type = Type::kResume, .def = "auto",
-       .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or "
-              "a path."},
+       .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or a "
+              "path. Where checkpoints of another recipe alone are found, the job is refused; the "
+              "error names each key that differs."},
       {.path = "spec.checkpoint.extend", .type = Type::kBool, .def = "false",
        .doc = "Go on too from a checkpoint of a recipe that differs in `num_epochs` or `max_steps` "
               "only, with its optimizer's moments: its steps are not trained again, the learning "

@@ -20,6 +20,7 @@ Manifest FromJson(const json& in) {
   manifest.recipe_hash = in.at("recipe_hash");
   manifest.recipe_stem = in.value("recipe_stem", std::string());
   manifest.total_steps = in.value("total_steps", int64_t{0});
+  manifest.recipe_keys = in.value("recipe_keys", config::KeyValues());
   manifest.plan_hash = in.at("plan_hash");
   manifest.fingerprint = in.at("fingerprint");
   manifest.world_size = in.at("world_size");
@@ -74,6 +75,7 @@ std::string ToJson(const Manifest& manifest) {
     out["recipe_stem"] = manifest.recipe_stem;
     out["total_steps"] = manifest.total_steps;
   }
+  if (!manifest.recipe_keys.empty()) out["recipe_keys"] = manifest.recipe_keys;
   AddOrigin(manifest.origin, &out);
   return out.dump(2) + "\n";
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/config/recipe_keys.h"
 #include "common/manifest_files.h"
 #include "controller/checkpoint/run_state.h"
 #include "controller/files.h"
@@ -23,7 +24,9 @@ struct Manifest {
   // Lower-case hex: of the recipe without its length. Empty, and total_steps 0, of a release that
   // kept none.
   std::string recipe_stem = {};
-  int64_t total_steps = 0;     // of the recipe
+  int64_t total_steps = 0;  // of the recipe
+  // Of the recipe, and what it was made of; empty of a release that kept none.
+  config::KeyValues recipe_keys = {};
   std::string plan_hash = {};  // lower-case hex
   std::string fingerprint =
       {};  // of the ranks; another one may resume but is not compared bit by bit

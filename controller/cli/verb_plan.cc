@@ -4,11 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/recipe_keys.h"
 #include "common/hash.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/checkpoint/extended.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
@@ -88,17 +90,21 @@ nlohmann::ordered_json FindingsJson(const std::vector<SourceFindings>& sources, 
   return list;
 }
 
-// What changes where the job goes on from a checkpoint under another number of steps.
-absl::Status AddExtension(Files* files, const config::JobSpec& job, const planner::Recipe& recipe,
+// What changes where the job goes on from a checkpoint under another number of steps. An error
+// where what lies there is of another recipe.
+absl::Status AddExtension(Files* files, const config::ParsedJob& job, const planner::Recipe& recipe,
                           planner::PlannedJob* planned) {
+  config::KeyValues keys = recipe.facts();
+  keys.merge(config::RecipeKeys(job.effective_json));
   ASSIGN_OR_RETURN(const std::optional<checkpoint::ResumePoint> point,
-                   checkpoint::FindExtended(files, job,
+                   checkpoint::FindExtended(files, job.spec,
                                             {.hash = ToHex(recipe.hash()),
                                              .stem = ToHex(recipe.stem()),
-                                             .total_steps = recipe.total_steps()}));
+                                             .total_steps = recipe.total_steps(),
+                                             .keys = std::move(keys)}));
   if (!point) return absl::OkStatus();
-  planned->advice.push_back(
-      planner::ExtensionText(job, recipe, point->manifest.run.step, point->manifest.total_steps));
+  planned->advice.push_back(planner::ExtensionText(job.spec, recipe, point->manifest.run.step,
+                                                   point->manifest.total_steps));
   return absl::OkStatus();
 }
 
@@ -111,6 +117,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   }
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
+  RETURN_IF_ERROR(checkpoint::CheckGoesOn(&files, job));
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(job.spec, &warnings));
   data::PrepareOptions options;
@@ -140,7 +147,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
                                        .longest = prompts.longest()}));
   ASSIGN_OR_RETURN(planner::PlannedJob planned, planner::MakePlan(job.spec.name, job.spec, model,
                                                                   recipe, resources, generation));
-  RETURN_IF_ERROR(AddExtension(&files, job.spec, recipe, &planned));
+  RETURN_IF_ERROR(AddExtension(&files, job, recipe, &planned));
   if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);
   auto json = nlohmann::ordered_json::parse(planner::PlanJson(job.spec, recipe, planned, data));
   json["data"]["findings"] = FindingsJson(findings, args.verbose);

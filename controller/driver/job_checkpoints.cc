@@ -18,15 +18,16 @@
 namespace coxswain::driver {
 namespace {
 
-checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const std::string& job) {
+checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const v1::Job& job) {
   checkpoint::Manifest manifest;
-  manifest.job = job;
+  manifest.job = job.id();
   manifest.term = content.gang->term;
   manifest.epoch = content.gang->epoch;
-  const checkpoint::RecipeName recipe = NameOf(*content.curriculum);
+  const checkpoint::RecipeName recipe = NameOf(*content.curriculum, job.effective_json());
   manifest.recipe_hash = recipe.hash;
   manifest.recipe_stem = recipe.stem;
   manifest.total_steps = recipe.total_steps;
+  manifest.recipe_keys = recipe.keys;
   manifest.plan_hash = ToHex(content.gang->plan_hash);
   manifest.fingerprint = content.gang->fingerprint;
   manifest.world_size = content.gang->world_size();
@@ -41,7 +42,7 @@ checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const st
 void JobCheckpoints::Save(Content content, const Events& events) {
   checkpoint::CommitRequest request;
   request.output_dir = spec_->output_dir;
-  request.manifest = ManifestOf(content, record_->id());
+  request.manifest = ManifestOf(content, record_->job());
   // The trainer state is made of committed steps; what the store does not take is kept.
   deps_.journal->FlushOrKeep();
   auto trainer_state = [history = deps_.journal->store()->history(), id = record_->id(),

@@ -57,8 +57,7 @@ absl::StatusOr<DatasetFormat> DetectFormat(std::string_view record,
   const PreferenceMarks marks{.chosen = has("chosen"), .rejected = has("rejected"), .verdict = {}};
   RETURN_IF_ERROR(marks.Refuse());
   return absl::InvalidArgumentError(absl::StrCat(
-      "its fields (", FieldNames(record),
-      ") are those of no format; set `format` and name ",
+      "its fields (", FieldNames(record), ") are those of no format; set `format` and name ",
       "the fields it reads, e.g. {format: alpaca, field_instruction: question, field_output: ",
       "answer}. The formats read: messages or conversations; ", fields.instruction, " and ",
       fields.output, "; ", fields.prompt, " and ", fields.completion, "; ", fields.text,
