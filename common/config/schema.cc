@@ -44,7 +44,7 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "Directory with config.json, safetensors and tokenizer.json."},
       {.path = "spec.base_model.name", .type = Type::kString, .def = "null",
        .doc = "What an exported adapter calls its base, e.g. a Hub id; absent: the Hub id that "
-              "config.json gives, else the directory's own name.", .nullable = true},
+              "config.json gives, else as `export.base_path` says.", .nullable = true},
       {.path = "spec.base_model.init", .type = Type::kWord, .def = "pretrained",
        .words = {"pretrained", "random"},
        .doc = "`random` reads config.json only and draws the weights."},
@@ -407,6 +407,10 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.export.dtype", .type = Type::kWord, .def = "source",
        .words = {"source", "float32", "bfloat16", "float16"},
        .doc = "Of an exported model; an adapter is float32."},
+      {.path = "spec.export.base_path", .type = Type::kBool, .def = "true",
+       .doc = "Where no Hub id of the base is known, adapter_config.json names the base by its "
+              "absolute path, as peft does, so that AutoPeftModelForCausalLM loads the adapter on "
+              "this machine; `false`: by the name of its directory.", .before = "false"},
       {.path = "spec.export.max_shard_size", .type = Type::kSize, .def = "5GB",
        .range = {.min = 1e6, .max = kMaxCount}, .doc = "Largest safetensors file."},
       // clang-format on
