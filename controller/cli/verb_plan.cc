@@ -6,6 +6,7 @@
 
 #include "common/config/recipe_keys.h"
 #include "common/hash.h"
+#include "common/host_limits.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
@@ -13,6 +14,7 @@
 #include "controller/checkpoint/goes_on.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/fits_here.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/local_resources.h"
@@ -30,6 +32,7 @@
 #include "controller/planner/base_weights.h"
 #include "controller/planner/extension.h"
 #include "controller/planner/generation_plan.h"
+#include "controller/planner/long_documents.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe.h"
 
@@ -108,6 +111,16 @@ absl::Status AddExtension(Files* files, const config::ParsedJob& job, const plan
   return absl::OkStatus();
 }
 
+// CPU workers alone: a GPU's memory is known to its worker.
+void AddWhatDoesNotFit(planner::PlannedJob* planned) {
+  if (planned->plan.device != "cpu") return;
+  const int64_t workers = planned->plan.world_size();
+  const std::string line =
+      DoesNotFitHere(planned->estimate.total_bytes, workers, MemoryLimitBytes(),
+                     PlannableBytes(static_cast<int>(workers)));
+  if (!line.empty()) planned->advice.push_back(line);
+}
+
 // The same steps as the controller takes before it asks for workers.
 absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
@@ -124,7 +137,9 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   options.cache_dir = CacheDir() + "/tokens";
   options.cancelled = [] { return InterruptSignal() != 0; };
   ASSIGN_OR_RETURN(const data::PreparedData data, data::PrepareData(job.spec, options));
-  warnings.insert(warnings.end(), data.warnings.begin(), data.warnings.end());
+  for (const auto& more : {data.warnings, planner::LongDocumentWarnings(job.spec, model, data)}) {
+    warnings.insert(warnings.end(), more.begin(), more.end());
+  }
   for (const std::string& warning : warnings)
     cox->err() << "cox: warning: " << OneLine(warning) << "\n";
   ASSIGN_OR_RETURN(const std::vector<SourceFindings> findings, FindingsOf(job.spec, data));
@@ -148,6 +163,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(planner::PlannedJob planned, planner::MakePlan(job.spec.name, job.spec, model,
                                                                   recipe, resources, generation));
   RETURN_IF_ERROR(AddExtension(&files, job, recipe, &planned));
+  if (args.memory_gib == 0) AddWhatDoesNotFit(&planned);
   if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);
   auto json = nlohmann::ordered_json::parse(planner::PlanJson(job.spec, recipe, planned, data));
   json["data"]["findings"] = FindingsJson(findings, args.verbose);

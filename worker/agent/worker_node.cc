@@ -9,6 +9,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "common/build_info.h"
+#include "common/host_limits.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/outside_text.h"

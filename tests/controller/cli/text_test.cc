@@ -8,6 +8,7 @@
 #include "common/event_json.h"
 #include "common/message_json.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/fits_here.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/local_resources.h"
@@ -28,6 +29,15 @@ TEST(TableTest, AlignsAndFillsEmptyCells) {
   table.Add({"x▁y", "1"});
   table.Add({"", "22"});
   EXPECT_EQ(table.Text(2), "  A     LONGER\n  x▁y   1\n  -     22\n");
+}
+
+TEST(FitsHereTest, SaysWhatIsNeededAndWhatIsThere) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  EXPECT_EQ(DoesNotFitHere(12 * kGib, 1, 16 * kGib, 12 * kGib), "");
+  EXPECT_EQ(DoesNotFitHere(203 * kGib, 2, 16 * kGib, 6 * kGib),
+            "does not fit here: each of 2 workers needs 203 GiB, this machine has 16.0 GiB of "
+            "memory, of which each may plan with 6.00 GiB; cox plan --memory-gib 6 says what would "
+            "fit");
 }
 
 TEST(GaugesTest, ProgressBarAtOddWidths) {
