@@ -1,6 +1,7 @@
 #include "controller/driver/job_checkpoints.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,9 @@
 
 namespace coxswain::driver {
 namespace {
+
+// A checkpoint that comes later by less is no news.
+constexpr std::chrono::milliseconds kNoticed(1000);
 
 checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const v1::Job& job) {
   checkpoint::Manifest manifest;
@@ -57,9 +61,11 @@ void JobCheckpoints::Save(Content content, const Events& events) {
   };
   CheckpointSaver::Done done;
   done.saved = lifetime_.Wrap([this, content, events](const checkpoint::Committed& saved) {
+    ++ended_saves_;
     OnSaved(saved, content, events);
   });
   done.failed = lifetime_.Wrap([this, step = content.run.step, events](const v1::Error& error) {
+    ++ended_saves_;
     OnFailed(error, step, events);
   });
   saver_ = std::make_unique<CheckpointSaver>(deps_, content.gang, content.output, content.bytes,
@@ -68,7 +74,14 @@ void JobCheckpoints::Save(Content content, const Events& events) {
   saver_->Start();
 }
 
+// Commands are sent ahead: the one before may be about to end.
 void JobCheckpoints::Delayed(int64_t step) {
+  deps_.loop->After(kNoticed, lifetime_.Wrap([this, step, before = ended_saves_] {
+    if (ended_saves_ == before) TellDelayed(step);
+  }));
+}
+
+void JobCheckpoints::TellDelayed(int64_t step) {
   const std::string before =
       saver_ ? absl::StrFormat("that of step %d is still being written after %.1f s",
                                saver_->step(), saver_->seconds())

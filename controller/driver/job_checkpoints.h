@@ -51,7 +51,8 @@ class JobCheckpoints {
 
   // Every rank holds the snapshot. One save at a time.
   void Save(Content content, const Events& events);
-  // The one that is due at `step` is taken when the one being saved is finished.
+  // The one that is due at `step` is taken when the one being saved is finished. A Warning where
+  // that takes more than a second from now.
   void Delayed(int64_t step);
   // The gang is ending: no event of a save comes any more.
   void Stop();
@@ -65,6 +66,7 @@ class JobCheckpoints {
   void OnSaved(const checkpoint::Committed& committed, const Content& content,
                const Events& events);
   void OnFailed(const v1::Error& error, int64_t step, const Events& events);
+  void TellDelayed(int64_t step);
   void Retain(const Content& content);
   void Drop(const Content& content, const std::string& directory);
   bool PersistDeletion(const std::vector<int64_t>& steps);
@@ -76,8 +78,9 @@ class JobCheckpoints {
   JobRecord* const record_;
   const config::JobSpec* const spec_;
   std::unique_ptr<CheckpointSaver> saver_;
-  Lifetime lifetime_;  // cut by Stop
-  Lifetime looks_;     // of what looks at the output directory
+  int64_t ended_saves_ = 0;  // committed or failed
+  Lifetime lifetime_;        // cut by Stop
+  Lifetime looks_;           // of what looks at the output directory
 };
 
 }  // namespace coxswain::driver

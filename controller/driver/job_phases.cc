@@ -54,12 +54,13 @@ void JobDriver::OnPrepared(const std::optional<v1::Error>& failed) {
 bool JobDriver::TakeGang(gang::Gang gang, const std::string& reason) {
   auto session = std::make_shared<gang::GangSession>(
       deps_.OfGang(), std::move(gang),
-      gang::SessionEvents{.formed = [this] { OnFormed(); },
-                          .taken = [this] { readoption_.Record(*session_, *program_); },
-                          .stepped = [this] { TellPace(deps_.metrics, &record_, session_.get()); },
-                          .suspected = [this] { recovery_.Suspected(); },
-                          .failed = [this](const v1::Error& error) { AttemptFailed(error); },
-                          .ended = [this] { OnEnd(); }});
+      gang::SessionEvents{
+          .formed = [this] { OnFormed(); },
+          .taken = [this] { readoption_.Record(*session_, *program_); },
+          .stepped = [this] { TellPace(deps_.metrics, &record_, session_.get()); },
+          .suspected = [this](const v1::Error& error) { recovery_.Suspected(error); },
+          .failed = [this](const v1::Error& error) { AttemptFailed(error); },
+          .ended = [this] { OnEnd(); }});
   std::vector<std::string> ids;
   for (const gang::Rank& rank : session->gang().ranks) ids.push_back(rank.target.id);
   const bool drains = phase() == v1::JOB_STATE_DRAINING;

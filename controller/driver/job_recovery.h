@@ -45,7 +45,7 @@ class JobRecovery {
   // What is known of the job, for a verdict.
   failure::JobFacts Facts() const;
 
-  void Suspected() { stages_.Happened(state::RecoveryEvent::kSuspected); }  // by its session
+  void Suspected(const v1::Error& noticed);  // by its session
   // The attempt failed; `set_aside`: of a damaged checkpoint that the next one passes over.
   void Failed(const v1::Error& found, bool set_aside);
   // A user ended the gang that runs, which costs no restart.
@@ -76,6 +76,8 @@ class JobRecovery {
  private:
   void HostFailed();
   void OnStage(state::RecoveryStage stage, std::chrono::milliseconds limit);
+  void TellStage(state::RecoveryStage stage, std::chrono::milliseconds limit);
+  std::string WhatHappensIn(state::RecoveryStage stage) const;
   void OnStageOver(state::RecoveryStage stage);
   void AskRanks();
   void Judge();
@@ -87,6 +89,7 @@ class JobRecovery {
   const Events events_;
   failure::Recovery stages_;
   // Of the attempt that is being ended.
+  v1::Error noticed_;  // what a rank told first; failed_with_ is the cause
   v1::Error failed_with_;
   bool set_aside_ = false;
   uint64_t epoch_ = 0;

@@ -10,6 +10,7 @@
 #include "controller/cli/exit_code.h"
 #include "controller/cli/fits_here.h"
 #include "controller/cli/gauges.h"
+#include "controller/cli/held_out_text.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/log_text.h"
@@ -29,6 +30,22 @@ TEST(TableTest, AlignsAndFillsEmptyCells) {
   table.Add({"x▁y", "1"});
   table.Add({"", "22"});
   EXPECT_EQ(table.Text(2), "  A     LONGER\n  x▁y   1\n  -     22\n");
+}
+
+TEST(HeldOutTextTest, NamesTheExportedStepOfEarlyStopping) {
+  v1::Job job;
+  job.set_state(v1::JOB_STATE_SUCCEEDED);
+  v1::Progress& progress = *job.mutable_progress();
+  progress.set_step(40);
+  progress.set_first_eval_loss(4);
+  progress.set_eval_loss(3.5);
+  progress.set_best_eval_loss(3);
+  progress.set_best_step(20);
+  EXPECT_EQ(HeldOutText(job), "held-out loss: 4.0000 before, 3.5000 after (-12.5 %)\n");
+  job.set_effective_json(R"({"spec": {"eval": {"early_stopping_patience": 2}}})");
+  EXPECT_EQ(HeldOutText(job),
+            "held-out loss: 4.0000 before, 3.0000 at step 20, which is exported (-25.0 %), "
+            "perplexity 20.09; 3.5000 at the last\n");
 }
 
 TEST(FitsHereTest, SaysWhatIsNeededAndWhatIsThere) {
