@@ -16,6 +16,8 @@
 #include "controller/cli/job_text.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
+#include "controller/cli/resume_command.h"
+#include "controller/cli/stop_training.h"
 #include "controller/cli/submit.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -25,7 +27,8 @@ namespace {
 
 struct TrainArgs {
   JobFileArgs file;
-  int64_t workers = 0;  // 0: as many as the job asks for
+  JobFileArgs given = {};  // `file` before auto resources joined its overrides
+  int64_t workers = 0;     // 0: as many as the job asks for
   int64_t threads = 1;
   std::string progress = "auto";
   std::string output = "table";
@@ -67,18 +70,12 @@ absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, TrainArgs* args) {
   return wanted;
 }
 
-// The job's processes belong to this cox: an interrupt cancels it instead of detaching.
-void CancelAfterInterrupt(Cox* cox, const std::string& id) {
-  cox->err() << "\ninterrupted: cancelling " << OneLine(id) << " and shutting down\n";
-  ClearInterrupt();
-  const auto cancelled = cox->Server().Cancel(id);
-  if (!cancelled.ok()) return;
-  FollowOptions options;
-  options.timeout_ms = 20000;
-  const auto job = FollowJob(cox, id, options);
-  cox->err() << OneLine(id) << ": "
-             << (job.ok() ? StateName(job->state()) : OneLine(std::string(job.status().message())))
-             << "\n";
+// How the job is gone on with, as the user gave it.
+std::string Resume(const TrainArgs& args, const std::string& checkpoint) {
+  std::vector<std::string> flags;
+  if (args.workers > 0) flags.insert(flags.end(), {"--workers", absl::StrCat(args.workers)});
+  flags.insert(flags.end(), {"--threads", absl::StrCat(args.threads)});
+  return ResumeCommand(args.given, flags, checkpoint);
 }
 
 void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1::Job& job) {
@@ -88,16 +85,16 @@ void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1:
   }
   cox->out() << Summary(job);
   if (!job.checkpoints().empty()) {
-    cox->out() << "resume:      cox train " << args.file.path
-               << " --set checkpoint.resume=" << OneLine(job.checkpoints().rbegin()->directory())
-               << "\n";
+    const std::string& directory = job.checkpoints().rbegin()->directory();
+    cox->out() << "resume:      " << OneLine(Resume(args, directory)) << "\n";
   }
   cox->out() << "inspect:     cox up " << (cluster.gpus > 0 ? "--gpus " : "--workers ")
-             << job.workers() << " && cox submit " << args.file.path << " && cox inspect "
-             << OneLine(job.name()) << " -w\n";
+             << job.workers() << " && cox submit " << ShellQuoted(args.file.path)
+             << " && cox inspect " << OneLine(job.name()) << " -w\n";
 }
 
-int SubmitAndFollow(Cox* cox, const TrainArgs& args, const Cluster& cluster) {
+// `hurried`: the user waits for nothing any more.
+int SubmitAndFollow(Cox* cox, const TrainArgs& args, const Cluster& cluster, bool* hurried) {
   const auto submitted = SubmitJob(cox, args.file, {});
   if (!submitted.ok()) return cox->Fail(submitted.status());
   cox->err() << "job " << OneLine(submitted->id()) << " submitted\n";
@@ -106,7 +103,9 @@ int SubmitAndFollow(Cox* cox, const TrainArgs& args, const Cluster& cluster) {
   options.check = [&cluster] { return CheckProcesses(cluster); };
   const auto job = FollowJob(cox, submitted->id(), options);
   if (InterruptSignal() != 0) {
-    CancelAfterInterrupt(cox, submitted->id());
+    *hurried = StopTraining(cox, submitted->id(), [&args](const std::string& checkpoint) {
+      return Resume(args, checkpoint);
+    });
     return kInterrupted;
   }
   if (!job.ok()) return cox->Fail(job.status());
@@ -115,6 +114,7 @@ int SubmitAndFollow(Cox* cox, const TrainArgs& args, const Cluster& cluster) {
 }
 
 int RunTrain(Cox* cox, TrainArgs args) {
+  args.given = args.file;
   const auto wanted = WantedCluster(cox, &args);
   if (!wanted.ok()) return cox->Fail(wanted.status());
   const int workers = wanted->workers + wanted->gpus;
@@ -127,9 +127,11 @@ int RunTrain(Cox* cox, TrainArgs args) {
   cox->server_flag = cluster->endpoint.grpc;
   cox->client.reset();
   cox->err() << "metrics: http://" << cluster->endpoint.metrics << "/metrics\n";
-  const int code = SubmitAndFollow(cox, args, *cluster);
+  bool hurried = false;
+  const int code = SubmitAndFollow(cox, args, *cluster, &hurried);
   ClearInterrupt();
-  const bool clean = StopCluster(*cluster);
+  const bool clean =
+      StopCluster(*cluster, hurried ? std::chrono::milliseconds(0) : kStopGrace) || hurried;
   cox->err() << (clean ? "controller and workers stopped\n" : "cox: a process had to be killed\n");
   if (code == kOk || code == kInterrupted) {
     std::error_code error;
@@ -151,8 +153,8 @@ void AddTrain(CLI::App* app, Cox* cox) {
       .Progress(&args->progress)
       .Output(&args->output, {"table", "json", "yaml"})
       .Footer(
-          "Ctrl-C cancels the job and stops what was started; use up, submit and watch to detach "
-          "instead.")
+          "Ctrl-C and SIGTERM save a checkpoint within 30 s, say how to go on, and stop what was "
+          "started; a second Ctrl-C does not wait. Use up, submit and watch to detach instead.")
       .Run(cox, [cox, args] { return RunTrain(cox, *args); });
 }
 

@@ -16,6 +16,7 @@
 #include "controller/cli/log_text.h"
 #include "controller/cli/output.h"
 #include "controller/cli/progress_view.h"
+#include "controller/cli/resume_command.h"
 #include "controller/cli/table.h"
 #include "coxswain/v1/job.pb.h"
 #include "tests/common/config/default_spec.h"
@@ -46,6 +47,19 @@ TEST(HeldOutTextTest, NamesTheExportedStepOfEarlyStopping) {
   EXPECT_EQ(HeldOutText(job),
             "held-out loss: 4.0000 before, 3.0000 at step 20, which is exported (-25.0 %), "
             "perplexity 20.09; 3.5000 at the last\n");
+}
+
+TEST(ResumeCommandTest, KeepsWhatTheUserGaveAndQuotesIt) {
+  JobFileArgs file{
+      .path = "my jobs/it's.yaml",
+      .overrides = {"train.max_steps=40", "test_datasets=[]", "checkpoint.resume=auto"}};
+  EXPECT_EQ(ResumeCommand(file, {"--threads", "2"}, "/out/checkpoint-20"),
+            "cox train 'my jobs/it'\\''s.yaml' --threads 2 --set train.max_steps=40 "
+            "--set 'test_datasets=[]' --set checkpoint.resume=/out/checkpoint-20");
+  file = {.path = "-", .overrides = {}};
+  EXPECT_EQ(ResumeCommand(file, {}, "/a b"),
+            "cox train - --set 'checkpoint.resume=/a b' < job.yaml");
+  EXPECT_EQ(ShellQuoted(""), "''");
 }
 
 TEST(FitsHereTest, SaysWhatIsNeededAndWhatIsThere) {
