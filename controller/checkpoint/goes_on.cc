@@ -24,7 +24,7 @@ absl::Status CheckGoesOn(Files* files, const config::ParsedJob& job) {
     const absl::StatusOr<Manifest> found = ReadManifest(files, directory);
     if (!found.ok()) continue;  // no job's, or passed over when the job starts
     const std::optional<std::string> refusal = RefusalByKeys(directory, *found, job);
-    if (!refusal || found->recipe_keys.empty()) return absl::OkStatus();
+    if (!refusal || found->effective_json.empty()) return absl::OkStatus();
     if (newest.empty()) newest = *refusal;
   }
   return newest.empty() ? absl::OkStatus() : absl::InvalidArgumentError(newest);

@@ -20,7 +20,8 @@ Manifest FromJson(const json& in) {
   manifest.recipe_hash = in.at("recipe_hash");
   manifest.recipe_stem = in.value("recipe_stem", std::string());
   manifest.total_steps = in.value("total_steps", int64_t{0});
-  manifest.recipe_keys = in.value("recipe_keys", config::KeyValues());
+  if (in.contains("effective_job")) manifest.effective_json = in.at("effective_job").dump();
+  manifest.recipe_facts = in.value("recipe_facts", config::KeyValues());
   manifest.plan_hash = in.at("plan_hash");
   manifest.fingerprint = in.at("fingerprint");
   manifest.world_size = in.at("world_size");
@@ -54,6 +55,12 @@ int64_t Manifest::total_bytes() const {
   return bytes;
 }
 
+config::KeyValues Manifest::recipe_keys() const {
+  config::KeyValues keys = recipe_facts;
+  keys.merge(config::RecipeKeys(effective_json));
+  return keys;
+}
+
 Origin OriginOf(const Manifest& manifest, const std::string& job) {
   if (manifest.job == job) return manifest.origin;
   return {.job = manifest.job, .step = manifest.run.step};
@@ -75,7 +82,8 @@ std::string ToJson(const Manifest& manifest) {
     out["recipe_stem"] = manifest.recipe_stem;
     out["total_steps"] = manifest.total_steps;
   }
-  if (!manifest.recipe_keys.empty()) out["recipe_keys"] = manifest.recipe_keys;
+  if (!manifest.effective_json.empty()) out["effective_job"] = json::parse(manifest.effective_json);
+  if (!manifest.recipe_facts.empty()) out["recipe_facts"] = manifest.recipe_facts;
   AddOrigin(manifest.origin, &out);
   return out.dump(2) + "\n";
 }

@@ -25,9 +25,10 @@ struct Manifest {
   // kept none.
   std::string recipe_stem = {};
   int64_t total_steps = 0;  // of the recipe
-  // Of the recipe, and what it was made of; empty of a release that kept none.
-  config::KeyValues recipe_keys = {};
-  std::string plan_hash = {};  // lower-case hex
+  // The job that wrote it, resolved, as JSON; empty of a release that kept none.
+  std::string effective_json = {};
+  config::KeyValues recipe_facts = {};  // what of the recipe its files and workers gave
+  std::string plan_hash = {};           // lower-case hex
   std::string fingerprint =
       {};  // of the ranks; another one may resume but is not compared bit by bit
   int32_t world_size = 0;
@@ -38,6 +39,7 @@ struct Manifest {
   std::string digest = {};  // SHA-256 of the manifest as it was read, 32 bytes; is not in it
 
   int64_t total_bytes() const;
+  config::KeyValues recipe_keys() const;  // of the job, with recipe_facts
   bool operator==(const Manifest&) const = default;
 };
 

@@ -22,7 +22,7 @@ bool OfStem(const Manifest& found, const RecipeName& wanted) {
 
 // What checkpoints of earlier releases do not keep is known by hashes only.
 std::string Reason(const Manifest& found, const RecipeName& wanted) {
-  const std::string keys = config::Differences(found.recipe_keys, wanted.keys);
+  const std::string keys = config::Differences(found.recipe_keys(), wanted.keys);
   if (!keys.empty()) return keys;
   return absl::StrCat("model, data, batch or schedule differ (recipe ",
                       found.recipe_hash.substr(0, 12), "... there and ", wanted.hash.substr(0, 12),
@@ -55,13 +55,14 @@ std::string ValueOf(const config::KeyValues& keys, const char* key) {
 // Whether the job has another number of steps, for certain: passes are counted in steps when the
 // data is known.
 bool HasOtherLength(const Manifest& found, const config::TrainSpec& train) {
-  const std::string max_steps = ValueOf(found.recipe_keys, kMaxSteps);
+  const std::string max_steps = ValueOf(found.recipe_keys(), kMaxSteps);
   if (train.max_steps) {
     return max_steps == "null" ? found.total_steps != *train.max_steps
                                : max_steps != absl::StrCat(*train.max_steps);
   }
   double there = 0;
-  if (!absl::SimpleAtod(ValueOf(found.recipe_keys, kNumEpochs), &there) || there <= 0) return false;
+  if (!absl::SimpleAtod(ValueOf(found.recipe_keys(), kNumEpochs), &there) || there <= 0)
+    return false;
   const double here = train.num_epochs.value_or(1.0);
   const double steps = static_cast<double>(found.total_steps);
   return std::abs(here - there) / there * steps >= 1.0;
@@ -92,14 +93,14 @@ absl::Status CheckRecipe(const RecipeName& wanted, bool extend, const std::strin
 std::optional<std::string> RefusalByKeys(const std::string& directory, const Manifest& found,
                                          const config::ParsedJob& job) {
   config::KeyValues here = config::DecidingKeys(job.effective_json);
-  const bool same = config::Differences(found.recipe_keys, here).empty();
+  const bool same = config::Differences(found.recipe_keys(), here).empty();
   const bool longer = HasOtherLength(found, job.spec.train);
   if (same && (!longer || job.spec.extend)) return std::nullopt;
   if (longer) {
     const config::KeyValues all = config::RecipeKeys(job.effective_json);
     for (const char* key : {kNumEpochs, kMaxSteps}) here[key] = ValueOf(all, key);
   }
-  const std::string reason = config::Differences(found.recipe_keys, here);
+  const std::string reason = config::Differences(found.recipe_keys(), here);
   return same ? OtherLength(directory, reason, found.run.step)
               : OtherSettings(directory, reason, job.spec.extend);
 }

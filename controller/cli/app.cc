@@ -47,6 +47,7 @@ void BuildApp(CLI::App* app, Cox* cox) {
   AddInspect(app, cox);
   AddWorkers(app, cox);
   AddDownload(app, cox);
+  AddExport(app, cox);
   AddDump(app, cox);
   AddData(app, cox);
   AddTemplate(app, cox);

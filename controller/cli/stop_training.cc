@@ -1,6 +1,9 @@
 #include "controller/cli/stop_training.h"
 
+#include <chrono>
+
 #include "common/outside_text.h"
+#include "controller/cli/exit_code.h"
 #include "controller/cli/follow.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_text.h"

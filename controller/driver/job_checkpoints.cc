@@ -31,7 +31,8 @@ checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const v1
   manifest.recipe_hash = recipe.hash;
   manifest.recipe_stem = recipe.stem;
   manifest.total_steps = recipe.total_steps;
-  manifest.recipe_keys = recipe.keys;
+  manifest.effective_json = job.effective_json();
+  manifest.recipe_facts = content.curriculum->recipe_facts();
   manifest.plan_hash = ToHex(content.gang->plan_hash);
   manifest.fingerprint = content.gang->fingerprint;
   manifest.world_size = content.gang->world_size();

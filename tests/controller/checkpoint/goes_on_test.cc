@@ -35,7 +35,7 @@ spec:
     Manifest manifest{.job = "first", .recipe_hash = "first", .recipe_stem = "stem"};
     manifest.total_steps = 20;
     manifest.run.step = step;
-    manifest.recipe_keys = config::RecipeKeys(JobOf(train).effective_json);
+    manifest.effective_json = JobOf(train).effective_json;
     const std::string directory = CheckpointDirectory("/out", step);
     ASSERT_TRUE(files_.MakeDirs(directory).ok());
     ASSERT_TRUE(files_.WriteDurably(directory + "/manifest.json", ToJson(manifest)).ok());
@@ -94,7 +94,7 @@ TEST_F(GoesOnTest, AJobThatStartsOverOrFindsOneOfItsOwnIsNotRefused) {
 TEST_F(GoesOnTest, OfAnEarlierReleaseNothingIsKnownBeforehand) {
   Save(20, "learning_rate: 1e-4, max_steps: 20");
   Manifest manifest = *ReadManifest(&files_, "/out/checkpoint-20");
-  manifest.recipe_keys.clear();
+  manifest.effective_json.clear();
   ASSERT_TRUE(files_.WriteDurably("/out/checkpoint-20/manifest.json", ToJson(manifest)).ok());
   EXPECT_TRUE(Check("learning_rate: 2e-4, max_steps: 40").ok());
 }
@@ -111,8 +111,8 @@ TEST_F(GoesOnTest, TheErrorIsThatOfTheFolder) {
 TEST_F(GoesOnTest, AJobThatIsPreparedNamesWhatItsFilesSay) {
   Save(20, "learning_rate: 1e-4, max_steps: 20");
   Manifest found = *ReadManifest(&files_, "/out/checkpoint-20");
-  found.recipe_keys["contents of datasets"] = "1a2b3c4d5e6f";
-  RecipeName wanted{.hash = "second", .keys = found.recipe_keys};
+  found.recipe_facts["contents of datasets"] = "1a2b3c4d5e6f";
+  RecipeName wanted{.hash = "second", .keys = found.recipe_keys()};
   wanted.keys["contents of datasets"] = "0f0f0f0f0f0f";
   const absl::Status status = CheckRecipe(wanted, false, "/out/checkpoint-20", found);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
