@@ -25,6 +25,7 @@ Manifest FromJson(const json& in) {
   manifest.plan_hash = in.at("plan_hash");
   manifest.fingerprint = in.at("fingerprint");
   manifest.world_size = in.at("world_size");
+  manifest.threads = in.value("threads", int64_t{0});
   manifest.pass = in.at("pass");
   manifest.run = RunFromJson(in.at("run"));
   manifest.origin = OriginIn(in);
@@ -84,6 +85,7 @@ std::string ToJson(const Manifest& manifest) {
   }
   if (!manifest.effective_json.empty()) out["effective_job"] = json::parse(manifest.effective_json);
   if (!manifest.recipe_facts.empty()) out["recipe_facts"] = manifest.recipe_facts;
+  if (manifest.threads > 0) out["threads"] = manifest.threads;
   AddOrigin(manifest.origin, &out);
   return out.dump(2) + "\n";
 }

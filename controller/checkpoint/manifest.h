@@ -32,7 +32,8 @@ struct Manifest {
   std::string fingerprint =
       {};  // of the ranks; another one may resume but is not compared bit by bit
   int32_t world_size = 0;
-  double pass = 0;  // passes over the data finished, e.g. 1.5
+  int64_t threads = 0;  // of each rank on CPUs; 0: they differ, or a release that kept none
+  double pass = 0;      // passes over the data finished, e.g. 1.5
   RunState run = {};
   Origin origin = {};  // what the job went on from, of another job
   std::vector<ManifestFile> files = {};

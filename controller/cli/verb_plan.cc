@@ -22,6 +22,7 @@
 #include "controller/cli/state_dir.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/cli/worker_threads.h"
 #include "controller/data/dataset_files.h"
 #include "controller/data/findings.h"
 #include "controller/data/prepare.h"
@@ -42,7 +43,7 @@ namespace {
 struct PlanArgs {
   JobFileArgs file;
   double memory_gib = 0;  // 0: nothing is refused for memory
-  int64_t threads = 1;
+  int64_t threads = 0;    // 0: every core, shared by the workers
   std::string output = "table";
   bool verbose = false;
 };
@@ -154,7 +155,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));
   planner::WorkerResources resources;
   resources.memory_bytes = static_cast<uint64_t>(args.memory_gib * 1073741824.0);
-  resources.threads = args.threads;
+  resources.threads = args.threads > 0 ? args.threads : SharedThreads(job.spec.workers);
   ASSIGN_OR_RETURN(const data::PreparedPrompts prompts, data::PreparePrompts(job.spec));
   ASSIGN_OR_RETURN(
       const plan::Generation generation,
@@ -188,7 +189,8 @@ void AddPlan(CLI::App* app, Cox* cox) {
   Verb verb(app, "plan", "Memory per rank, steps and time of a job; needs no controller");
   AddJobFileArgs(&verb, &args->file);
   verb.Number("--memory-gib", &args->memory_gib, "Memory of one worker; a plan above it is refused")
-      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of one worker")
+      .Integer("--threads", &args->threads, 1, 1024,
+               "CPU threads of one worker (default: every core, shared by the workers)")
       .Flag("-v,--verbose", &args->verbose, "Records that were not used as they stand, by place")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunPlan(cox, *args); });

@@ -21,6 +21,7 @@
 #include "controller/cli/submit.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/cli/worker_threads.h"
 
 namespace coxswain::cli {
 namespace {
@@ -29,7 +30,7 @@ struct TrainArgs {
   JobFileArgs file;
   JobFileArgs given = {};  // `file` before auto resources joined its overrides
   int64_t workers = 0;     // 0: as many as the job asks for
-  int64_t threads = 1;
+  int64_t threads = 0;     // 0: those that the job began with, else every core, shared
   std::string progress = "auto";
   std::string output = "table";
 };
@@ -51,6 +52,17 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const std::string& directo
   return ParseJobFile(file, chosen);
 }
 
+// Of each CPU worker.
+int64_t ThreadsOf(Cox* cox, const TrainArgs& args, const config::JobSpec& job, int64_t workers) {
+  if (args.threads > 0) return args.threads;
+  DiskFiles files;
+  const int64_t before = ThreadsOfCheckpoint(&files, job);
+  if (before == 0) return SharedThreads(workers);
+  cox->err() << "threads: " << before
+             << " of each worker, as in the checkpoint that it goes on from\n";
+  return before;
+}
+
 // As many workers as the job asks for, of its device.
 absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, TrainArgs* args) {
   ClusterArgs wanted;
@@ -65,7 +77,7 @@ absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, TrainArgs* args) {
   const bool cuda = job.spec.device == config::Device::kCuda;
   (cuda ? wanted.gpus : wanted.workers) = static_cast<int>(workers);
   if (cuda) wanted.workers = 0;
-  wanted.threads = static_cast<int>(args->threads);
+  wanted.threads = static_cast<int>(cuda ? 1 : ThreadsOf(cox, *args, job.spec, workers));
   wanted.die_with_parent = true;
   return wanted;
 }
@@ -74,7 +86,7 @@ absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, TrainArgs* args) {
 std::string Resume(const TrainArgs& args, const std::string& checkpoint) {
   std::vector<std::string> flags;
   if (args.workers > 0) flags.insert(flags.end(), {"--workers", absl::StrCat(args.workers)});
-  flags.insert(flags.end(), {"--threads", absl::StrCat(args.threads)});
+  if (args.threads > 0) flags.insert(flags.end(), {"--threads", absl::StrCat(args.threads)});
   return ResumeCommand(args.given, flags, checkpoint);
 }
 
@@ -149,7 +161,9 @@ void AddTrain(CLI::App* app, Cox* cox) {
   Verb verb(app, "train", "Run one job on this machine: up, submit, watch, down");
   AddJobFileArgs(&verb, &args->file);
   verb.Integer("--workers", &args->workers, 1, 1024, "Number of workers (default: the job's)")
-      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each worker")
+      .Integer("--threads", &args->threads, 1, 1024,
+               "CPU threads of each worker (default: those that the job began with, else every "
+               "core, shared by the workers)")
       .Progress(&args->progress)
       .Output(&args->output, {"table", "json", "yaml"})
       .Footer(
