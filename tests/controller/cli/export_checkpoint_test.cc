@@ -10,6 +10,9 @@
 namespace coxswain::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
+using exports::IsAdapter;
 using support::ReadFile;
 
 class ExportCheckpointTest : public exports::ExportTest {
@@ -19,7 +22,7 @@ class ExportCheckpointTest : public exports::ExportTest {
     const std::string model = fs::absolute("deploy/quickstart/model").string();
     UseModel(model);
     AddLora(4, 8, false);
-    TrainGroup(exports::IsAdapter);
+    TrainGroup(IsAdapter);
     WriteCheckpoint([](const model::Parameter& p, float* out) {
       for (int64_t i = 0; i < p.elements(); ++i) out[i] = 0.01f * static_cast<float>(i % 7);
     });
