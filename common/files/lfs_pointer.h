@@ -7,8 +7,8 @@
 
 namespace coxswain {
 
-// What is wrong with a file that begins so, and what to do: "is a Git LFS pointer ...". Empty: it is
-// no pointer. Source: the specification of Git LFS, "The Pointer".
+// What is wrong with a file that begins so, and what to do: "is a Git LFS pointer ...". Empty: it
+// is no pointer. Source: the specification of Git LFS, "The Pointer".
 std::string LfsPointerText(std::string_view head);
 
 }  // namespace coxswain
