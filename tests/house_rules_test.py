@@ -31,7 +31,7 @@ RECORDS = re.compile('#include "kernels/(tensor_records|quantized_formats).h"')
 SIZES_RECORDS = ('common/plan/', 'controller/planner/')
 # Arrows between the rooms of the controller (controller/README.md); `cli` is a client and has none here.
 ROOMS = {
-    'access': {'store'}, 'api': {'access', 'driver', 'failure', 'incidents', 'planner', 'scheduler', 'store'}, 'checkpoint': set(), 'data': set(),
+    'access': {'store'}, 'api': {'access', 'checkpoint', 'driver', 'failure', 'incidents', 'planner', 'scheduler', 'store'}, 'checkpoint': set(), 'data': set(),
     'driver': {'checkpoint', 'data', 'export', 'failure', 'gang', 'incidents', 'planner', 'scheduler', 'state', 'store', 'transport'},
     'export': set(), 'failure': {'state'}, 'gang': {'failure', 'scheduler', 'state', 'transport'}, 'incidents': {'failure', 'gang'},
     'planner': {'data'}, 'scheduler': {'state', 'transport'}, 'state': set(), 'status_page': {'api', 'gang', 'state'}, 'store': set(), 'transport': set(),

@@ -20,6 +20,7 @@
 #include "common/build_info.h"
 #include "common/fault_flag.h"
 #include "common/fault_point.h"
+#include "common/host_limits.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
@@ -134,7 +135,7 @@ void FillDefaults(const CLI::App& app, agent::WorkerOptions& worker) {
   if (app.count("--metrics") == 0) {
     worker.metrics = "127.0.0.1:" + std::to_string(7180 + worker.slot);
   }
-  if (app.count("--threads") == 0) worker.threads = agent::UsableCpus();
+  if (app.count("--threads") == 0) worker.threads = UsableCpus();
 }
 
 // Hides the other GPUs from this process: each of its threads then works on the one, and takes no
@@ -180,7 +181,7 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   worker.compute_capability = device.capability;
   if (app.count("--memory-bytes") > 0) return absl::OkStatus();
   if (!kCuda) {
-    worker.memory_bytes = agent::PlannableBytes(1);
+    worker.memory_bytes = PlannableBytes(1);
     return absl::OkStatus();
   }
   const auto all = static_cast<int64_t>(kAllFree * static_cast<double>(device.total_bytes));

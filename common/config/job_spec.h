@@ -139,7 +139,7 @@ struct JobSpec {
   std::map<std::string, std::string> labels;
 
   std::string model_path;  // absolute directory
-  std::string model_name;  // as an export names it; empty: by BaseModelName
+  std::string model_name;  // as an export names it; empty: by AdapterBase and BaseModelName
   std::vector<std::string> added_tokens;
   std::string init;  // "pretrained" | "random"
   uint64_t init_seed{};
@@ -183,6 +183,7 @@ struct JobSpec {
   std::string resume;  // "auto" | "never" | "<job>[:step]" | absolute path
   bool extend{};       // from checkpoints of recipes of another length too
   bool export_merge{};
+  bool export_base_path{};   // an adapter names a base without a Hub id by its absolute path
   std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16"
   int64_t export_max_shard_bytes{};
 

@@ -45,7 +45,7 @@ void AppendTop(std::vector<Key>* t) {
        .path_use = PathUse::kHub},
       {.path = "spec.base_model.name", .type = Type::kString, .def = "null",
        .doc = "What an exported adapter calls its base, e.g. a Hub id; absent: the Hub id that "
-              "config.json gives, else the directory's own name.", .nullable = true},
+              "config.json gives, else as `export.base_path` says.", .nullable = true},
       {.path = "spec.base_model.init", .type = Type::kWord, .def = "pretrained",
        .words = {"pretrained", "random"},
        .doc = "`random` reads config.json only and draws the weights."},
@@ -381,8 +381,9 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "The number that early stopping compares."},
       {.path = "spec.eval.sample_prompts", .type = Type::kStringList, .def = "[]",
        .doc = "Texts that the model answers greedily, before training and at each evaluation, so "
-              "that answers can be compared. Each is one user message of the chat template, or "
-              "plain text where neither job nor model has a template. At most 64."},
+              "that answers can be compared. Each is asked in the format of the first dataset: as "
+              "an instruction under `prompt_style: alpaca`, as the text itself of a source of "
+              "text, else as one user message of the chat template. At most 64."},
       {.path = "spec.eval.sample_tokens", .type = Type::kInt, .def = "64",
        .range = {.min = 1, .max = 1024}, .doc = "Most tokens of an answer to a sample prompt."},
       {.path = "spec.generate", .doc = "Read when `method: generate`."},
@@ -413,8 +414,9 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.checkpoint.test_save", .type = Type::kBool, .def = "false",
        .doc = "Save and read back a checkpoint after the first step; one that fails ends the job."},
       {.path = "spec.checkpoint.resume", .type = Type::kResume, .def = "auto",
-       .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or "
-              "a path."},
+       .doc = "`auto` (newest of output_dir made by the same recipe), `never`, `<job>[:step]` or a "
+              "path. Where checkpoints of another recipe alone are found, the job is refused; the "
+              "error names each key that differs."},
       {.path = "spec.checkpoint.extend", .type = Type::kBool, .def = "false",
        .doc = "Continue also from a checkpoint whose recipe differs only in `num_epochs` or "
               "`max_steps`, with its optimizer's moments. Its steps are not trained again. The "
@@ -425,6 +427,10 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.export.dtype", .type = Type::kWord, .def = "source",
        .words = {"source", "float32", "bfloat16", "float16"},
        .doc = "Format of an exported model; an adapter is float32."},
+      {.path = "spec.export.base_path", .type = Type::kBool, .def = "true",
+       .doc = "Where no Hub id of the base is known, adapter_config.json names the base by its "
+              "absolute path, as peft does, so that AutoPeftModelForCausalLM loads the adapter on "
+              "this machine; `false`: by the name of its directory.", .before = "false"},
       {.path = "spec.export.max_shard_size", .type = Type::kSize, .def = "5GB",
        .range = {.min = 1e6, .max = kMaxCount}, .doc = "Largest safetensors file."},
       // clang-format on

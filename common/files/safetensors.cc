@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/files/lfs_pointer.h"
 #include "common/files/mapped_file.h"
 #include "common/files/safetensors_header.h"
 #include "common/status_macros.h"
@@ -60,6 +61,10 @@ absl::Status SafetensorsFile::Impl::ReadHeader() {
   const size_t mapped_bytes = mapping->bytes().size();
   if (mapped_bytes < 8) {
     return Refuse(path, absl::StrCat("it has ", mapped_bytes, " bytes, at least 8 are needed"));
+  }
+  if (const std::string pointer = LfsPointerText(mapping->bytes().substr(0, 1024));
+      !pointer.empty()) {
+    return Refuse(path, pointer);
   }
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes, 8);

@@ -3,6 +3,7 @@
 #include "common/config/job_parser.h"
 #include "common/guarded.h"
 #include "controller/api/operations.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/output_place.h"
 #include "controller/planner/adapter_settings.h"
@@ -47,8 +48,9 @@ void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
                       return;
                     }
                     const auto job = planner::TakeOverAdapter(parsed, yaml, base_dir, resources);
-                    const absl::Status place =
+                    absl::Status place =
                         job.ok() ? CheckOutputPlace(files, job->spec) : job.status();
+                    if (place.ok()) place = checkpoint::CheckGoesOn(files, *job);
                     *result = place.ok() ? plan(job->spec, workers, gone) : place;
                     if (result->ok()) (*result)->set_text(chosen + (*result)->text());
                   }),

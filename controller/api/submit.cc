@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "controller/api/operations.h"
 #include "controller/api/reply_job.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/driver/output_claim.h"
 #include "controller/output_place.h"
 #include "controller/planner/adapter_settings.h"
@@ -110,6 +111,7 @@ FileFacts LookAtFiles(Files* files, const v1::SubmitRequest& request, config::Pa
   if (facts.status.ok()) facts.status = TakeOverAdapter(request, &facts);
   const config::JobSpec& job = facts.parsed.spec;
   if (facts.status.ok()) facts.status = CheckOutputPlace(files, job);
+  if (facts.status.ok()) facts.status = checkpoint::CheckGoesOn(files, facts.parsed);
   if (!facts.status.ok()) return facts;
   const absl::Status unclaimed = driver::CheckUnclaimed(files, job.output_dir, me);
   // Jobs of this controller: CheckOutput.

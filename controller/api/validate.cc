@@ -3,6 +3,7 @@
 
 #include "common/config/job_parser.h"
 #include "controller/api/operations.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/output_place.h"
 
 namespace coxswain::api {
@@ -31,7 +32,10 @@ void Validate(Context& context, const v1::ValidateRequest& request,
   }
   context.deps.loop->Offload(
       Lane::kRequests,
-      [files = context.deps.files, parsed] { AddOutputPlaceErrors(files, parsed.get()); },
+      [files = context.deps.files, parsed] {
+        AddOutputPlaceErrors(files, parsed.get());
+        if (parsed->errors.empty()) checkpoint::AddGoesOnErrors(files, parsed.get());
+      },
       [reply, parsed] { reply(ResponseOf(*parsed)); });
 }
 

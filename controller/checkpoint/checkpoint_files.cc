@@ -63,56 +63,6 @@ absl::Status RecordTimeStamps(Files* files, const std::string& directory, Manife
   return absl::OkStatus();
 }
 
-struct Candidate {
-  int64_t step = 0;
-  std::string directory;
-};
-
-absl::StatusOr<std::vector<Candidate>> NewestFirst(Files* files, const std::string& output_dir) {
-  std::vector<Candidate> candidates;
-  if (!files->Exists(output_dir)) return candidates;
-  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(output_dir));
-  for (const FileEntry& entry : entries) {
-    const int64_t step = CheckpointStep(entry.name);
-    if (entry.directory && step >= 0) candidates.push_back({step, output_dir + "/" + entry.name});
-  }
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.step > b.step; });
-  return candidates;
-}
-
-bool OfStem(const Manifest& found, const RecipeName& wanted) {
-  return !found.recipe_stem.empty() && found.recipe_stem == wanted.stem;
-}
-
-// Says why a checkpoint of another recipe is not gone on with; OK where the job extends it.
-absl::Status CheckRecipe(const ResumeQuery& query, const std::string& directory,
-                         const Manifest& found) {
-  const RecipeName& wanted = query.recipe;
-  if (found.recipe_hash == wanted.hash) return absl::OkStatus();
-  if (!OfStem(found, wanted)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        directory, ": belongs to another recipe (", found.recipe_hash.substr(0, 12),
-        "..., this job has ", wanted.hash.substr(0, 12), "...): model, data, batch or schedule ",
-        "differ",
-        query.extend ? " by more than the number of steps, which checkpoint.extend is for" : "",
-        ". Give another checkpoint.output_dir, or checkpoint.resume: never to start over in this "
-        "one"));
-  }
-  if (!query.extend) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        directory, ": its recipe has ", found.total_steps, " steps and this job's ",
-        wanted.total_steps, "; nothing else differs. Set checkpoint.extend: true to go on from ",
-        "step ", found.run.step, " with the optimizer's moments, give another ",
-        "checkpoint.output_dir, or checkpoint.resume: never to start over in this one"));
-  }
-  if (found.run.step < wanted.total_steps) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(directory, ": has ", found.run.step, " finished steps and this job has ",
-                   wanted.total_steps, " in all: nothing is left for checkpoint.extend to train; ",
-                   "raise train.num_epochs or train.max_steps"));
-}
-
 std::string PassedOver(const absl::Status& status) {
   return absl::StrCat("checkpoint passed over: ", std::string(status.message()));
 }
@@ -160,7 +110,8 @@ absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQu
       continue;
     }
     if (!IsKnown(*manifest, known)) return Replaced(*manifest, known);
-    if (!query.any_recipe) RETURN_IF_ERROR(CheckRecipe(query, directory, *manifest));
+    if (!query.any_recipe)
+      RETURN_IF_ERROR(CheckRecipe(query.recipe, query.extend, directory, *manifest));
     return std::optional<ResumePoint>(ResumePoint{directory, *std::move(manifest)});
   }
   return first;
@@ -170,6 +121,21 @@ absl::StatusOr<std::optional<ResumePoint>> Explicit(Files* files, const ResumeQu
 
 std::string CheckpointDirectory(const std::string& output_dir, int64_t step) {
   return absl::StrCat(output_dir, "/checkpoint-", step);
+}
+
+absl::StatusOr<std::vector<std::string>> CheckpointsNewestFirst(Files* files,
+                                                                const std::string& output_dir) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  if (!files->Exists(output_dir)) return std::vector<std::string>();
+  ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(output_dir));
+  for (const FileEntry& entry : entries) {
+    const int64_t step = CheckpointStep(entry.name);
+    if (entry.directory && step >= 0) found.emplace_back(step, output_dir + "/" + entry.name);
+  }
+  std::sort(found.begin(), found.end(), std::greater<>());
+  std::vector<std::string> directories;
+  for (auto& [step, directory] : found) directories.push_back(std::move(directory));
+  return directories;
 }
 
 std::string StagingDirectory(const std::string& output_dir, const StagingOwner& owner,
@@ -215,23 +181,24 @@ bool Extends(const ResumePoint& point, const ResumeQuery& query) {
 
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
                                                            std::vector<std::string>* warnings) {
-  ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, NewestFirst(files, query.output_dir));
+  ASSIGN_OR_RETURN(const std::vector<std::string> candidates,
+                   CheckpointsNewestFirst(files, query.output_dir));
   absl::Status other_recipe;
-  for (const Candidate& candidate : candidates) {
-    absl::StatusOr<Manifest> manifest = ReadManifest(files, candidate.directory);
+  for (const std::string& directory : candidates) {
+    absl::StatusOr<Manifest> manifest = ReadManifest(files, directory);
     if (absl::IsNotFound(manifest.status())) continue;  // written by another program
     if (manifest.ok() && query.own_only && manifest->job != query.job) continue;
     if (manifest.ok()) {
-      const absl::Status recipe = CheckRecipe(query, candidate.directory, *manifest);
+      const absl::Status recipe = CheckRecipe(query.recipe, query.extend, directory, *manifest);
       other_recipe.Update(recipe);  // the newest is named
       if (!recipe.ok()) continue;
     }
-    if (manifest.ok()) manifest = Usable(files, query, candidate.directory);
+    if (manifest.ok()) manifest = Usable(files, query, directory);
     if (!manifest.ok()) {
       warnings->push_back(PassedOver(manifest.status()));
       continue;
     }
-    return std::optional<ResumePoint>(ResumePoint{candidate.directory, *std::move(manifest)});
+    return std::optional<ResumePoint>(ResumePoint{directory, *std::move(manifest)});
   }
   if (!query.explicit_starts.empty()) return Explicit(files, query, warnings);
   if (!query.own_only && !other_recipe.ok()) return other_recipe;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/checkpoint/manifest.h"
+#include "controller/checkpoint/other_recipe.h"
 #include "controller/checkpoint/staging.h"
 #include "controller/files.h"
 #include "controller/guard.h"
@@ -20,6 +21,9 @@
 namespace coxswain::checkpoint {
 
 std::string CheckpointDirectory(const std::string& output_dir, int64_t step);
+// Those that lie there, whoever wrote them; none where there is no such directory.
+absl::StatusOr<std::vector<std::string>> CheckpointsNewestFirst(Files* files,
+                                                                const std::string& output_dir);
 // Where a gang's ranks write the shards of a step; no other gang's, of whatever job, has it.
 std::string StagingDirectory(const std::string& output_dir, const StagingOwner& owner,
                              int64_t step);
@@ -56,13 +60,6 @@ struct KnownCheckpoint {
   std::string job = {};     // that has it; empty: whoever wrote it, it is taken as it is
 };
 
-// What a checkpoint must be of; the texts are lower-case hex.
-struct RecipeName {
-  std::string hash = {};
-  std::string stem = {};  // of the recipe without its length
-  int64_t total_steps = 0;
-};
-
 struct ResumeQuery {
   std::string job;
   std::string output_dir;
@@ -86,9 +83,10 @@ bool Extends(const ResumePoint& point, const ResumeQuery& query);
 
 // The newest checkpoint to start from, as CheckCheckpoint finds it whole: the ranks check what they
 // read of it. nullopt: start fresh. `warnings`: what was passed over. FailedPrecondition when
-// output_dir holds checkpoints of other recipes only, an explicit one has another recipe (both
-// hashes named; where only their lengths differ both lengths and what to do), or another job
-// replaced it (both named); explicit ones of which none is whole give the error of the first.
+// output_dir holds checkpoints of other recipes only, an explicit one has another recipe (each key
+// that differs is named with both values; where only their lengths differ both lengths and what to
+// do), or another job replaced it (both named); explicit ones of which none is whole give the error
+// of the first.
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
                                                            std::vector<std::string>* warnings);
 

@@ -11,11 +11,11 @@ namespace coxswain::checkpoint {
 absl::StatusOr<std::optional<ResumePoint>> FindExtended(Files* files, const config::JobSpec& job,
                                                         const RecipeName& recipe) {
   const bool path = absl::StartsWith(job.resume, "/");
-  if (!job.extend || (job.resume != "auto" && !path)) return std::optional<ResumePoint>();
+  if (job.resume != "auto" && !path) return std::optional<ResumePoint>();
   ResumeQuery query{.job = job.name,
                     .output_dir = job.output_dir,
                     .recipe = recipe,
-                    .extend = true,
+                    .extend = job.extend,
                     .own_only = path};
   if (path) query.explicit_starts = {{.directory = job.resume}};
   std::vector<std::string> passed_over;

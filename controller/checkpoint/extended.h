@@ -1,4 +1,4 @@
-// The checkpoint that a job with checkpoint.extend would go on from, before it is accepted.
+// The checkpoint that a job would go on from under another number of steps, before it is accepted.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_EXTENDED_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_EXTENDED_H_
 
@@ -10,9 +10,9 @@
 
 namespace coxswain::checkpoint {
 
-// Of output_dir or the path that checkpoint.resume gives; nullopt where the job extends nothing
-// that lies there, or names another job, whose checkpoints the store of a controller knows. The
-// errors are those of FindResumePoint.
+// Of output_dir or the path that checkpoint.resume gives; nullopt where the job starts fresh, goes
+// on as it was, or names another job, whose checkpoints the store of a controller knows. The errors
+// are those of FindResumePoint: FailedPrecondition where what lies there is of another recipe.
 absl::StatusOr<std::optional<ResumePoint>> FindExtended(Files* files, const config::JobSpec& job,
                                                         const RecipeName& recipe);
 

@@ -20,9 +20,12 @@ Manifest FromJson(const json& in) {
   manifest.recipe_hash = in.at("recipe_hash");
   manifest.recipe_stem = in.value("recipe_stem", std::string());
   manifest.total_steps = in.value("total_steps", int64_t{0});
+  if (in.contains("effective_job")) manifest.effective_json = in.at("effective_job").dump();
+  manifest.recipe_facts = in.value("recipe_facts", config::KeyValues());
   manifest.plan_hash = in.at("plan_hash");
   manifest.fingerprint = in.at("fingerprint");
   manifest.world_size = in.at("world_size");
+  manifest.threads = in.value("threads", int64_t{0});
   manifest.pass = in.at("pass");
   manifest.run = RunFromJson(in.at("run"));
   manifest.origin = OriginIn(in);
@@ -53,6 +56,12 @@ int64_t Manifest::total_bytes() const {
   return bytes;
 }
 
+config::KeyValues Manifest::recipe_keys() const {
+  config::KeyValues keys = recipe_facts;
+  keys.merge(config::RecipeKeys(effective_json));
+  return keys;
+}
+
 Origin OriginOf(const Manifest& manifest, const std::string& job) {
   if (manifest.job == job) return manifest.origin;
   return {.job = manifest.job, .step = manifest.run.step};
@@ -74,6 +83,9 @@ std::string ToJson(const Manifest& manifest) {
     out["recipe_stem"] = manifest.recipe_stem;
     out["total_steps"] = manifest.total_steps;
   }
+  if (!manifest.effective_json.empty()) out["effective_job"] = json::parse(manifest.effective_json);
+  if (!manifest.recipe_facts.empty()) out["recipe_facts"] = manifest.recipe_facts;
+  if (manifest.threads > 0) out["threads"] = manifest.threads;
   AddOrigin(manifest.origin, &out);
   return out.dump(2) + "\n";
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/config/recipe_keys.h"
 #include "common/manifest_files.h"
 #include "controller/checkpoint/run_state.h"
 #include "controller/files.h"
@@ -23,18 +24,23 @@ struct Manifest {
   // Lower-case hex: of the recipe without its length. Empty, and total_steps 0, of a release that
   // kept none.
   std::string recipe_stem = {};
-  int64_t total_steps = 0;     // of the recipe
-  std::string plan_hash = {};  // lower-case hex
+  int64_t total_steps = 0;  // of the recipe
+  // The job that wrote it, resolved, as JSON; empty of a release that kept none.
+  std::string effective_json = {};
+  config::KeyValues recipe_facts = {};  // what of the recipe its files and workers gave
+  std::string plan_hash = {};           // lower-case hex
   std::string fingerprint =
       {};  // of the ranks; another one may resume but is not compared bit by bit
   int32_t world_size = 0;
-  double pass = 0;  // passes over the data finished, e.g. 1.5
+  int64_t threads = 0;  // of each rank on CPUs; 0: they differ, or a release that kept none
+  double pass = 0;      // passes over the data finished, e.g. 1.5
   RunState run = {};
   Origin origin = {};  // what the job went on from, of another job
   std::vector<ManifestFile> files = {};
   std::string digest = {};  // SHA-256 of the manifest as it was read, 32 bytes; is not in it
 
   int64_t total_bytes() const;
+  config::KeyValues recipe_keys() const;  // of the job, with recipe_facts
   bool operator==(const Manifest&) const = default;
 };
 

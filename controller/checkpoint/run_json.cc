@@ -14,6 +14,29 @@ double NumberOrNan(const json& in) {
   return in.is_null() ? std::numeric_limits<double>::quiet_NaN() : in.get<double>();
 }
 
+json MeanJson(const LossMean& mean) { return {{"step", mean.step}, {"loss", mean.loss}}; }
+
+LossMean MeanFromJson(const json& in) { return {.step = in.at("step"), .loss = in.at("loss")}; }
+
+json TrendJson(const LossTrend& trend) {
+  json out = {{"recent", trend.recent}};
+  if (trend.lowest) out["lowest"] = MeanJson(*trend.lowest);
+  if (trend.rise) {
+    out["rise"] = {{"lowest", MeanJson(trend.rise->lowest)}, {"now", MeanJson(trend.rise->now)}};
+  }
+  return out;
+}
+
+LossTrend TrendFromJson(const json& in) {
+  LossTrend trend;
+  trend.recent = in.at("recent").get<std::deque<double>>();
+  if (in.contains("lowest")) trend.lowest = MeanFromJson(in.at("lowest"));
+  if (!in.contains("rise")) return trend;
+  trend.rise = {.lowest = MeanFromJson(in.at("rise").at("lowest")),
+                .now = MeanFromJson(in.at("rise").at("now"))};
+  return trend;
+}
+
 }  // namespace
 
 json EvalJson(const EvalPoint& point) {
@@ -45,6 +68,7 @@ json RunJsonWithoutEvals(const RunState& run) {
               {"grad_norm", run.grad_norm},
               {"seconds", run.seconds},
               {"early_stop", {{"without_improvement", run.early_stop.without_improvement}}},
+              {"loss_trend", TrendJson(run.loss_trend)},
               {"skipped",
                {{"total", run.skipped.total},
                 {"in_a_row", run.skipped.in_a_row},
@@ -65,6 +89,7 @@ RunState RunFromJson(const json& in) {
     run.evals.push_back(EvalFromJson(point));
   run.early_stop.without_improvement = in.at("early_stop").at("without_improvement");
   if (in.contains("best")) run.early_stop.best = EvalFromJson(in.at("best"));
+  if (in.contains("loss_trend")) run.loss_trend = TrendFromJson(in.at("loss_trend"));
   const json& skipped = in.at("skipped");
   run.skipped.total = skipped.at("total");
   run.skipped.in_a_row = skipped.at("in_a_row");

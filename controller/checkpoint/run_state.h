@@ -1,5 +1,5 @@
 // What a run must remember over a checkpoint besides tensors: evaluation, early stop, skipped
-// steps.
+// steps, the trend of the loss.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_RUN_STATE_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_RUN_STATE_H_
 
@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "controller/checkpoint/loss_trend.h"
 
 namespace coxswain::checkpoint {
 
@@ -62,6 +64,7 @@ struct RunState {
   double seconds = 0;  // of all steps and evaluations of the lineage
   EarlyStop early_stop;
   SkippedSteps skipped;
+  LossTrend loss_trend;
   std::vector<EvalPoint> evals;
   bool operator==(const RunState&) const = default;
 };

@@ -25,7 +25,7 @@ const std::vector<VerbGroup>& Groups() {
         AddWatch, AddCancel, AddDownload}},
       {"jobs",
        {AddLogs, AddEvents, AddExplain, AddInspect, AddPause, AddResume, AddStep, AddDelete,
-        AddDump}},
+        AddDump, AddExport}},
       {"data, models", {AddData, AddTemplate, AddTokenize, AddModels, AddImport}},
       {"service", {AddWorkers, AddToken, AddHealth}},
       {"cox itself", {AddConfig, AddHelp, AddVersion, AddCompletion}},

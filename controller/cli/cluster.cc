@@ -30,8 +30,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 constexpr std::chrono::seconds kStartPatience{60};
-// Above the 30 s that the supervisor gives its workers: killed itself, it could not stop them.
-constexpr std::chrono::seconds kStopGrace{45};
 
 std::string Path(const std::string& directory, const char* name) {
   return absl::StrCat(directory, "/", name);
@@ -249,10 +247,10 @@ absl::Status CheckProcesses(const Cluster& cluster) {
   return absl::OkStatus();
 }
 
-bool StopCluster(const Cluster& cluster) {
-  const bool prometheus_left = Terminate(cluster.prometheus.process, kStopGrace);
-  const bool workers_left = Terminate(cluster.supervisor, kStopGrace);
-  const bool controller_left = Terminate(cluster.controller, kStopGrace);
+bool StopCluster(const Cluster& cluster, std::chrono::milliseconds grace) {
+  const bool prometheus_left = Terminate(cluster.prometheus.process, grace);
+  const bool workers_left = Terminate(cluster.supervisor, grace);
+  const bool controller_left = Terminate(cluster.controller, grace);
   std::error_code error;
   fs::remove(Path(cluster.directory, "endpoint.json"), error);
   fs::remove(Path(cluster.directory, "cluster.json"), error);

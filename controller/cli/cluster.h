@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_CLI_CLUSTER_H_
 #define COXSWAIN_CONTROLLER_CLI_CLUSTER_H_
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,9 +54,13 @@ absl::StatusOr<std::optional<Cluster>> FindCluster(const std::string& directory)
 // OK while controller and supervisor run; else Internal with the last words of the one that ended.
 absl::Status CheckProcesses(const Cluster& cluster);
 
-// Prometheus and supervisor (which stops its workers) first, then the controller. Says on false
-// that one had to be killed.
-bool StopCluster(const Cluster& cluster);
+// Above the 30 s that the supervisor gives its workers.
+inline constexpr std::chrono::seconds kStopGrace{45};
+
+// Prometheus and supervisor (which stops its workers) first, then the controller. Each is killed
+// when it has not ended within `grace`; the workers end with their supervisor. Says on false that
+// one had to be killed.
+bool StopCluster(const Cluster& cluster, std::chrono::milliseconds grace = kStopGrace);
 
 // Holds DIR/lock while it lives: one cox at a time starts or stops a cluster there.
 class ClusterLock {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
+#include "common/model/max_positions.h"
 #include "common/status_macros.h"
 
 namespace coxswain::cli {
@@ -36,17 +37,8 @@ Json WithMethod(Json spec, Json generate) {
 // Tokens of the longest text, where config.json tells.
 constexpr int64_t kLongest = 1 << 20;
 
-int64_t LongestText(const Json& config) {
-  for (const Json* part :
-       {&config, config.contains("text_config") ? &config["text_config"]
-                                                : static_cast<const Json*>(nullptr)}) {
-    if (part == nullptr || !part->is_object()) continue;
-    const auto found = part->find("max_position_embeddings");
-    if (found != part->end() && found->is_number_integer()) {
-      return std::clamp<int64_t>(found->get<int64_t>(), 1, kLongest);
-    }
-  }
-  return kLongest;
+int64_t LongestText(const std::string& directory) {
+  return std::min(model::MaxPositions(directory).value_or(kLongest), kLongest);
 }
 
 }  // namespace
@@ -72,8 +64,8 @@ absl::StatusOr<Json> GenerateSection(const GenerationArgs& args) {
 
 absl::StatusOr<Json> ModelGeneration(const std::string& directory, const GenerationArgs& args) {
   ASSIGN_OR_RETURN(Json section, GenerateSection(args));
-  ASSIGN_OR_RETURN(const Json config, ReadObject(directory + "/config.json"));
-  Json spec = {{"base_model", AbsolutePath(directory)}, {"sequence_len", LongestText(config)}};
+  RETURN_IF_ERROR(ReadObject(directory + "/config.json").status());
+  Json spec = {{"base_model", AbsolutePath(directory)}, {"sequence_len", LongestText(directory)}};
   if (!args.adapter.empty()) {
     // The controller takes its settings over.
     RETURN_IF_ERROR(ReadObject(args.adapter + "/adapter_config.json").status());

@@ -7,6 +7,7 @@
 #include "common/failure_kind.h"
 #include "common/format.h"
 #include "common/outside_text.h"
+#include "controller/cli/held_out_text.h"
 #include "controller/cli/table.h"
 
 namespace coxswain::cli {
@@ -64,24 +65,6 @@ std::string WaitingLine(const v1::Job& job, int64_t now_unix_ms) {
       left_ms > 0 ? " " + FormatDuration(static_cast<double>(left_ms) / 1000) : "";
   return fmt::format("{} waits{} ({}): {}\n", OneLine(job.id()), time,
                      FailureSubject(job.setback().kind()), OneLine(job.setback().message()));
-}
-
-// Only an ended run was evaluated after its last step.
-std::string HeldOutText(const v1::Job& job) {
-  const v1::Progress& p = job.progress();
-  const bool ended = job.state() == v1::JOB_STATE_SUCCEEDED;
-  std::string text = fmt::format("held-out loss: {:.4f} before, {:.4f} {}", p.first_eval_loss(),
-                                 p.eval_loss(), ended ? "after" : "at the last evaluation");
-  if (ended && p.first_eval_loss() > 0) {
-    text += fmt::format(" ({:+.1f} %)", 100 * (p.eval_loss() / p.first_eval_loss() - 1));
-  }
-  if (p.has_eval_token_accuracy()) {
-    text += fmt::format(", perplexity {:.4g}, token accuracy {:.1f} %", p.eval_perplexity(),
-                        100 * p.eval_token_accuracy());
-  }
-  if (job.data().eval_documents() > 0)
-    text += fmt::format(", on {} records", FormatCount(job.data().eval_documents()));
-  return text + "\n";
 }
 
 // "   MFU 41.2 %" over the ranks whose device's peak is known.

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "controller/cli/follow.h"
 #include "controller/cli/generation_job.h"
 #include "controller/cli/interrupt.h"
+#include "controller/cli/job_step.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
@@ -36,17 +36,6 @@ struct GenerateArgs {
 bool IsModel(const std::string& source) {
   std::error_code error;
   return std::filesystem::exists(source + "/config.json", error);
-}
-
-// JOB[:step] -> the job and the step, -1: none is named.
-std::pair<std::string, int64_t> SplitStep(const std::string& source) {
-  const size_t colon = source.rfind(':');
-  if (colon == std::string::npos) return {source, -1};
-  int64_t step = -1;
-  const char* end = source.data() + source.size();
-  const auto [at, error] = std::from_chars(source.data() + colon + 1, end, step);
-  if (error != std::errc() || at != end) return {source, -1};
-  return {source.substr(0, colon), step};
 }
 
 absl::StatusOr<nlohmann::ordered_json> JobOf(Cox* cox, const GenerateArgs& args) {

@@ -4,13 +4,17 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/recipe_keys.h"
 #include "common/hash.h"
+#include "common/host_limits.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/xdg.h"
 #include "controller/checkpoint/extended.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/cli/cluster.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/fits_here.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/local_resources.h"
@@ -18,6 +22,7 @@
 #include "controller/cli/state_dir.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/cli/worker_threads.h"
 #include "controller/data/dataset_files.h"
 #include "controller/data/findings.h"
 #include "controller/data/prepare.h"
@@ -28,6 +33,7 @@
 #include "controller/planner/base_weights.h"
 #include "controller/planner/extension.h"
 #include "controller/planner/generation_plan.h"
+#include "controller/planner/long_documents.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe.h"
 
@@ -37,7 +43,7 @@ namespace {
 struct PlanArgs {
   JobFileArgs file;
   double memory_gib = 0;  // 0: nothing is refused for memory
-  int64_t threads = 1;
+  int64_t threads = 0;    // 0: every core, shared by the workers
   std::string output = "table";
   bool verbose = false;
 };
@@ -88,18 +94,32 @@ nlohmann::ordered_json FindingsJson(const std::vector<SourceFindings>& sources, 
   return list;
 }
 
-// What changes where the job goes on from a checkpoint under another number of steps.
-absl::Status AddExtension(Files* files, const config::JobSpec& job, const planner::Recipe& recipe,
+// What changes where the job goes on from a checkpoint under another number of steps. An error
+// where what lies there is of another recipe.
+absl::Status AddExtension(Files* files, const config::ParsedJob& job, const planner::Recipe& recipe,
                           planner::PlannedJob* planned) {
+  config::KeyValues keys = recipe.facts();
+  keys.merge(config::RecipeKeys(job.effective_json));
   ASSIGN_OR_RETURN(const std::optional<checkpoint::ResumePoint> point,
-                   checkpoint::FindExtended(files, job,
+                   checkpoint::FindExtended(files, job.spec,
                                             {.hash = ToHex(recipe.hash()),
                                              .stem = ToHex(recipe.stem()),
-                                             .total_steps = recipe.total_steps()}));
+                                             .total_steps = recipe.total_steps(),
+                                             .keys = std::move(keys)}));
   if (!point) return absl::OkStatus();
-  planned->advice.push_back(
-      planner::ExtensionText(job, recipe, point->manifest.run.step, point->manifest.total_steps));
+  planned->advice.push_back(planner::ExtensionText(job.spec, recipe, point->manifest.run.step,
+                                                   point->manifest.total_steps));
   return absl::OkStatus();
+}
+
+// CPU workers alone: a GPU's memory is known to its worker.
+void AddWhatDoesNotFit(planner::PlannedJob* planned) {
+  if (planned->plan.device != "cpu") return;
+  const int64_t workers = planned->plan.world_size();
+  const std::string line =
+      DoesNotFitHere(planned->estimate.total_bytes, workers, MemoryLimitBytes(),
+                     PlannableBytes(static_cast<int>(workers)));
+  if (!line.empty()) planned->advice.push_back(line);
 }
 
 // The same steps as the controller takes before it asks for workers.
@@ -111,13 +131,16 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   }
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
+  RETURN_IF_ERROR(checkpoint::CheckGoesOn(&files, job));
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(job.spec, &warnings));
   data::PrepareOptions options;
   options.cache_dir = CacheDir() + "/tokens";
   options.cancelled = [] { return InterruptSignal() != 0; };
   ASSIGN_OR_RETURN(const data::PreparedData data, data::PrepareData(job.spec, options));
-  warnings.insert(warnings.end(), data.warnings.begin(), data.warnings.end());
+  for (const auto& more : {data.warnings, planner::LongDocumentWarnings(job.spec, model, data)}) {
+    warnings.insert(warnings.end(), more.begin(), more.end());
+  }
   for (const std::string& warning : warnings)
     cox->err() << "cox: warning: " << OneLine(warning) << "\n";
   ASSIGN_OR_RETURN(const std::vector<SourceFindings> findings, FindingsOf(job.spec, data));
@@ -132,7 +155,7 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));
   planner::WorkerResources resources;
   resources.memory_bytes = static_cast<uint64_t>(args.memory_gib * 1073741824.0);
-  resources.threads = args.threads;
+  resources.threads = args.threads > 0 ? args.threads : SharedThreads(job.spec.workers);
   ASSIGN_OR_RETURN(const data::PreparedPrompts prompts, data::PreparePrompts(job.spec));
   ASSIGN_OR_RETURN(
       const plan::Generation generation,
@@ -140,7 +163,8 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
                                        .longest = prompts.longest()}));
   ASSIGN_OR_RETURN(planner::PlannedJob planned, planner::MakePlan(job.spec.name, job.spec, model,
                                                                   recipe, resources, generation));
-  RETURN_IF_ERROR(AddExtension(&files, job.spec, recipe, &planned));
+  RETURN_IF_ERROR(AddExtension(&files, job, recipe, &planned));
+  if (args.memory_gib == 0) AddWhatDoesNotFit(&planned);
   if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);
   auto json = nlohmann::ordered_json::parse(planner::PlanJson(job.spec, recipe, planned, data));
   json["data"]["findings"] = FindingsJson(findings, args.verbose);
@@ -165,7 +189,8 @@ void AddPlan(CLI::App* app, Cox* cox) {
   Verb verb(app, "plan", "Memory per rank, steps and time of a job; needs no controller");
   AddJobFileArgs(&verb, &args->file);
   verb.Number("--memory-gib", &args->memory_gib, "Memory of one worker; a plan above it is refused")
-      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of one worker")
+      .Integer("--threads", &args->threads, 1, 1024,
+               "CPU threads of one worker (default: every core, shared by the workers)")
       .Flag("-v,--verbose", &args->verbose, "Records that were not used as they stand, by place")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunPlan(cox, *args); });

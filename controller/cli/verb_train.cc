@@ -17,9 +17,12 @@
 #include "controller/cli/kept_history.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
+#include "controller/cli/resume_command.h"
+#include "controller/cli/stop_training.h"
 #include "controller/cli/submit.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/cli/worker_threads.h"
 
 namespace coxswain::cli {
 namespace {
@@ -27,7 +30,7 @@ namespace {
 struct TrainArgs {
   JobFileArgs file;
   int64_t workers = 0;  // 0: as many as the job asks for
-  int64_t threads = 1;
+  int64_t threads = 0;  // 0: those that the job began with, else every core, shared
   std::string progress = "auto";
   std::string output = "table";
 };
@@ -48,6 +51,17 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const std::string& directo
   return ParseJobFile(*file, chosen);
 }
 
+// Of each CPU worker.
+int64_t ThreadsOf(Cox* cox, const TrainArgs& args, const config::JobSpec& job, int64_t workers) {
+  if (args.threads > 0) return args.threads;
+  DiskFiles files;
+  const int64_t before = ThreadsOfCheckpoint(&files, job);
+  if (before == 0) return SharedThreads(workers);
+  cox->err() << "threads: " << before
+             << " of each worker, as in the checkpoint that it goes on from\n";
+  return before;
+}
+
 // As many workers as the job asks for, of its device.
 absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, const TrainArgs& args, JobFile* file) {
   ClusterArgs wanted;
@@ -62,23 +76,17 @@ absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, const TrainArgs& args, JobFi
   const bool cuda = job.spec.device == config::Device::kCuda;
   (cuda ? wanted.gpus : wanted.workers) = static_cast<int>(workers);
   if (cuda) wanted.workers = 0;
-  wanted.threads = static_cast<int>(args.threads);
+  wanted.threads = static_cast<int>(cuda ? 1 : ThreadsOf(cox, args, job.spec, workers));
   wanted.die_with_parent = true;
   return wanted;
 }
 
-// The job's processes belong to this cox: an interrupt cancels it instead of detaching.
-void CancelAfterInterrupt(Cox* cox, const std::string& id) {
-  cox->err() << "\ninterrupted: cancelling " << OneLine(id) << " and shutting down\n";
-  ClearInterrupt();
-  const auto cancelled = cox->Server().Cancel(id);
-  if (!cancelled.ok()) return;
-  FollowOptions options;
-  options.timeout_ms = 20000;
-  const auto job = FollowJob(cox, id, options);
-  cox->err() << OneLine(id) << ": "
-             << (job.ok() ? StateName(job->state()) : OneLine(std::string(job.status().message())))
-             << "\n";
+// How the job is gone on with, as the user gave it.
+std::string Resume(const TrainArgs& args, const std::string& checkpoint) {
+  std::vector<std::string> flags;
+  if (args.workers > 0) flags.insert(flags.end(), {"--workers", absl::StrCat(args.workers)});
+  if (args.threads > 0) flags.insert(flags.end(), {"--threads", absl::StrCat(args.threads)});
+  return ResumeCommand(args.file, flags, checkpoint);
 }
 
 void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1::Job& job) {
@@ -88,13 +96,12 @@ void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1:
   }
   cox->out() << Summary(job);
   if (!job.checkpoints().empty()) {
-    cox->out() << "resume:      cox train " << args.file.path
-               << " --set checkpoint.resume=" << OneLine(job.checkpoints().rbegin()->directory())
-               << "\n";
+    const std::string& directory = job.checkpoints().rbegin()->directory();
+    cox->out() << "resume:      " << OneLine(Resume(args, directory)) << "\n";
   }
   cox->out() << "inspect:     cox up " << (cluster.gpus > 0 ? "--gpus " : "--workers ")
-             << job.workers() << " && cox submit " << args.file.path << " && cox inspect "
-             << OneLine(job.name()) << " -w\n";
+             << job.workers() << " && cox submit " << ShellQuoted(args.file.path)
+             << " && cox inspect " << OneLine(job.name()) << " -w\n";
 }
 
 // The event, and the job behind it. The steps between come with the next one.
@@ -118,7 +125,9 @@ void KeepEnd(Cox* cox, const std::string& id, HistoryKeeper* history) {
   }
 }
 
-int SubmitAndFollow(Cox* cox, const TrainArgs& args, const JobFile& file, const Cluster& cluster) {
+// `hurried`: the user waits for nothing any more.
+int SubmitAndFollow(Cox* cox, const TrainArgs& args, const JobFile& file, const Cluster& cluster,
+                    bool* hurried) {
   const auto submitted = SubmitJob(cox, file, {});
   if (!submitted.ok()) return cox->Fail(submitted.status());
   cox->err() << "job " << OneLine(submitted->id()) << " submitted\n";
@@ -135,7 +144,9 @@ int SubmitAndFollow(Cox* cox, const TrainArgs& args, const JobFile& file, const 
   };
   const auto job = FollowJob(cox, submitted->id(), options);
   if (InterruptSignal() != 0) {
-    CancelAfterInterrupt(cox, submitted->id());
+    *hurried = StopTraining(cox, submitted->id(), [&args](const std::string& checkpoint) {
+      return Resume(args, checkpoint);
+    });
     KeepEnd(cox, submitted->id(), &history);
     return kInterrupted;
   }
@@ -159,9 +170,11 @@ int RunTrain(Cox* cox, const TrainArgs& args) {
   }
   cox->UseOwn(cluster->endpoint.grpc);
   cox->err() << "metrics: http://" << cluster->endpoint.metrics << "/metrics\n";
-  const int code = SubmitAndFollow(cox, args, *file, *cluster);
+  bool hurried = false;
+  const int code = SubmitAndFollow(cox, args, *file, *cluster, &hurried);
   ClearInterrupt();
-  const bool clean = StopCluster(*cluster);
+  const bool clean =
+      StopCluster(*cluster, hurried ? std::chrono::milliseconds(0) : kStopGrace) || hurried;
   cox->err() << (clean ? "controller and workers stopped\n" : "cox: a process had to be killed\n");
   if (code == kOk || code == kInterrupted) {
     std::error_code error;
@@ -179,12 +192,14 @@ void AddTrain(CLI::App* app, Cox* cox) {
   Verb verb(app, "train", "Run one job on this machine: up, submit, watch, down");
   AddJobFileArgs(&verb, &args->file);
   verb.Integer("--workers", &args->workers, 1, 1024, "Number of workers (default: the job's)")
-      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each worker")
+      .Integer("--threads", &args->threads, 1, 1024,
+               "CPU threads of each worker (default: those that the job began with, else every "
+               "core, shared by the workers)")
       .Progress(&args->progress)
       .Output(&args->output, {"table", "json", "yaml"})
       .Footer(
-          "Ctrl-C cancels the job and stops what was started; use up, submit and watch to detach "
-          "instead.")
+          "Ctrl-C and SIGTERM save a checkpoint within 30 s, say how to go on, and stop what was "
+          "started; a second Ctrl-C does not wait. Use up, submit and watch to detach instead.")
       .Run(cox, [cox, args] { return RunTrain(cox, *args); });
 }
 

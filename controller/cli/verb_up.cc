@@ -12,6 +12,7 @@
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
+#include "controller/cli/worker_threads.h"
 
 namespace coxswain::cli {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 struct UpArgs {
   int64_t workers = -1;  // -1: as `gpus` says
   std::string gpus;      // a number or "all"; empty: none, or by what is here without `workers` too
-  int64_t threads = 1;
+  int64_t threads = 0;   // 0: every core, shared by the workers
   bool prometheus = false;
   bool foreground = false;
   bool open = false;
@@ -39,7 +40,6 @@ std::string WorkersText(const Cluster& cluster) {
 absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const UpArgs& args, const std::string& directory) {
   ClusterArgs wanted;
   wanted.directory = directory;
-  wanted.threads = static_cast<int>(args.threads);
   wanted.prometheus = args.prometheus;
   wanted.die_with_parent = args.foreground;
   wanted.open = args.open;
@@ -62,6 +62,8 @@ absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const UpArgs& args, const std::stri
   if (wanted.workers + wanted.gpus == 0) {
     return absl::InvalidArgumentError("no workers: give --workers or --gpus at least 1");
   }
+  wanted.threads = static_cast<int>(args.threads > 0 ? args.threads
+                                                     : SharedThreads(wanted.workers + wanted.gpus));
   return wanted;
 }
 
@@ -158,7 +160,8 @@ void AddUp(CLI::App* app, Cox* cox) {
                "Number of CPU workers (default: none with --gpus, 1 where there is no GPU)")
       .Text("--gpus", &args->gpus,
             "Number of GPUs to run a worker on each, or all (default: all, without --workers)")
-      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of each CPU worker")
+      .Integer("--threads", &args->threads, 1, 1024,
+               "CPU threads of each CPU worker (default: every core, shared by the workers)")
       .Flag("--with-prometheus", &args->prometheus,
             "Also a Prometheus that scrapes them (Debian package prometheus)")
       .Flag("--open", &args->open,

@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "common/config/job_parser.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/output.h"
@@ -36,6 +37,7 @@ int RunValidate(Cox* cox, const ValidateArgs& args) {
   config::ParsedJob job = config::ParseJob(file->yaml, file->base_dir);
   DiskFiles files;
   if (job.errors.empty()) AddOutputPlaceErrors(&files, &job);
+  if (job.errors.empty()) checkpoint::AddGoesOnErrors(&files, &job);
   if (IsStructured(args.output)) {
     PrintStructured(ReportJson(*file, job), args.output, cox->out());
   } else if (job.errors.empty()) {

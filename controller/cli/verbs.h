@@ -27,6 +27,7 @@ void AddInspect(CLI::App* app, Cox* cox);
 void AddStep(CLI::App* app, Cox* cox);
 void AddExplain(CLI::App* app, Cox* cox);
 void AddDownload(CLI::App* app, Cox* cox);
+void AddExport(CLI::App* app, Cox* cox);
 void AddDelete(CLI::App* app, Cox* cox);
 void AddDump(CLI::App* app, Cox* cox);
 void AddData(CLI::App* app, Cox* cox);

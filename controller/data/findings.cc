@@ -113,6 +113,14 @@ void Findings::Add(NoteKind kind, const std::string& name, int64_t records) {
   finding.times += records;
 }
 
+std::string PlacesOf(const Findings& findings, NoteKind kind, const std::vector<std::string>& files,
+                     size_t most_places) {
+  const auto found = findings.all().find({kind, ""});
+  if (found == findings.all().end()) return "";
+  const std::string text = PlacesText(found->second, files, most_places);
+  return text.empty() ? text : text.substr(2);  // without ": "
+}
+
 std::vector<std::string> FindingWarnings(const std::string& source, const Findings& findings) {
   std::vector<std::string> warnings;
   const auto warn = [&](NoteKind kind, const char* before, const char* behind) {

@@ -54,6 +54,11 @@ class Findings {
   std::map<Key, Finding> all_;
 };
 
+// "a.jsonl:1, 2, 5 and 7 more": records of that kind. Empty: there is none. `files`: those of the
+// source.
+std::string PlacesOf(const Findings& findings, NoteKind kind, const std::vector<std::string>& files,
+                     size_t most_places);
+
 // A sentence for each kind that the user must hear of; `source` is the path of the dataset.
 std::vector<std::string> FindingWarnings(const std::string& source, const Findings& findings);
 

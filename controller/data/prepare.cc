@@ -142,15 +142,38 @@ class Builder {
   int64_t total_bytes_ = 0, done_bytes_ = 0;
 };
 
-void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::string>* warnings) {
-  const auto warn = [&](int64_t count, const char* what) {
+constexpr size_t kShownPlaces = 10;  // of the records of a source
+
+// "; such records: a.jsonl:3, 7, b.jsonl:1", of all sources; empty: no places are known.
+std::string SuchRecords(const config::JobSpec& job, const std::vector<Findings>& findings,
+                        NoteKind kind) {
+  std::string text;
+  auto of_source = findings.begin();
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      if (of_source == findings.end()) return text;
+      const auto files = ListDatasetFiles(dataset);
+      const std::string places =
+          files.ok() ? PlacesOf(*of_source, kind, files->paths, kShownPlaces) : "";
+      if (!places.empty()) {
+        absl::StrAppend(&text, text.empty() ? "; such records: " : ", ", places);
+      }
+      ++of_source;
+    }
+  }
+  return text;
+}
+
+void WarnOfLosses(const config::JobSpec& job, const std::vector<Findings>& findings,
+                  const DatasetStats& stats, const char* part, std::vector<std::string>* warnings) {
+  const auto warn = [&](int64_t count, const char* what, NoteKind kind) {
     if (count == 0) return;
-    warnings->push_back(
-        absl::StrCat(part, ": ", count, " of ", stats.records_read, " records ", what));
+    warnings->push_back(absl::StrCat(part, ": ", count, " of ", stats.records_read, " records ",
+                                     what, SuchRecords(job, findings, kind)));
   };
-  warn(stats.truncated, "were truncated to sequence_len");
-  warn(stats.dropped_too_long, "were dropped: above sequence_len");
-  warn(stats.bad_records, "were skipped: bad records");
+  warn(stats.truncated, "were truncated to sequence_len", NoteKind::kTruncated);
+  warn(stats.dropped_too_long, "were dropped: above sequence_len", NoteKind::kTooLong);
+  warn(stats.bad_records, "were skipped: bad records", NoteKind::kBadRecord);
   for (const std::string& note : TurnNotes(stats.turns)) {
     warnings->push_back(absl::StrCat(part, ": ", note));
   }
@@ -159,7 +182,7 @@ void WarnOfLosses(const DatasetStats& stats, const char* part, std::vector<std::
                                      " documents or pieces of split ones were dropped: no "
                                      "trainable token"));
   } else {
-    warn(stats.no_target, "were dropped: no trainable token");
+    warn(stats.no_target, "were dropped: no trainable token", NoteKind::kNoTarget);
   }
 }
 
@@ -278,8 +301,10 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));
   data.warnings.insert(data.warnings.end(), warnings.begin(), warnings.end());
   WarnOfFindings(job, data.findings, &data.warnings);
-  WarnOfLosses(data.train_stats, "train", &data.warnings);
-  if (data.eval != nullptr) WarnOfLosses(data.eval_stats, "eval", &data.warnings);
+  WarnOfLosses(job, data.findings, data.train_stats, "train", &data.warnings);
+  if (data.eval != nullptr) {
+    WarnOfLosses(job, data.findings, data.eval_stats, "eval", &data.warnings);
+  }
   return data;
 }
 

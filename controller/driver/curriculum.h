@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/config/recipe_keys.h"
 #include "common/model/model_config.h"
 #include "coxswain/v1/job.pb.h"
 #include "coxswain/v1/worker_service.pb.h"
@@ -53,6 +54,9 @@ class Curriculum {
   virtual const std::string& recipe_hash() const = 0;          // 32 bytes
   // 32 bytes, of all recipes that differ from it in their length alone; by default of none.
   virtual const std::string& recipe_stem() const { return recipe_hash(); }
+  // What of the recipe comes from files and workers, by the names that Recipe::facts gives; by
+  // default nothing.
+  virtual config::KeyValues recipe_facts() const { return {}; }
   virtual int64_t total_steps() const = 0;
   virtual int64_t pass_of_step(int64_t step) const = 0;
   virtual double passes_after(int64_t finished_steps) const = 0;  // e.g. 1.5: half of the second

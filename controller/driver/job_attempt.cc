@@ -72,14 +72,15 @@ void JobAttempt::Stop() {
 
 absl::StatusOr<checkpoint::ResumeQuery> JobAttempt::WhereToResume() const {
   const config::JobSpec& spec = *parts_.spec;
-  checkpoint::ResumeQuery query{.job = parts_.record->id(),
-                                .output_dir = spec.output_dir,
-                                .recipe = NameOf(*curriculum_),
-                                .extend = spec.extend,
-                                .own_only = spec.resume != "auto",
-                                .any_recipe = config::OnlyGenerates(spec),
-                                .explicit_starts = {},
-                                .damaged = damaged_};
+  checkpoint::ResumeQuery query{
+      .job = parts_.record->id(),
+      .output_dir = spec.output_dir,
+      .recipe = NameOf(*curriculum_, parts_.record->job().effective_json()),
+      .extend = spec.extend,
+      .own_only = spec.resume != "auto",
+      .any_recipe = config::OnlyGenerates(spec),
+      .explicit_starts = {},
+      .damaged = damaged_};
   if (spec.resume.starts_with('/')) {
     query.explicit_starts = {{.directory = spec.resume}};
   } else if (spec.resume != "auto" && spec.resume != "never") {

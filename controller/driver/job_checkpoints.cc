@@ -1,6 +1,7 @@
 #include "controller/driver/job_checkpoints.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -18,15 +19,32 @@
 namespace coxswain::driver {
 namespace {
 
-checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const std::string& job) {
+// A checkpoint that comes later by less is no news.
+constexpr std::chrono::milliseconds kNoticed(1000);
+
+// Of every rank on CPUs; 0 where they differ or cannot be asked.
+int64_t ThreadsOf(const gang::Gang& gang, const scheduler::Registry& registry) {
+  int64_t threads = 0;
+  for (const gang::Rank& rank : gang.ranks) {
+    const scheduler::Worker* worker = registry.Find(rank.target.incarnation);
+    if (worker == nullptr || worker->hello.build().device() != "cpu") return 0;
+    if (threads != 0 && worker->hello.threads() != threads) return 0;
+    threads = worker->hello.threads();
+  }
+  return threads;
+}
+
+checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const v1::Job& job) {
   checkpoint::Manifest manifest;
-  manifest.job = job;
+  manifest.job = job.id();
   manifest.term = content.gang->term;
   manifest.epoch = content.gang->epoch;
-  const checkpoint::RecipeName recipe = NameOf(*content.curriculum);
+  const checkpoint::RecipeName recipe = NameOf(*content.curriculum, job.effective_json());
   manifest.recipe_hash = recipe.hash;
   manifest.recipe_stem = recipe.stem;
   manifest.total_steps = recipe.total_steps;
+  manifest.effective_json = job.effective_json();
+  manifest.recipe_facts = content.curriculum->recipe_facts();
   manifest.plan_hash = ToHex(content.gang->plan_hash);
   manifest.fingerprint = content.gang->fingerprint;
   manifest.world_size = content.gang->world_size();
@@ -41,7 +59,8 @@ checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const st
 void JobCheckpoints::Save(Content content, const Events& events) {
   checkpoint::CommitRequest request;
   request.output_dir = spec_->output_dir;
-  request.manifest = ManifestOf(content, record_->id());
+  request.manifest = ManifestOf(content, record_->job());
+  request.manifest.threads = ThreadsOf(*content.gang, *deps_.registry);
   // The trainer state is made of committed steps; what the store does not take is kept.
   deps_.journal->FlushOrKeep();
   auto trainer_state = [history = deps_.journal->store()->history(), id = record_->id(),
@@ -56,9 +75,11 @@ void JobCheckpoints::Save(Content content, const Events& events) {
   };
   CheckpointSaver::Done done;
   done.saved = lifetime_.Wrap([this, content, events](const checkpoint::Committed& saved) {
+    ++ended_saves_;
     OnSaved(saved, content, events);
   });
   done.failed = lifetime_.Wrap([this, step = content.run.step, events](const v1::Error& error) {
+    ++ended_saves_;
     OnFailed(error, step, events);
   });
   saver_ = std::make_unique<CheckpointSaver>(deps_, content.gang, content.output, content.bytes,
@@ -67,7 +88,14 @@ void JobCheckpoints::Save(Content content, const Events& events) {
   saver_->Start();
 }
 
+// Commands are sent ahead: the one before may be about to end.
 void JobCheckpoints::Delayed(int64_t step) {
+  deps_.loop->After(kNoticed, lifetime_.Wrap([this, step, before = ended_saves_] {
+    if (ended_saves_ == before) TellDelayed(step);
+  }));
+}
+
+void JobCheckpoints::TellDelayed(int64_t step) {
   const std::string before =
       saver_ ? absl::StrFormat("that of step %d is still being written after %.1f s",
                                saver_->step(), saver_->seconds())

@@ -52,7 +52,8 @@ class JobCheckpoints {
 
   // Call it when every rank holds the snapshot. One save at a time.
   void Save(Content content, const Events& events);
-  // Reports that the checkpoint due at `step` waits until the current save is finished.
+  // The checkpoint due at `step` is taken when the current save is finished. A Warning where that
+  // takes more than a second from now.
   void Delayed(int64_t step);
   // The gang is ending. No event of a save comes after this.
   void Stop();
@@ -66,6 +67,7 @@ class JobCheckpoints {
   void OnSaved(const checkpoint::Committed& committed, const Content& content,
                const Events& events);
   void OnFailed(const v1::Error& error, int64_t step, const Events& events);
+  void TellDelayed(int64_t step);
   void Retain(const Content& content);
   void Drop(const Content& content, const std::string& directory);
   bool PersistDeletion(const std::vector<int64_t>& steps);
@@ -77,8 +79,9 @@ class JobCheckpoints {
   JobRecord* const record_;
   const config::JobSpec* const spec_;
   std::unique_ptr<CheckpointSaver> saver_;
-  Lifetime lifetime_;  // cut by Stop
-  Lifetime looks_;     // of what looks at the output directory
+  int64_t ended_saves_ = 0;  // committed or failed
+  Lifetime lifetime_;        // cut by Stop
+  Lifetime looks_;           // of what looks at the output directory
 };
 
 }  // namespace coxswain::driver

@@ -58,7 +58,7 @@ bool JobDriver::TakeGang(gang::Gang gang, const std::string& reason) {
           .formed = [this] { OnFormed(); },
           .taken = [this] { readoption_.Record(*session_, *program_); },
           .stepped = [this] { TellPace(deps_.metrics, &record_, session_.get()); },
-          .suspected = [this] { recovery_.Suspected(); },
+          .suspected = [this](const v1::Error& error) { recovery_.Suspected(error); },
           .failed = [this](const v1::Error& error) { AttemptFailed(error); },
           .ended = [this] { OnEnd(); },
           .told =

@@ -16,28 +16,6 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMostRanks = 64;  // of a larger gang that failed: its first ones
 
-const char* WhatHappensIn(RecoveryStage stage) {
-  switch (stage) {
-    case RecoveryStage::kSuspect:
-      return "something is wrong: its ranks have this long to say what";
-    case RecoveryStage::kDump:
-      return "its ranks are asked what they were doing";
-    case RecoveryStage::kAbort:
-      return "its ranks are told to abort";
-    case RecoveryStage::kKill:
-      return "processes that did not abort are ended by their supervisors";
-    case RecoveryStage::kRespawn:
-      return "its workers are awaited, those whose processes ended too";
-    case RecoveryStage::kReplace:
-      return "not all of its workers came back: others may take their places";
-    case RecoveryStage::kRequeue:
-      return "its place and its workers are given up";
-    case RecoveryStage::kNone:
-      break;
-  }
-  return "";
-}
-
 failure::StageLimits LimitsOf(const Settings& settings) {
   return {.suspect = settings.verdict_window,
           .dump = settings.dump_timeout,
@@ -84,6 +62,11 @@ failure::JobFacts JobRecovery::Facts() const {
           .asked_to_stop = asked_to_stop_};
 }
 
+void JobRecovery::Suspected(const v1::Error& noticed) {
+  if (Quiet()) noticed_ = noticed;
+  stages_.Happened(RecoveryEvent::kSuspected);
+}
+
 void JobRecovery::Failed(const v1::Error& found, bool set_aside) {
   set_aside_ = set_aside;
   failed_with_ = failure::Whose(found, Facts());
@@ -95,6 +78,7 @@ void JobRecovery::Failed(const v1::Error& found, bool set_aside) {
     Judge();
     return;
   }
+  if (Quiet() || failed_with_.kind() == v1::ERROR_KIND_USER) noticed_ = failed_with_;
   stages_.Happened(RecoveryEvent::kSuspected);
   const bool dump = epoch_ > 0 && failure::NeedsDump(failed_with_);
   stages_.Happened(dump ? RecoveryEvent::kUnexplained : RecoveryEvent::kExplained);
@@ -107,6 +91,7 @@ void JobRecovery::StopAsked() {
   epoch_ = session()->gang().epoch;
   parts_.record->AddEvent(AttemptFailedEvent(epoch_, failed_with_),
                           failure::Describe(failed_with_));
+  noticed_ = failed_with_;
   stages_.Happened(RecoveryEvent::kSuspected);
   stages_.Happened(RecoveryEvent::kExplained);
 }
@@ -128,18 +113,47 @@ void JobRecovery::HostFailed() {
                    living < parts_.spec->workers ? ": it waits until there are as many" : ""));
 }
 
+std::string JobRecovery::WhatHappensIn(RecoveryStage stage) const {
+  switch (stage) {
+    case RecoveryStage::kSuspect:
+      return absl::StrCat(failure::Describe(noticed_),
+                          ": its ranks have this long to say what they know of it");
+    case RecoveryStage::kDump:
+      return "its ranks are asked what they were doing";
+    case RecoveryStage::kAbort:
+      return "its ranks are told to abort";
+    case RecoveryStage::kKill:
+      return "processes that did not abort are ended by their supervisors";
+    case RecoveryStage::kRespawn:
+      return "its workers are awaited, those whose processes ended too";
+    case RecoveryStage::kReplace:
+      return "not all of its workers came back: others may take their places";
+    case RecoveryStage::kRequeue:
+      return "its place and its workers are given up";
+    case RecoveryStage::kNone:
+      break;
+  }
+  return "";
+}
+
 void JobRecovery::OnStage(RecoveryStage stage, milliseconds limit) {
   if (session() != nullptr) epoch_ = session()->gang().epoch;
-  const double seconds = std::chrono::duration<double>(limit).count();
   deps_.metrics->RecoveryStage(parts_.record->id(), std::string(state::StageName(stage)));
+  TellStage(stage, limit);
+  if (stage == RecoveryStage::kDump) AskRanks();
+  if (stage == RecoveryStage::kAbort) Judge();
+}
+
+// What its user did wrong ends the job: there is nothing to recover from.
+void JobRecovery::TellStage(RecoveryStage stage, milliseconds limit) {
+  if (noticed_.kind() == v1::ERROR_KIND_USER) return;
+  const double seconds = std::chrono::duration<double>(limit).count();
   parts_.record->AddEvent(
       RecoveryStageEvent(stage, epoch_, seconds),
       absl::StrCat(
           "gang ", epoch_, ", ", std::string(state::StageName(stage)),
           limit > milliseconds(0) ? absl::StrCat(" (", seconds, " s): ") : std::string(": "),
           WhatHappensIn(stage)));
-  if (stage == RecoveryStage::kDump) AskRanks();
-  if (stage == RecoveryStage::kAbort) Judge();
 }
 
 void JobRecovery::OnStageOver(RecoveryStage stage) {

@@ -45,7 +45,7 @@ class JobRecovery {
   // The facts about the job by which failure::policy judges.
   failure::JobFacts Facts() const;
 
-  void Suspected() { stages_.Happened(state::RecoveryEvent::kSuspected); }  // by its session
+  void Suspected(const v1::Error& noticed);  // by its session
   // The attempt failed. `set_aside`: because of a damaged checkpoint, which the next one passes
   // over.
   void Failed(const v1::Error& found, bool set_aside);
@@ -78,6 +78,8 @@ class JobRecovery {
  private:
   void HostFailed();
   void OnStage(state::RecoveryStage stage, std::chrono::milliseconds limit);
+  void TellStage(state::RecoveryStage stage, std::chrono::milliseconds limit);
+  std::string WhatHappensIn(state::RecoveryStage stage) const;
   void OnStageOver(state::RecoveryStage stage);
   void AskRanks();
   void Judge();
@@ -88,6 +90,7 @@ class JobRecovery {
   const Parts parts_;
   const Events events_;
   failure::Recovery stages_;
+  v1::Error noticed_;  // what a rank of the attempt reported first
   // The error of the attempt that is being ended.
   v1::Error failed_with_;
   bool set_aside_ = false;

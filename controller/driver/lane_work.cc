@@ -21,6 +21,7 @@
 #include "controller/planner/base_weights.h"
 #include "controller/planner/extension.h"
 #include "controller/planner/generation_plan.h"
+#include "controller/planner/long_documents.h"
 #include "controller/planner/planner.h"
 
 namespace coxswain::driver {
@@ -60,6 +61,9 @@ absl::StatusOr<std::shared_ptr<const RecipeCurriculum>> PrepareTraining(
   options.cancelled = hooks.cancelled;
   ASSIGN_OR_RETURN(data::PreparedData data, data::PrepareData(spec, options));
   data.warnings.insert(data.warnings.begin(), warnings.begin(), warnings.end());
+  for (std::string& warning : planner::LongDocumentWarnings(spec, model, data)) {
+    data.warnings.push_back(std::move(warning));
+  }
   RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(planner::Recipe recipe,
                    planner::Recipe::Make(spec, model, data, hooks.cancelled));

@@ -27,6 +27,7 @@ class RecipeCurriculum : public Curriculum {
   const planner::Recipe* training_recipe() const override { return &recipe_; }
   const std::string& recipe_hash() const override { return recipe_.hash(); }
   const std::string& recipe_stem() const override { return recipe_.stem(); }
+  config::KeyValues recipe_facts() const override { return recipe_.facts(); }
   int64_t total_steps() const override { return recipe_.total_steps(); }
   int64_t pass_of_step(int64_t step) const override { return recipe_.pass_of_step(step); }
   double passes_after(int64_t finished_steps) const override;

@@ -214,6 +214,7 @@ std::optional<v1::Error> Training::TakeStep(const Batch& batch, const gang::InFl
   state_.seconds += command.seconds();
   state_.applied_updates += result->applied;
   state_.skipped.Add(result->step, !result->applied);
+  state_.loss_trend.Add(state_.step, state_.loss);
   std::optional<v1::Error> error = events_.on_step(*result, batch, command, state_);
   return error ? error : CheckSkipped(*result, batch);
 }

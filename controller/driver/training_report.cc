@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/logging.h"
 #include "common/model/flops.h"
+#include "controller/checkpoint/loss_trend.h"
 #include "controller/driver/make_events.h"
 #include "controller/driver/progress.h"
 #include "controller/driver/store_rows.h"
@@ -46,6 +47,12 @@ std::optional<v1::Error> TrainingReport::OnStep(const StepResult& result, const 
   std::optional<v1::Error> diverged = CheckReplay(result);
   Record(result, batch, command);
   Measure(result, command.seconds());
+  const bool known = args_.replays.Find(result.step) != nullptr;
+  if (run.loss_trend.RoseAt(run.step) && !known) {
+    record.AddEvent(
+        WarningEvent(),
+        checkpoint::RiseText(*run.loss_trend.rise, args_.curriculum->learning_rate(result.step)));
+  }
   return diverged;
 }
 

@@ -40,6 +40,15 @@ std::string NameInHubCache(const std::filesystem::path& model_path) {
   return "";
 }
 
+// The user's, else a Hub id, else empty.
+std::string KnownName(const config::JobSpec& job, const plan::Plan& plan) {
+  if (!job.model_name.empty()) return job.model_name;
+  for (const std::string& id : {NameInConfig(plan.model_path), NameInHubCache(plan.model_path)}) {
+    if (IsHubId(id)) return id;
+  }
+  return "";
+}
+
 }  // namespace
 
 bool IsHubId(const std::string& text) {
@@ -48,11 +57,14 @@ bool IsHubId(const std::string& text) {
          IsHubWord(text.substr(slash + 1));
 }
 
+std::string AdapterBase(const config::JobSpec& job, const plan::Plan& plan) {
+  const std::string known = KnownName(job, plan);
+  return known.empty() && job.export_base_path ? plan.model_path : BaseModelName(job, plan);
+}
+
 std::string BaseModelName(const config::JobSpec& job, const plan::Plan& plan) {
-  if (!job.model_name.empty()) return job.model_name;
-  for (const std::string& id : {NameInConfig(plan.model_path), NameInHubCache(plan.model_path)}) {
-    if (IsHubId(id)) return id;
-  }
+  const std::string known = KnownName(job, plan);
+  if (!known.empty()) return known;
   const std::filesystem::path path(plan.model_path);
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }

@@ -115,7 +115,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
   const nlohmann::json config = {
       {"alpha_pattern", nlohmann::json::object()},
       {"auto_mapping", nullptr},
-      {"base_model_name_or_path", BaseModelName(job, plan)},
+      {"base_model_name_or_path", AdapterBase(job, plan)},
       {"bias", "none"},
       {"fan_in_fan_out", false},
       {"inference_mode", true},

@@ -49,13 +49,16 @@ Verdict Waits(v1::Error error, const JobFacts& facts) {
             .error = std::move(error),
             .reason = "to be tried again from the checkpoint before"};
   }
-  const char* subject = FailureSubject(error.kind());
+  std::string reason =
+      absl::StrCat("waits for ", FailureSubject(error.kind()), ": ", error.message(),
+                   "; it goes on by itself when that is mended, cox cancel (in cox train Ctrl-C) "
+                   "ends it");
   return {.course = Course::kWaits,
           .error = std::move(error),
           .wait = HeldUp(facts.held_up),
           .reason = facts.draining ? "drained without a checkpoint: the steps since the last one "
                                      "are done again"
-                                   : absl::StrCat("waits: ", subject)};
+                                   : std::move(reason)};
 }
 
 }  // namespace

@@ -32,8 +32,9 @@ struct SessionEvents {
   std::function<void()> formed;      // the ranks are connected: Run may begin
   std::function<void()> taken = {};  // the program has taken the answers of a command
   std::function<void()> stepped;     // these were a step's
-  // Something is wrong; `failed` says what as soon as that is known, or Conclude is called.
-  std::function<void()> suspected;
+  // A rank failed so; `failed` says what the cause is as soon as that is known, or Conclude is
+  // called.
+  std::function<void(const v1::Error&)> suspected;
   std::function<void(const v1::Error&)> failed;
   std::function<void()> ended;  // the program has ended, STOP is on its way
   std::function<void(const std::string& message)> told =

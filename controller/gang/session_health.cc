@@ -35,7 +35,7 @@ void GangSession::Noticed(const v1::Error& error) {
                                {"rank", error.rank()},
                                {"error", failure::Describe(error)}});
   for (auto& stream : streams_) stream->Listen();  // to what the other ranks say
-  if (events_.suspected) events_.suspected();
+  if (events_.suspected) events_.suspected(error);
   if (errors_.Settled()) Conclude();
 }
 

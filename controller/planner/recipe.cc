@@ -80,6 +80,16 @@ absl::StatusOr<data::Bins> PackInOrder(std::span<const int32_t> lengths,
   return bins;
 }
 
+config::KeyValues FactsFromFiles(const RecipeFacts& facts) {
+  const auto start = [](const std::string& sha256) {
+    return sha256.empty() ? std::string("none") : sha256.substr(0, 12);
+  };
+  return {{"train.global_batch_size", absl::StrCat(facts.global_batch_bins)},
+          {"contents of datasets", start(facts.data_hash)},
+          {"contents of base_model", start(facts.weights_identity)},
+          {"contents of lora.init_from", start(facts.adapter_identity)}};
+}
+
 }  // namespace
 
 absl::Status Recipe::PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths,
@@ -160,6 +170,7 @@ absl::StatusOr<Recipe> Recipe::Make(const config::JobSpec& job, const model::Mod
   }
   recipe.hash_ = RecipeHash(facts);
   recipe.stem_ = RecipeStem(facts);
+  recipe.facts_ = FactsFromFiles(facts);
   return recipe;
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "common/config/recipe_keys.h"
 #include "common/model/model_config.h"
 #include "controller/data/cancelled.h"
 #include "controller/data/packing.h"
@@ -65,6 +66,10 @@ class Recipe {
   double packing_efficiency() const { return packing_efficiency_; }  // first pass, filled / slots
   const std::string& hash() const { return hash_; }                  // 32 bytes
   const std::string& stem() const { return stem_; }                  // 32 bytes, RecipeStem
+  // What of the hash comes from files and workers, for people: the global batch as
+  // train.global_batch_size, the rest as "contents of base_model" (datasets, lora.init_from) with
+  // the first 12 digits of a SHA-256.
+  const config::KeyValues& facts() const { return facts_; }
 
  private:
   absl::Status PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths,
@@ -81,6 +86,7 @@ class Recipe {
   int64_t train_tokens_ = 0, eval_tokens_ = 0, attention_span_ = 0;
   double packing_efficiency_ = 0.0;
   std::string hash_, stem_;
+  config::KeyValues facts_;
 };
 
 }  // namespace coxswain::planner

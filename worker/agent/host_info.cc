@@ -1,6 +1,5 @@
 #include "worker/agent/host_info.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,13 +10,6 @@ namespace coxswain::agent {
 namespace {
 
 constexpr size_t kLongestHostId = 253;  // as a name of the DNS
-
-// The number in a one-line file; `fallback` when it is absent or not a number ("max").
-uint64_t NumberIn(const char* path, uint64_t fallback) {
-  std::ifstream in(path);
-  uint64_t number = 0;
-  return in >> number ? number : fallback;
-}
 
 }  // namespace
 
@@ -45,29 +37,12 @@ std::string CpuModel() {
   return "cpu";
 }
 
-int UsableCpus() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 int NumaNodeOf(const std::string& pci_bus) {
   std::string name = pci_bus;
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   std::ifstream in("/sys/bus/pci/devices/" + name + "/numa_node");
   int node = 0;  // -1 in the file: one node, or a virtual machine that hides them
   return in >> node ? std::max(0, node) : 0;
-}
-
-uint64_t MemoryLimitBytes() {
-  const uint64_t machine =
-      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return std::min({machine, NumberIn("/sys/fs/cgroup/memory.max", machine),
-                   NumberIn("/sys/fs/cgroup/memory/memory.limit_in_bytes", machine)});
-}
-
-uint64_t PlannableBytes(int workers) {
-  return MemoryLimitBytes() / 10 * 8 / static_cast<uint64_t>(std::max(1, workers));
 }
 
 }  // namespace coxswain::agent

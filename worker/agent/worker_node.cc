@@ -12,6 +12,7 @@
 #include "common/access/secret_file.h"
 #include "common/build_info.h"
 #include "common/hash.h"
+#include "common/host_limits.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/outside_text.h"

@@ -13,6 +13,7 @@
 #include "common/fault_flag.h"
 #include "common/fault_point.h"
 #include "common/files/private_folder.h"
+#include "common/host_limits.h"
 #include "common/ids.h"
 #include "common/logging.h"
 #include "common/net/socket_address.h"
@@ -196,8 +197,8 @@ absl::Status FillDefaults(const CLI::App& app, Flags& flags) {
     flags.relay = Shifted(listen, kRelayPort);
   }
   const int sharers = std::max(1, flags.workers);
-  if (flags.threads == 0) flags.threads = std::max(1, agent::UsableCpus() / sharers);
-  if (flags.memory_bytes == 0) flags.memory_bytes = agent::PlannableBytes(sharers);
+  if (flags.threads == 0) flags.threads = std::max(1, UsableCpus() / sharers);
+  if (flags.memory_bytes == 0) flags.memory_bytes = PlannableBytes(sharers);
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <filesystem>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,15 @@ namespace coxswain::data {
 namespace {
 
 constexpr char kColumnarLibrary[] = "libcoxswain_columnar.so";
+
+// Of the build that this program comes from: build/PRESET/bin/PROGRAM.
+std::string PresetOfThis() {
+  std::error_code error;
+  const std::filesystem::path build =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  const bool built = !error && build.parent_path().filename() == "build";
+  return built ? build.filename().string() : "cpu";
+}
 
 absl::Status Unreadable(const std::string& path, const char* why) {
   return absl::InvalidArgumentError(absl::StrCat("dataset ", path, ": ", why));
@@ -28,7 +38,8 @@ absl::StatusOr<const ColumnarApi*> LoadColumnarLibrary(const char* name) {
     return absl::FailedPreconditionError(
         absl::StrCat("Parquet and Arrow files are read by ", name, ", which cannot be loaded (",
                      error == nullptr ? "unknown" : error,
-                     "); install it: deploy/fetch-arrow.sh && deploy/build.sh"));
+                     "). Build it alone: deploy/fetch-arrow.sh && deploy/build.sh ", PresetOfThis(),
+                     " coxswain_columnar"));
   }
   return reinterpret_cast<ColumnarApiFunction*>(symbol)();
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/lfs_pointer.h"
 #include "common/status_macros.h"
 #include "controller/data/readers/byte_source.h"
 
@@ -85,6 +86,9 @@ absl::StatusOr<FileKind> KindOf(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("dataset ", path, " is ",
                                                    std::string(KindName(*kind)),
                                                    " in a compressed stream; decompress it"));
+  }
+  if (const std::string pointer = LfsPointerText(head); !pointer.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("dataset ", path, " ", pointer));
   }
   if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
     return absl::InvalidArgumentError(

@@ -14,6 +14,7 @@
 #include "common/status_macros.h"
 #include "controller/data/readers/conversation_parser.h"
 #include "controller/data/readers/fields_read.h"
+#include "controller/data/readers/not_utf8.h"
 #include "controller/data/readers/preference.h"
 #include "controller/data/readers/tokenized_parser.h"
 #include "controller/data/readers/typed_fields.h"
@@ -240,7 +241,8 @@ absl::StatusOr<Record> RecordParser::Parse(std::string_view json, RecordNotes* n
   const simdjson::error_code error =
       impl_->parser.parse(json.data(), json.size(), /*realloc_if_needed=*/true).get(root);
   if (error != simdjson::SUCCESS) {
-    return Bad(absl::StrCat("bad JSON: ", simdjson::error_message(error)));
+    const std::string other = NotUtf8Text(json);
+    return Bad(absl::StrCat("bad JSON: ", other.empty() ? simdjson::error_message(error) : other));
   }
   object from;
   if (root.get(from) != simdjson::SUCCESS) {

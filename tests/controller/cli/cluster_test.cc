@@ -209,6 +209,21 @@ TEST_F(ClusterTest, InterruptedTrainCancelsAndStopsEverything) {
   const std::string text(std::istreambuf_iterator<char>(in), {});
   EXPECT_NE(train.out.find("code 130"), std::string::npos) << train.out << text;
   EXPECT_NE(text.find(": CANCELLED"), std::string::npos) << train.out << text;
+  // What it says is pasted, with an end.
+  const std::string go_on = "go on with:  cox ";
+  const size_t begin = text.find(go_on);
+  ASSERT_NE(begin, std::string::npos) << text;
+  const size_t args = begin + go_on.size();
+  const std::string pasted = text.substr(args, text.find('\n', args) - args);
+  EXPECT_NE(pasted.find("--set 'test_datasets=[]'"), std::string::npos) << pasted;
+  std::filesystem::remove_all(TempDir() + "/state");
+  const Shell again = RunShell(
+      std::string(COX_BINARY " ") + pasted + " > " + log + " 2>&1 & pid=$!\n" +
+      "for i in $(seq 600); do grep -q 'Resuming: from' " + log + " && break; sleep 0.1; done\n" +
+      "kill -TERM $pid; wait $pid; echo code $?; cat " + log);
+  EXPECT_NE(again.out.find("code 130"), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find("Resuming: from " + TempDir() + "/out/checkpoint-"), std::string::npos)
+      << again.out;
   EXPECT_NE(text.find("controller and workers stopped"), std::string::npos) << train.out << text;
   for (const auto& entry : std::filesystem::directory_iterator(TempDir() + "/state/coxswain")) {
     EXPECT_EQ(entry.path().filename().string().rfind("train-", 0), std::string::npos)

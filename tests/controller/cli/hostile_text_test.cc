@@ -254,6 +254,7 @@ const std::vector<std::vector<std::string>> kCalls = {
     {"delete", "a"},
     {"step", "failed"},
     {"download", "a", "-o", "/nonexistent"},
+    {"export", "a", "-o", "/nonexistent"},
     {"version"},
 };
 

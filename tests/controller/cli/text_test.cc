@@ -8,12 +8,15 @@
 #include "common/event_json.h"
 #include "common/message_json.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/fits_here.h"
 #include "controller/cli/gauges.h"
+#include "controller/cli/held_out_text.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/log_text.h"
 #include "controller/cli/output.h"
 #include "controller/cli/progress_view.h"
+#include "controller/cli/resume_command.h"
 #include "controller/cli/table.h"
 #include "coxswain/v1/job.pb.h"
 #include "tests/common/config/default_spec.h"
@@ -28,6 +31,44 @@ TEST(TableTest, AlignsAndFillsEmptyCells) {
   table.Add({"x▁y", "1"});
   table.Add({"", "22"});
   EXPECT_EQ(table.Text(2), "  A     LONGER\n  x▁y   1\n  -     22\n");
+}
+
+TEST(HeldOutTextTest, NamesTheExportedStepOfEarlyStopping) {
+  v1::Job job;
+  job.set_state(v1::JOB_STATE_SUCCEEDED);
+  v1::Progress& progress = *job.mutable_progress();
+  progress.set_step(40);
+  progress.set_first_eval_loss(4);
+  progress.set_eval_loss(3.5);
+  progress.set_best_eval_loss(3);
+  progress.set_best_step(20);
+  EXPECT_EQ(HeldOutText(job), "held-out loss: 4.0000 before, 3.5000 after (-12.5 %)\n");
+  job.set_effective_json(R"({"spec": {"eval": {"early_stopping_patience": 2}}})");
+  EXPECT_EQ(HeldOutText(job),
+            "held-out loss: 4.0000 before, 3.0000 at step 20, which is exported (-25.0 %), "
+            "perplexity 20.09; 3.5000 at the last\n");
+}
+
+TEST(ResumeCommandTest, KeepsWhatTheUserGaveAndQuotesIt) {
+  JobFileArgs file{
+      .path = "my jobs/it's.yaml",
+      .overrides = {"train.max_steps=40", "test_datasets=[]", "checkpoint.resume=auto"}};
+  EXPECT_EQ(ResumeCommand(file, {"--threads", "2"}, "/out/checkpoint-20"),
+            "cox train 'my jobs/it'\\''s.yaml' --threads 2 --set train.max_steps=40 "
+            "--set 'test_datasets=[]' --set checkpoint.resume=/out/checkpoint-20");
+  file = {.path = "-", .overrides = {}};
+  EXPECT_EQ(ResumeCommand(file, {}, "/a b"),
+            "cox train - --set 'checkpoint.resume=/a b' < job.yaml");
+  EXPECT_EQ(ShellQuoted(""), "''");
+}
+
+TEST(FitsHereTest, SaysWhatIsNeededAndWhatIsThere) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  EXPECT_EQ(DoesNotFitHere(12 * kGib, 1, 16 * kGib, 12 * kGib), "");
+  EXPECT_EQ(DoesNotFitHere(203 * kGib, 2, 16 * kGib, 6 * kGib),
+            "does not fit here: each of 2 workers needs 203 GiB, this machine has 16.0 GiB of "
+            "memory, of which each may plan with 6.00 GiB; cox plan --memory-gib 6 says what would "
+            "fit");
 }
 
 TEST(GaugesTest, ProgressBarAtOddWidths) {

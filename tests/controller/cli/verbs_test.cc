@@ -75,6 +75,22 @@ TEST(PlanTest, FindingsAreOfTheJsonAndTheirPlacesWhereAsked) {
   EXPECT_EQ(finding({"-v"})["places"], Json({file + ":2"}));
 }
 
+TEST(PlanTest, SaysWhereThePlanDoesNotFitThisMachine) {
+  setenv("XDG_CACHE_HOME", TempDir().c_str(), 1);
+  const std::string file = TempDir() + "/large.jsonl", job = TempDir() + "/large.yaml";
+  std::ofstream(file) << "{\"text\": \"a\"}\n";
+  std::ofstream(job)
+      << "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: large}\nspec:\n"
+         "  base_model: "
+      << std::filesystem::absolute("deploy/quickstart/model").string()
+      << "\n  resources: {device: cpu}\n  datasets: [{path: ./large.jsonl}]\n"
+         "  sequence_len: 2048\n  train: {micro_batch_size: 100000}\n";
+  const Ran ran = RunInProcess({"plan", job});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("does not fit here: the worker needs "), std::string::npos) << ran.out;
+  EXPECT_EQ(RunInProcess({"plan", job, "--memory-gib", "1"}).code, 1);
+}
+
 std::string WriteForeign(const std::string& extra) {
   const std::string path = TempDir() + "/theirs.yml";
   std::ofstream(path) << "base_model: ./model\nlearning_rate: 2e-4\n"
@@ -654,10 +670,10 @@ TEST(CompletionTest, NamesEveryVerb) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = RunInProcess({"completion", shell}).out;
     for (const char* verb :
-         {"submit", "validate", "plan",       "get",     "describe", "logs", "watch",   "events",
-          "cancel", "pause",    "resume",     "workers", "inspect",  "step", "explain", "download",
-          "data",   "tokenize", "completion", "version", "up",       "down", "train",   "delete",
-          "dump",   "health",   "template",   "models",  "generate"}) {
+         {"submit", "validate", "plan",       "get",     "describe", "logs",  "watch",   "events",
+          "cancel", "pause",    "resume",     "workers", "inspect",  "step",  "explain", "download",
+          "data",   "tokenize", "completion", "version", "up",       "down",  "train",   "delete",
+          "dump",   "health",   "template",   "models",  "generate", "export"}) {
       EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
     }
     EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;

@@ -214,7 +214,8 @@ TEST_F(PrepareTest, SkipsAndCountsBadRecordsWhenAsked) {
   EXPECT_EQ(data->train_stats.records_read, 4);
   EXPECT_EQ(data->train_stats.bad_records, 2);
   ASSERT_EQ(data->warnings.size(), 1u);
-  EXPECT_EQ(data->warnings[0], "train: 2 of 4 records were skipped: bad records");
+  EXPECT_EQ(data->warnings[0], "train: 2 of 4 records were skipped: bad records; such records: " +
+                                   job_.datasets[0].path + ":2, 4");
 }
 
 TEST_F(PrepareTest, SkippingDoesNotCoverABrokenArray) {

@@ -141,6 +141,11 @@ TEST_F(RecordReaderTest, ReportsAZstdFileCutShortOrDamaged) {
 TEST_F(RecordReaderTest, RefusesTextThatIsNotUtf8AndColumnsInACompressedStream) {
   Read("\xFF\xFE{");
   EXPECT_NE(error_.find("is UTF-16; save it as UTF-8"), std::string::npos) << error_;
+  Read("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
+  EXPECT_NE(error_.find("is a Git LFS pointer to a file of 12345 bytes, which was not fetched: run "
+                        "git lfs pull"),
+            std::string::npos)
+      << error_;
   Read(Gzip("PAR1..."));
   EXPECT_NE(error_.find("is Parquet in a compressed stream"), std::string::npos) << error_;
 }

@@ -109,6 +109,17 @@ TEST_F(JobCheckpointsTest, ASaveThatIsStillWrittenDelaysTheNextWithAWarning) {
   ExpectClean(sim);
 }
 
+TEST_F(JobCheckpointsTest, ADelayOfLessThanASecondIsNoWarning) {
+  Simulation sim(Steps(50));
+  const std::string id = sim.Submit({.save_steps = 2});
+  ASSERT_TRUE(RunToStep(sim, id, 1));
+  sim.workers().SlowSave(0, 700, absl::OkStatus());  // longer than the two steps between saves
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_LT(CountOf(sim, id, "CheckpointCommitted"), 6);  // some were delayed
+  EXPECT_EQ(CountOf(sim, id, "Warning"), 0);
+  ExpectClean(sim);
+}
+
 TEST_F(JobCheckpointsTest, CommandsSentAheadDelayNoCheckpoint) {
   Simulation::Options options = SlowSteps();
   options.settings = driver::Settings();

@@ -80,6 +80,8 @@ TEST_F(JobRecoveryTest, ADumpIsTakenBeforeTheAbort) {
   EXPECT_EQ(sim.Events(id, "IncidentKept")[0].incident_kept().odd_ranks(0), 1);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   EXPECT_EQ(StagesOf(sim, id), "suspect dump abort respawn ");
+  const std::string suspect = sim.Events(id, "RecoveryStage")[0].message();
+  EXPECT_NE(suspect.find("suspect (1 s): rank 1"), std::string::npos) << suspect;
   const v1::RecoveryStage stage = sim.Events(id, "RecoveryStage")[1].recovery_stage();
   EXPECT_EQ(stage.epoch(), 1u);
   EXPECT_EQ(stage.limit_seconds(), 2);
@@ -209,7 +211,8 @@ TEST_F(JobRecoveryTest, WhatExplainsItselfIsNotDumped) {
   bad.set_kind(v1::ERROR_KIND_USER);
   sim.workers().FailCommand(6, bad);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FAILED, 60'000));
-  EXPECT_EQ(StagesOf(sim, id), "suspect abort ");
+  EXPECT_EQ(StagesOf(sim, id), "");  // a user's mistake is not recovered from
+  EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 1);
   EXPECT_EQ(CountOf(sim, id, "IncidentKept"), 0);
   EXPECT_TRUE(AllFree(sim, 2));
 }

@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "common/logging.h"
 #include "controller/checkpoint/checkpoint_files.h"
+#include "controller/checkpoint/loss_trend.h"
 #include "controller/driver/replays.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
@@ -99,6 +100,22 @@ TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
   const auto warnings = Messages(sim, id, "Warning");
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
+}
+
+TEST_F(JobReportTest, ARisingLossIsWarnedOfOnce) {
+  Simulation sim({});  // the losses of which are random
+  const std::string id = sim.Submit({.steps = 200});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  checkpoint::LossTrend trend;
+  for (const v1::JobEvent& event : sim.Events(id, "StepDone")) {
+    trend.Add(event.step_done().step() + 1, event.step_done().loss());
+  }
+  ASSERT_TRUE(trend.rise);
+  std::vector<std::string> rises = Messages(sim, id, "Warning");
+  std::erase_if(rises, [](const std::string& text) { return !text.starts_with("the loss rises"); });
+  ASSERT_EQ(rises.size(), 1u);
+  EXPECT_NE(rises[0].find(absl::StrCat(" to ", trend.rise->now.step, " is")), std::string::npos)
+      << rises[0];
 }
 
 // One host's ranks add up in another order than those of two, and nothing else of the gang tells.

@@ -1,10 +1,11 @@
-// What an export says that it is made of: names, never paths of this machine.
+// What an export says that it is made of.
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "controller/export/base_model_name.h"
+#include "controller/export/export_adapter.h"
 #include "tests/controller/export/export_fixture.h"
 
 namespace coxswain::exports {
@@ -36,7 +37,21 @@ TEST_F(BaseModelNameTest, IsTheUsersThenAHubIdThenTheDirectorysOwn) {
   EXPECT_EQ(NameOf("m", "Qwen/Qwen2.5-0.5B"), "my base, third try");
 }
 
-// Whatever is exported is for other machines.
+// AutoPeftModelForCausalLM loads the base by this name.
+TEST_F(BaseModelNameTest, AnAdapterNamesABaseWithoutAHubIdByItsPath) {
+  const auto base = [this] {
+    const std::string config = AdapterConfigJson(request_.job, request_.plan);
+    return nlohmann::json::parse(config)["base_model_name_or_path"].get<std::string>();
+  };
+  NameOf("m", "Qwen/Qwen2.5-0.5B");
+  EXPECT_EQ(base(), "Qwen/Qwen2.5-0.5B");
+  NameOf("m", "");
+  EXPECT_EQ(base(), directory_ + "/m");
+  request_.job.export_base_path = false;
+  EXPECT_EQ(base(), "m");
+}
+
+// With export.base_path: false.
 TEST_F(ExportTest, NoExportedFileHoldsAPathOfThisMachine) {
   const std::string model = directory_ + "/secret/base";
   fs::create_directories(directory_ + "/secret");
@@ -50,6 +65,7 @@ TEST_F(ExportTest, NoExportedFileHoldsAPathOfThisMachine) {
   WriteCheckpoint(
       [](const model::Parameter& p, float* out) { std::fill(out, out + p.elements(), 1.0f); });
   request_.job.export_merge = true;
+  request_.job.export_base_path = false;
   const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->merged_directory, request_.job.output_dir + "/model");

@@ -51,6 +51,9 @@ TEST(PolicyTest, ADiskIsNoFaultOfAJobThatNeverTrained) {
   EXPECT_EQ(JudgeAttempt(full, kNew).course, Course::kEnds);  // a path that is not there
   full.set_code("RESOURCE_EXHAUSTED");
   EXPECT_EQ(JudgeAttempt(full, kNew).course, Course::kWaits);
+  const std::string reason = JudgeAttempt(full, kNew).reason;
+  EXPECT_NE(reason.find("waits for storage: " + full.message()), std::string::npos) << reason;
+  EXPECT_NE(reason.find("cox cancel (in cox train Ctrl-C) ends it"), std::string::npos) << reason;
   EXPECT_EQ(Whose(Of(v1::ERROR_KIND_STORAGE), kNew).kind(), v1::ERROR_KIND_USER);
   EXPECT_EQ(Whose(Of(v1::ERROR_KIND_STORAGE), kTrained).kind(), v1::ERROR_KIND_STORAGE);
 }

@@ -80,7 +80,7 @@ class GangSessionTest : public testing::Test {
         std::move(gang),
         SessionEvents{.formed = [this] { ++formed_; },
                       .stepped = [this] { ++stepped_; },
-                      .suspected = [this] { ++suspected_; },
+                      .suspected = [this](const v1::Error&) { ++suspected_; },
                       .failed = [this](const v1::Error& error) { failed_.push_back(error); },
                       .ended = [this] { ++ended_; }});
   }

@@ -21,6 +21,7 @@
 #include "common/access/join_proof.h"
 #include "common/access/secret_file.h"
 #include "common/build_info.h"
+#include "common/host_limits.h"
 #include "common/logging.h"
 #include "common/net/grpc_endpoint.h"
 #include "tests/support/eventually.h"

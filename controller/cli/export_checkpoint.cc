@@ -1,0 +1,122 @@
+#include "controller/cli/export_checkpoint.h"
+
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/stored_job.h"
+#include "common/ids.h"
+#include "common/status_macros.h"
+#include "controller/checkpoint/manifest.h"
+#include "controller/data/tokenizer/tokenizer.h"
+#include "controller/data/trained_chat.h"
+#include "controller/export/export_artifacts.h"
+#include "controller/planner/export_plan.h"
+
+namespace coxswain::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of the same file system as the target; is gone with its owner.
+class Scratch {
+ public:
+  explicit Scratch(const std::string& target)
+      : path_(absl::StrCat(target, ".export-", RandomHex(8))) {}
+  ~Scratch() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+absl::Status CheckTarget(const std::string& target) {
+  std::error_code error;
+  if (!fs::exists(target, error) || fs::is_empty(target, error)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      target, ": holds something already; give -o a directory that is empty or not there"));
+}
+
+// The job that the checkpoint is of, as it was resolved.
+absl::StatusOr<config::JobSpec> JobOf(const checkpoint::Manifest& manifest,
+                                      const CheckpointExport& wanted) {
+  const std::string& effective =
+      manifest.effective_json.empty() ? wanted.effective_json : manifest.effective_json;
+  if (effective.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        wanted.checkpoint, ": an earlier release wrote it and did not keep the job in ",
+        "it; give JOB:STEP of a controller that knows job ", manifest.job));
+  }
+  config::ParsedJob job = config::ReadStoredJob(effective, "", wanted.checkpoint);
+  if (!job.errors.empty()) {
+    return absl::InvalidArgumentError(config::FormatErrors(job.errors, wanted.checkpoint));
+  }
+  if (!wanted.base_model.empty()) job.spec.model_path = wanted.base_model;
+  return std::move(job.spec);
+}
+
+absl::Status CheckMerge(const config::JobSpec& job, const CheckpointExport& wanted) {
+  if (!wanted.merge || job.adapter != config::Adapter::kNone) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(wanted.checkpoint,
+                   ": is of full fine-tuning, whose export is a model already; leave --merge out"));
+}
+
+absl::Status CheckBase(Files* files, const config::JobSpec& job) {
+  if (files->Exists(job.model_path + "/config.json")) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no file ", job.model_path,
+                                          "/config.json: the job's base model is not there; say "
+                                          "where it is with --base-model DIR"));
+}
+
+absl::StatusOr<exports::ExportRequest> RequestOf(const config::JobSpec& job,
+                                                 const checkpoint::Manifest& manifest,
+                                                 const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const data::Tokenizer> tokenizer,
+                   data::Tokenizer::Load(job.model_path, job.added_tokens));
+  data::PreparedData tokens;
+  tokens.vocab_size = tokenizer->vocab_size();
+  tokens.added_tokens = static_cast<int64_t>(tokenizer->added().size());
+  exports::ExportRequest request{.job = job, .plan = {}, .checkpoint_dir = directory};
+  ASSIGN_OR_RETURN(request.plan, planner::ExportPlan(job, tokens));
+  ASSIGN_OR_RETURN(data::TrainedChat chat, data::TrainedChatOf(job));
+  request.format = {std::move(chat.chat_template), std::move(chat.ends)};
+  request.owner = ".cox";
+  request.author = {.job = manifest.job, .step = manifest.run.step, .origin = manifest.origin};
+  return request;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ExportCheckpoint(Files* files,
+                                                          const CheckpointExport& wanted) {
+  RETURN_IF_ERROR(CheckTarget(wanted.target));
+  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                   checkpoint::VerifyCheckpoint(files, wanted.checkpoint));
+  ASSIGN_OR_RETURN(config::JobSpec job, JobOf(manifest, wanted));
+  RETURN_IF_ERROR(CheckMerge(job, wanted));
+  RETURN_IF_ERROR(CheckBase(files, job));
+  const Scratch scratch(wanted.target);
+  job.output_dir = scratch.path();
+  job.export_merge = wanted.merge;
+  ASSIGN_OR_RETURN(const exports::ExportRequest request,
+                   RequestOf(job, manifest, wanted.checkpoint));
+  ASSIGN_OR_RETURN(const exports::ExportResult made, exports::ExportArtifacts(files, request));
+  std::error_code error;
+  fs::remove(wanted.target, error);  // an empty one
+  RETURN_IF_ERROR(files->RenameDirectory(made.directory, wanted.target));
+  std::vector<std::string> directories = {wanted.target};
+  if (!made.merged_directory.empty()) {
+    directories.push_back(wanted.target + "/model");
+    RETURN_IF_ERROR(files->RenameDirectory(made.merged_directory, directories.back()));
+  }
+  return directories;
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,17 @@
+// Whether a plan fits the memory of this machine.
+#ifndef COXSWAIN_CONTROLLER_CLI_FITS_HERE_H_
+#define COXSWAIN_CONTROLLER_CLI_FITS_HERE_H_
+
+#include <cstdint>
+#include <string>
+
+namespace coxswain::cli {
+
+// Empty where `workers` CPU workers fit, of which each needs `worker_bytes`. Else a line that says
+// so. `machine_bytes`: of this machine; `plannable_bytes`: what a worker may plan with there.
+std::string DoesNotFitHere(uint64_t worker_bytes, int64_t workers, uint64_t machine_bytes,
+                           uint64_t plannable_bytes);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_FITS_HERE_H_

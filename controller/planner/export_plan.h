@@ -1,0 +1,18 @@
+// The part of a plan that an export reads, of a job that is not planned anew.
+#ifndef COXSWAIN_CONTROLLER_PLANNER_EXPORT_PLAN_H_
+#define COXSWAIN_CONTROLLER_PLANNER_EXPORT_PLAN_H_
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+#include "common/plan/plan.h"
+#include "controller/data/prepare.h"
+
+namespace coxswain::planner {
+
+// Model, parameters, adapter and groups of the job's own plan; no mesh, no buffers. `tokens`: the
+// vocabulary of the job's tokenizer, without records. Errors as ReadBaseModel and GrowVocabulary.
+absl::StatusOr<plan::Plan> ExportPlan(const config::JobSpec& job, const data::PreparedData& tokens);
+
+}  // namespace coxswain::planner
+
+#endif  // COXSWAIN_CONTROLLER_PLANNER_EXPORT_PLAN_H_
