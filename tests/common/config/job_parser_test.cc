@@ -82,6 +82,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_EQ(job.resume, "never");
   EXPECT_TRUE(job.export_merge);
   EXPECT_EQ(job.export_dtype, "float32");
+  EXPECT_FALSE(job.export_base_path);
   EXPECT_EQ(job.workers, 2);
   EXPECT_EQ(job.priority, -3);
   EXPECT_EQ(job.max_restarts, 1);
