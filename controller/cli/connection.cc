@@ -1,8 +1,8 @@
 #include "controller/cli/connection.h"
 
 #include <cstdlib>
-#include <initializer_list>
 #include <utility>
+#include <vector>
 
 #include "common/status_macros.h"
 #include "controller/cli/contexts.h"
@@ -16,64 +16,77 @@ std::string FromEnvironment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string FirstOf(std::initializer_list<std::string> values) {
-  for (const std::string& value : values) {
-    if (!value.empty()) return value;
-  }
-  return "";
+// What one place says; empty: nothing.
+struct Source {
+  std::string server;
+  TlsFiles tls;
+  std::string token;
+  std::string token_file;  // read where there is no token
+};
+
+Source OfFlags(const ConnectionFlags& flags) {
+  return {.server = flags.server, .tls = flags.tls, .token = "", .token_file = flags.token_file};
+}
+
+Source OfEnvironment() {
+  return {.server = FromEnvironment("COXSWAIN_SERVER"),
+          .tls = {.cert = FromEnvironment("COXSWAIN_TLS_CERT"),
+                  .key = FromEnvironment("COXSWAIN_TLS_KEY"),
+                  .ca = FromEnvironment("COXSWAIN_TLS_CA")},
+          .token = FromEnvironment("COXSWAIN_TOKEN"),
+          .token_file = FromEnvironment("COXSWAIN_TOKEN_FILE")};
+}
+
+Source OfContext(const Context& context) {
+  return {.server = context.server,
+          .tls = {.cert = context.cert, .key = context.key, .ca = context.ca},
+          .token = "",
+          .token_file = context.token_file};
 }
 
 // The one that is in use; without a name where none is.
 absl::StatusOr<Context> ChosenContext(const ConnectionFlags& flags) {
   ASSIGN_OR_RETURN(const Contexts contexts, ReadContexts(ContextsFile()));
-  const std::string name =
-      FirstOf({flags.context, FromEnvironment("COXSWAIN_CONTEXT"), contexts.current});
-  if (name.empty()) return Context();
-  return GetContext(contexts, name);
+  for (const std::string& name :
+       {flags.context, FromEnvironment("COXSWAIN_CONTEXT"), contexts.current}) {
+    if (!name.empty()) return GetContext(contexts, name);
+  }
+  return Context();
 }
 
-// What the environment says of what the flags leave open.
-ConnectionFlags Environment() {
-  return {.server = FromEnvironment("COXSWAIN_SERVER"),
-          .tls = {.cert = FromEnvironment("COXSWAIN_TLS_CERT"),
-                  .key = FromEnvironment("COXSWAIN_TLS_KEY"),
-                  .ca = FromEnvironment("COXSWAIN_TLS_CA")},
-          .token_file = FromEnvironment("COXSWAIN_TOKEN_FILE"),
-          .context = ""};
+// Takes of a source what those before it have left open. A key goes with its certificate.
+void Fill(const Source& source, Connection* found) {
+  if (found->server.empty()) found->server = source.server;
+  if (found->tls.ca.empty()) found->tls.ca = source.tls.ca;
+  if (found->tls.cert.empty() && found->tls.key.empty()) {
+    found->tls.cert = source.tls.cert;
+    found->tls.key = source.tls.key;
+  }
+  if (!found->token.empty() || !found->token_file.empty()) return;
+  found->token = source.token;
+  if (source.token.empty()) found->token_file = source.token_file;
 }
 
 }  // namespace
 
 absl::StatusOr<Connection> FindConnection(const ConnectionFlags& flags) {
-  ASSIGN_OR_RETURN(Context context, ChosenContext(flags));
-  ConnectionFlags environment = Environment();
-  std::string token = FromEnvironment("COXSWAIN_TOKEN");
-  const bool named = !flags.context.empty();  // before the environment
-  if (named) environment.server.clear();
-  const std::string server = FirstOf({flags.server, environment.server, context.server});
-  if (server != context.server) context = Context();
-  if (named && !context.ca.empty()) environment.tls = TlsFiles();
-  if (named && !context.token_file.empty()) {
-    environment.token_file.clear();
-    token.clear();
-  }
+  ASSIGN_OR_RETURN(const Context context, ChosenContext(flags));
+  const Source environment = OfEnvironment(), of_context = OfContext(context);
+  const bool named = !flags.context.empty();
+  std::vector<Source> sources = {OfFlags(flags), named ? of_context : environment,
+                                 named ? environment : of_context};
   Connection found;
-  found.server = server.empty() ? DefaultServer() : server;
-  found.tls.ca = FirstOf({flags.tls.ca, environment.tls.ca, context.ca});
-  for (const TlsFiles& pair :
-       {flags.tls, environment.tls, TlsFiles{context.cert, context.key, ""}}) {
-    if (!found.tls.cert.empty() || !found.tls.key.empty())
-      break;  // a key goes with its certificate
-    found.tls.cert = pair.cert;
-    found.tls.key = pair.key;
+  for (const Source& source : sources) {
+    if (found.server.empty()) found.server = source.server;
   }
+  if (found.server == context.server) {
+    found.context = context.name;
+  } else {
+    sources[named ? 1 : 2] = Source();  // what is the context's goes to its server alone
+  }
+  for (const Source& source : sources) Fill(source, &found);
+  if (found.server.empty()) found.server = DefaultServer();
   found.insecure = flags.insecure;
-  found.context = context.name;
-  found.token_file = flags.token_file;
-  if (found.token_file.empty()) found.token = std::move(token);
-  if (found.token_file.empty() && found.token.empty()) {
-    found.token_file = FirstOf({environment.token_file, context.token_file});
-  }
   return found;
 }
 

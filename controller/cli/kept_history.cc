@@ -93,6 +93,7 @@ void HistoryKeeper::Write(const std::string& path, bool written) {
 }
 
 void HistoryKeeper::Event(const v1::JobEvent& event) {
+  last_event_ = event.id();
   if (!status_.ok()) return;
   events_ << ToText(event) << std::flush;
   Write(EventsFileIn(directory_), static_cast<bool>(events_));

@@ -3,6 +3,7 @@
 #ifndef COXSWAIN_CONTROLLER_CLI_KEPT_HISTORY_H_
 #define COXSWAIN_CONTROLLER_CLI_KEPT_HISTORY_H_
 
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ class HistoryKeeper {
   void Event(const v1::JobEvent& event);
   // The job as it stands; replaces what was kept, whole or not at all.
   void Job(const v1::Job& job);
+  int64_t last_event() const { return last_event_; }  // id of the newest; 0: none
+
   // The first thing that could not be written; after it nothing is.
   const absl::Status& status() const { return status_; }
   const std::string& directory() const { return directory_; }
@@ -33,6 +36,7 @@ class HistoryKeeper {
 
   const std::string directory_;
   std::ofstream events_;
+  int64_t last_event_ = 0;
   absl::Status status_;
 };
 

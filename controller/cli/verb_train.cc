@@ -107,13 +107,21 @@ void PrintEnd(Cox* cox, const TrainArgs& args, const Cluster& cluster, const v1:
 // The event, and the job behind it. The steps between come with the next one.
 void Keep(Cox* cox, const v1::JobEvent& event, HistoryKeeper* history) {
   history->Event(event);
-  if (event.type() == "StepDone") return;
+  if (event.type() == "StepDone" || event.type() == "AnswerWritten") return;
   const auto job = cox->Server().Get(event.job());
   if (job.ok()) history->Job(*job);
 }
 
-// The job as it ended, before its controller does.
+// The job as it ended, before its controller does, and the events that nobody followed.
 void KeepEnd(Cox* cox, const std::string& id, HistoryKeeper* history) {
+  v1::WatchRequest request;
+  request.set_job(id);
+  request.set_after_event_id(history->last_event());
+  const auto take = [history](const v1::JobEvent& event) {
+    history->Event(event);
+    return true;
+  };
+  cox->Server().Watch(request, take).IgnoreError();  // what came is kept
   const auto job = cox->Server().Get(id);
   if (job.ok()) history->Job(*job);
   if (history->status().ok()) {
