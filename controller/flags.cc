@@ -28,7 +28,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
                  "where to write {grpc, metrics, pid} as JSON once serving");
   app.add_option("--log-file", flags.log_file, "also write log lines here");
   app.add_option("--credits", flags.credits,
-                 "commands in flight per worker, at least; 1: never more")
+                 "least number of commands in flight per worker; 1: always exactly one")
       ->check(CLI::Range(1, 8))
       ->capture_default_str();
   app.add_option("--grace", flags.grace_seconds,
@@ -38,22 +38,22 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
       ->capture_default_str();
   app.add_option("--tls-cert", flags.tls.cert, "PEM certificate of this server");
   app.add_option("--tls-key", flags.tls.key, "PEM key of --tls-cert");
-  app.add_option("--tls-ca", flags.tls.ca,
-                 "PEM authority that clients and workers must be signed by");
+  app.add_option(
+      "--tls-ca", flags.tls.ca,
+      "PEM file of the CA that must have signed the certificates of clients and workers");
   app.add_flag("--insecure", flags.insecure,
-               "plaintext on loopback although certificates are given");
+               "use plaintext on loopback even if certificates are given");
   app.add_option("--join-token-file", flags.join_token_file,
-                 "secret by which workers, supervisors and this controller know each other; drawn "
-                 "where there is no such file (default: join-token in --state-dir)");
-  app.add_flag(
-      "--open-pages", flags.open_pages,
-      "whoever reaches --metrics reads the status page and /metrics without a token: for a "
-      "port that a network policy guards");
+                 "file with the secret that workers, supervisors and this controller share; made "
+                 "if it does not exist (default: join-token in --state-dir)");
+  app.add_flag("--open-pages", flags.open_pages,
+               "serve the status page and /metrics without a token; only for a port that a "
+               "network policy guards");
   app.add_flag("--open", flags.open,
-               "anybody who reaches a port may submit, cancel, register and read everything");
+               "let anybody who reaches a port submit, cancel, register and read everything");
   app.add_option("--role-uri", flags.role_uri,
-                 "with which the URI in a certificate begins that names a role: ROLE or ROLE/NAME "
-                 "follows")
+                 "beginning of the URI in a certificate that names a role; ROLE or ROLE/NAME "
+                 "follows it")
       ->capture_default_str()
       ->check(access::RoleUriProblem);
   fault::AddListFlag(app, fault::Process::kController);

@@ -80,8 +80,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--slot", worker.slot, "0-based number of this worker on its host")
       ->check(CLI::Range(0, 1023));
   app.add_option("--host-id", worker.host_id,
-                 "name of this host: workers of another name are taken to be elsewhere, on the "
-                 "same machine too (default: the host's name)")
+                 "name of this host; workers with another name count as being on another host, "
+                 "even on the same machine (default: the host's name)")
       ->check(agent::HostIdProblem);
   app.add_option("--listen", worker.listen, "host:port to serve (default 127.0.0.1:7080+slot)");
   app.add_option("--advertise", worker.advertise,
@@ -91,10 +91,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "host:port of the relay that carries this worker's command stream (default: none)");
   app.add_option("--supervisor", worker.supervisor,
                  "host:port where the supervisor can be asked to end this worker (default: none)");
-  app.add_option("--supervisor-id", worker.supervisor_id,
-                 "UUID of the supervisor: what it starts in a slot replaces what it had there");
+  app.add_option(
+      "--supervisor-id", worker.supervisor_id,
+      "UUID of the supervisor; a worker that it starts replaces its older one in the slot");
   app.add_option("--life-sign", flags.life_sign,
-                 "file descriptor to write a byte to once a second while this process is well")
+                 "file descriptor that gets a byte a second while this process is well")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--metrics", worker.metrics,
                  "host:port of /metrics (default 127.0.0.1:7180+slot, \"\": off)");
@@ -107,20 +108,21 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::PositiveNumber);
   app.add_option("--tls-cert", worker.tls.cert, "PEM certificate of this worker");
   app.add_option("--tls-key", worker.tls.key, "PEM key of this worker");
-  app.add_option("--tls-ca", worker.tls.ca, "PEM certificate of the authority to trust");
+  app.add_option("--tls-ca", worker.tls.ca, "PEM file of the CA to trust");
   app.add_flag("--insecure", worker.insecure,
-               "plaintext on loopback although certificates are given");
+               "use plaintext on loopback even if certificates are given");
   app.add_option("--join-token-file", worker.join_token_file,
-                 "secret that the controller has too (default: what a controller of this user on "
-                 "loopback leaves on this machine)");
-  app.add_flag("--open", worker.open, "obey whoever reaches the port");
+                 "file with the secret that the controller shares (default: the one that a "
+                 "controller of this user leaves on this machine)");
+  app.add_flag("--open", worker.open, "obey anybody who reaches the port");
   app.add_flag("--open-pages", worker.open_pages,
-               "whoever reaches --metrics reads it: for a port that a network policy guards");
+               "serve --metrics to anybody; only for a port that a network policy guards");
   app.add_option("--pages-token-file", worker.pages_token_file,
-                 "secret whose bearer reads --metrics from another machine (default: nobody does)");
+                 "file with a secret; its bearer reads --metrics from another machine (default: "
+                 "nobody does)");
   app.add_option("--role-uri", worker.role_uri,
-                 "with which the URI in a certificate begins that names a role: ROLE or ROLE/NAME "
-                 "follows")
+                 "beginning of the URI in a certificate that names a role; ROLE or ROLE/NAME "
+                 "follows it")
       ->capture_default_str()
       ->check(access::RoleUriProblem);
   app.add_option("--log-file", flags.log_file, "write the log to this file too");

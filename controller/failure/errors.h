@@ -1,4 +1,4 @@
-// Errors of an attempt: which one explains it, and how users read it.
+// Errors of an attempt: finds the one that explains it, and formats it for users.
 #ifndef COXSWAIN_CONTROLLER_FAILURE_ERRORS_H_
 #define COXSWAIN_CONTROLLER_FAILURE_ERRORS_H_
 
@@ -16,17 +16,18 @@ struct Where {
   std::string phase = {};  // "prepare", "connect", "train", "eval", "snapshot", "save_shard", ...
 };
 
-// The message as clean text, whatever file or library the status quotes.
+// An Error of `status`. The message becomes clean text, whatever the status quotes.
 v1::Error MakeError(const absl::Status& status, const Where& where);
-// As MakeError, of what cannot be: ERROR_KIND_BUG.
+// As MakeError, with ERROR_KIND_BUG: something happened that cannot happen.
 v1::Error MakeBug(const absl::Status& status, const Where& where);
-// What the rank at `where` told: clean, from there, and of a phase and a kind where it named none.
+// The error that the rank at `where` reported, as clean text. Fills in place, phase and kind where
+// the rank named none.
 v1::Error ToldBy(const Where& where, v1::Error told);
 absl::Status ToStatus(const v1::Error& error);
 
-// The error that explains the others: a bug, then a user's, then storage's or a host's, then a
-// system's; one that names a cause before those of peers that only saw a rank go (UNAVAILABLE,
-// CANCELLED, ABORTED), then the first to arrive.
+// The error that explains the others. A bug comes first, then a user's error, then storage's or a
+// host's, then a system's. An error that names a cause goes before those of peers that only saw a
+// rank go (UNAVAILABLE, CANCELLED, ABORTED). Of equal ones, the first to arrive.
 const v1::Error& RootCause(const std::vector<v1::Error>& errors);
 
 // "rank 1 (host-a), train: message" for events and logs.

@@ -1,4 +1,4 @@
-// Which ranks of a gang stand out, by what a dump tells of each. Pure.
+// Finds the ranks of a gang that stand out in a dump. Pure.
 #ifndef COXSWAIN_CONTROLLER_FAILURE_ODD_RANKS_H_
 #define COXSWAIN_CONTROLLER_FAILURE_ODD_RANKS_H_
 
@@ -10,7 +10,7 @@
 
 namespace coxswain::failure {
 
-// What is known of one rank; the newest that anybody has told.
+// The evidence about one rank: the newest report of the rank, its supervisor and the controller.
 struct RankEvidence {
   int rank = 0;
   std::string host = {};
@@ -24,7 +24,7 @@ struct RankEvidence {
   int64_t in_it_ms = 0;            // for how long
 };
 
-// Ranks that wait for so long in a collective wait for somebody.
+// A rank that is in a collective for this long waits for another rank.
 inline constexpr int64_t kWaitsMs = 500;
 
 struct Finding {
@@ -33,9 +33,8 @@ struct Finding {
   std::string advice = {};      // what a user may do about it
 };
 
-// By, in this order: a process that has ended or is stopped, commands and collectives that are
-// behind those of a rank that waits, no dump where others gave theirs, stacks that most ranks do
-// not have.
+// Tests in this order: a process that has ended or is stopped; commands and collectives behind
+// those of a waiting rank; no dump where others gave theirs; stacks that most ranks do not have.
 Finding FindOddRanks(const std::vector<RankEvidence>& ranks, const std::vector<StackGroup>& groups);
 
 // "rank 3", "ranks 0-2, 5".

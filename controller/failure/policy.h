@@ -11,7 +11,7 @@
 
 namespace coxswain::failure {
 
-// What is known of a job when something of it fails.
+// The facts about a job when something of it fails.
 struct JobFacts {
   bool has_trained = false;  // a gang of it trained once, or it has a committed checkpoint
   bool draining = false;
@@ -21,7 +21,7 @@ struct JobFacts {
   int64_t max_restarts_total = 0;         // of the former
   int held_up = 0;                        // times in a row that it waited for storage or machines
   bool set_aside = false;  // the checkpoint that it began from is damaged, the one before is next
-  bool asked_to_stop = false;  // its gang was ended by a user's word, who wants it to go on
+  bool asked_to_stop = false;  // a user ended the gang, and the job should continue
 };
 
 enum class Course {
@@ -37,21 +37,21 @@ struct Verdict {
   std::string reason;                // of the change of the job's state
 };
 
-// Storage or machines: it passes, and nothing of the job is the reason.
+// True for an error of storage or machines: it passes by itself, and the job is not its cause.
 bool IsWaitedOut(const v1::Error& error);
-// Nothing is known of it but that it happened: what the ranks were doing tells more.
+// True when the error does not explain itself, so that a dump of the ranks helps.
 bool NeedsDump(const v1::Error& error);
 
-// The error as it concerns this job: where no gang of it has ever trained, what would be waited out
-// is its user's to set right, but for a disk that is full or broken and the controller's own store
-// and token cache.
+// The error as it concerns this job. If no gang of it has ever trained, errors of storage and
+// machines become the user's, who must correct them. Exceptions: a full or broken disk, and the
+// controller's own store and token cache.
 v1::Error Whose(v1::Error found, const JobFacts& facts);
 
-// Of an attempt to form a gang and to run it.
+// Judges the failure of an attempt to form and run a gang.
 Verdict JudgeAttempt(const v1::Error& found, const JobFacts& facts);
-// Of data and recipe: nothing ran.
+// Judges the failure of a preparation; no gang ran.
 Verdict JudgePreparation(const v1::Error& found, const JobFacts& facts);
-// Of an export: all steps are done, only the files are made again.
+// Judges the failure of an export; all steps are done, and only the files are made again.
 Verdict JudgeExport(const v1::Error& found, const JobFacts& facts);
 
 struct SaveFacts {
@@ -59,7 +59,7 @@ struct SaveFacts {
   bool is_last = false;    // nothing is trained after it
   bool cancelled = false;  // the job is, and needs it no more
 };
-// Whether a save that failed costs the job no more than that checkpoint; else its attempt failed.
+// True when a failed save costs the job only that checkpoint. False: its attempt failed.
 bool CostsOnlyTheCheckpoint(const v1::Error& error, const SaveFacts& facts);
 
 }  // namespace coxswain::failure

@@ -1,5 +1,5 @@
-// Where a job stands after a failure of its gang: the stages in their order, each with its time,
-// how long the job waits before it tries again, and for how long it keeps its workers.
+// The recovery of a job after its gang failed. It goes through the stages in order, each with its
+// deadline. It knows how long the job waits before the next try, and how long it keeps its workers.
 #ifndef COXSWAIN_CONTROLLER_FAILURE_RECOVERY_H_
 #define COXSWAIN_CONTROLLER_FAILURE_RECOVERY_H_
 
@@ -12,7 +12,7 @@
 
 namespace coxswain::failure {
 
-// How long the stages may take.
+// Deadlines of the stages.
 struct StageLimits {
   std::chrono::milliseconds suspect{1000};
   std::chrono::milliseconds dump{2000};
@@ -26,10 +26,10 @@ struct StageLimits {
 class Recovery {
  public:
   struct Hooks {
-    // A stage began; it has so long, 0: without limit. What it does, and what it tells, is the
-    // caller's. Never kNone.
+    // A stage began; never kNone. `limit`: its deadline, 0: none. The caller does the work of the
+    // stage and reports it.
     std::function<void(state::RecoveryStage, std::chrono::milliseconds limit)> entered;
-    // The time of the stage is over: the caller says what Happened. Not called of kRequeue.
+    // The deadline of the stage has passed. The caller calls Happened. Never called for kRequeue.
     std::function<void(state::RecoveryStage)> time_over;
     std::function<void()> try_again;  // a wait is over
     std::function<void()> kept;       // the time for which workers are kept is over
@@ -38,16 +38,16 @@ class Recovery {
   Recovery(Loop* loop, StageLimits limits, Hooks hooks);
 
   state::RecoveryStage stage() const { return stage_; }
-  // What cannot happen in this stage is logged, and changes nothing.
+  // Takes an event. One that cannot happen in this stage is logged and changes nothing.
   void Happened(state::RecoveryEvent event);
 
-  // The next try comes after `wait`, at loop().clock() time not_before_ns().
+  // Sets the next try to `wait` from now: loop().clock() time not_before_ns().
   void Wait(std::chrono::milliseconds wait);
   void WaitNoMore() { not_before_ns_ = 0; }
   int64_t not_before_ns() const { return not_before_ns_; }
   bool Waits() const { return loop_->clock().NowNs() < not_before_ns_; }
 
-  // Place and workers are kept for StageLimits::keep from now on.
+  // Keeps place and workers for StageLimits::keep from now on.
   void Keep();
   void KeepNoMore() { keep_until_ns_ = 0; }
   bool was_kept() const { return keep_until_ns_ != 0; }  // since it last trained, over or not

@@ -1,4 +1,4 @@
-// Which ranks stand at the same place, by the native stacks of their processes. Pure.
+// Groups ranks that stand at the same place, by the native stacks of their processes. Pure.
 #ifndef COXSWAIN_CONTROLLER_FAILURE_STACK_GROUPS_H_
 #define COXSWAIN_CONTROLLER_FAILURE_STACK_GROUPS_H_
 
@@ -8,11 +8,12 @@
 
 namespace coxswain::failure {
 
-// The threads of a process, as worker/supervisor/stacks.h writes them, without what differs from
-// process to process: numbers of threads and frames, addresses, arguments, how many threads stand
-// alike. In the order of their text. Where a thread carries out a command (agent, engine,
-// collectives, kernels), those that do not are left out, else where functions of ours stand in any:
-// pools, timers and heartbeats rest in many places. So is the thread that makes the dump.
+// Normalises the stacks of a process (worker/supervisor/stacks.h writes them). It drops what
+// differs between processes: numbers of threads and frames, addresses, arguments, and how many
+// threads stand alike. Threads are sorted by their text. If a thread executes a command (agent,
+// engine, collectives, kernels), only such threads are kept. Else, if any thread holds functions of
+// ours, only those are kept. Pools, timers and heartbeats rest in many places. The thread that
+// makes the dump is dropped too.
 std::string NormalStacks(const std::string& text);
 
 struct StackGroup {
@@ -20,8 +21,8 @@ struct StackGroup {
   std::string stacks;      // normal
 };
 
-// Ranks of equal normal stacks, the most ranks first, then by rank. `stacks_by_rank` is text of a
-// supervisor; ranks of empty text are in no group.
+// Groups of ranks with equal normal stacks, the largest first, then by rank. `stacks_by_rank` holds
+// the text of a supervisor. Ranks with empty text are in no group.
 std::vector<StackGroup> GroupStacks(const std::map<int, std::string>& stacks_by_rank);
 
 }  // namespace coxswain::failure

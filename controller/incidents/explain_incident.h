@@ -8,9 +8,8 @@
 
 namespace coxswain::incidents {
 
-// Lines for people, by epoch, reason, error, ranks, groups and finding of IncidentJson: who stands
-// out, what to do, and where each group of ranks stands; threads that stand alike in all groups are
-// counted only.
+// Lines for people from an IncidentJson. They name the rank that stands out, what to do, and where
+// each group of ranks stands. Threads that stand alike in all groups are only counted.
 std::string ExplainIncident(const nlohmann::json& incident);
 
 }  // namespace coxswain::incidents

@@ -1,4 +1,4 @@
-// What the ranks of a gang were doing at one time, and why that was asked.
+// A dump of the ranks of a gang at one time, and the reason for it.
 #ifndef COXSWAIN_CONTROLLER_INCIDENTS_INCIDENT_H_
 #define COXSWAIN_CONTROLLER_INCIDENTS_INCIDENT_H_
 

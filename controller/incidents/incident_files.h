@@ -14,25 +14,25 @@
 
 namespace coxswain::incidents {
 
-// Of one job.
+// Most incidents that are kept of one job.
 inline constexpr size_t kMostFailures = 8, kMostAsked = 4;
 
-// Any thread, as the files are; what it does takes time.
+// Any thread may call it. Calls take time.
 class IncidentFiles {
  public:
   // `directory` is absolute; empty: nothing is kept.
   IncidentFiles(Files* files, std::string directory)
       : files_(files), directory_(std::move(directory)) {}
 
-  // Writes `document`, removes the oldest of its reason beyond the most, and returns the path,
-  // empty where nothing is kept.
+  // Writes `document` and removes the oldest incidents of its reason beyond the limit. Returns the
+  // path; empty when nothing is kept.
   absl::StatusOr<std::string> Keep(const Incident& incident, const std::string& document) const;
 
   struct Kept {
     std::string path = {};
     std::string document = {};
   };
-  // The newest of a job, of this reason or of any. NotFound: there is none.
+  // The newest incident of a job, of this reason or of any. NotFound: there is none.
   absl::StatusOr<Kept> Newest(const std::string& job,
                               std::optional<Reason> reason = std::nullopt) const;
   void Forget(const std::string& job) const;

@@ -8,7 +8,7 @@
 
 namespace coxswain::incidents {
 
-// Bytes of what all ranks say of themselves together; of more, old commands go first.
+// Most bytes of the ranks' own accounts together. Beyond that, the oldest commands are dropped.
 inline constexpr size_t kMostDumpBytes = 2 << 20;
 inline constexpr size_t kMostGroups = 32, kMostGroupBytes = 16 << 10;
 

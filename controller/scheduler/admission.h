@@ -1,5 +1,5 @@
-// Who gets which free workers next, as a pure function: gangs that recover, then priority, then
-// order of submission, all-or-nothing.
+// Decides which job gets which free workers next. Pure. Gangs that recover go first, then priority,
+// then order of submission. A job gets all its workers or none.
 #ifndef COXSWAIN_CONTROLLER_SCHEDULER_ADMISSION_H_
 #define COXSWAIN_CONTROLLER_SCHEDULER_ADMISSION_H_
 

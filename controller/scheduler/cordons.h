@@ -21,9 +21,9 @@ class Cordons {
   // Replaces an older one of the same target.
   void Set(Cordon cordon);
   void Lift(const std::string& target);  // nothing when there is none
-  // Of that very target; null: none.
+  // The cordon of exactly that target; null: none.
   const Cordon* Find(const std::string& target) const;
-  // Of the worker or of its host; null: it may have jobs.
+  // The cordon that covers the worker, by its id or its host; null: it may have jobs.
   const Cordon* Covering(const std::string& worker_id, const std::string& host) const;
   std::vector<Cordon> All() const;  // by target
 

@@ -1,4 +1,5 @@
-// How often each host has failed jobs lately, and whether that is too often. Pure: time is given.
+// Counts how often each host has failed jobs lately, and says when that is too often. Pure: the
+// caller gives the time.
 #ifndef COXSWAIN_CONTROLLER_SCHEDULER_HOST_FAILURES_H_
 #define COXSWAIN_CONTROLLER_SCHEDULER_HOST_FAILURES_H_
 
@@ -10,14 +11,15 @@
 
 namespace coxswain::scheduler {
 
-// In memory only: a controller that starts counts anew.
+// It lives in memory only: a controller that starts counts from 0.
 class HostFailures {
  public:
-  // So many failures within so long, and the host is left out.
+  // A host is left out after kMost failures within the window.
   static constexpr int kMost = 3;
   static constexpr std::chrono::hours kWindow{1};
 
-  // One more, at a time that never falls. True: this one makes it too many, and it counts anew.
+  // Counts a failure. `now_ns` never falls. True: the host has reached kMost; its count starts
+  // again.
   bool Add(const std::string& host, int64_t now_ns);
   void Forget(const std::string& host) { failures_.erase(host); }
 

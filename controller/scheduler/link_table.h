@@ -1,5 +1,5 @@
-// What links between workers were measured to reach, for the plans of later gangs. Gangs are alike
-// when they have the same release and device, as many ranks and as many hosts.
+// Measured speeds of links between workers, for the plans of later gangs. Gangs are alike when they
+// have the same release and device, and equal numbers of ranks and hosts.
 #ifndef COXSWAIN_CONTROLLER_SCHEDULER_LINK_TABLE_H_
 #define COXSWAIN_CONTROLLER_SCHEDULER_LINK_TABLE_H_
 
@@ -17,8 +17,8 @@ std::string GangKind(const std::vector<Worker>& gang);
 
 class LinkTable {
  public:
-  // Keeps the first measurement, so that equal jobs get equal plans. `links` may be empty: nothing
-  // was measured. True: this was the first, to be stored.
+  // Keeps the first measurement, so that equal jobs get equal plans. `links` is empty when nothing
+  // was measured. True: this was the first; the caller stores it.
   bool Remember(const std::vector<Worker>& gang, const std::vector<plan::LinkSpeed>& links);
   // Adds a point that was stored; in ascending order of bytes.
   void Restore(const std::string& gang_kind, const plan::LinkSpeed& link);

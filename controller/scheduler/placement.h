@@ -1,4 +1,4 @@
-// Which workers each admitted job gets, from what the registry knows now.
+// Decides which workers each admitted job gets, by the present state of the registry.
 #ifndef COXSWAIN_CONTROLLER_SCHEDULER_PLACEMENT_H_
 #define COXSWAIN_CONTROLLER_SCHEDULER_PLACEMENT_H_
 

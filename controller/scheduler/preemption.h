@@ -1,4 +1,4 @@
-// Which running jobs give their workers to a waiting job of higher priority, as a pure function.
+// Decides which running jobs give their workers to a waiting job of higher priority. Pure.
 #ifndef COXSWAIN_CONTROLLER_SCHEDULER_PREEMPTION_H_
 #define COXSWAIN_CONTROLLER_SCHEDULER_PREEMPTION_H_
 
@@ -10,7 +10,7 @@
 
 namespace coxswain::scheduler {
 
-// A job whose gang trains: neither loads nor recovers, and nobody has asked it to stop.
+// A job whose gang trains. It does not load or recover, and nobody has asked it to stop.
 struct RunningJob {
   std::string job;
   int64_t priority = 0;
@@ -23,8 +23,8 @@ struct RunningJob {
 struct WorkerCount {
   std::string device;
   int64_t living = 0;  // that may have a job
-  // Of them, those that are free or come free without a preemption, less what gangs that keep are
-  // owed. Negative: these lack some.
+  // Number of workers that are free or come free without a preemption, minus those that recovering
+  // gangs still need. Negative: those gangs lack some.
   int64_t coming = 0;
 };
 
@@ -36,8 +36,8 @@ struct Preemption {
   bool operator==(const Preemption&) const = default;
 };
 
-// The jobs to stop now, by the rules of scheduler/README.md, "Who gives workers up". `queue`: those
-// that were not admitted.
+// The jobs to stop now, by the rules of scheduler/README.md, "Who gives workers up". `queue` holds
+// the jobs that were not admitted.
 std::vector<Preemption> ChooseVictims(std::vector<QueueEntry> queue,
                                       const std::vector<RunningJob>& running,
                                       const std::vector<WorkerCount>& counts);

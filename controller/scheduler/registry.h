@@ -1,4 +1,4 @@
-// The workers that registered: who they are, whether they live, for whom they work.
+// The registered workers: their identity, whether they live, and the job of each.
 #ifndef COXSWAIN_CONTROLLER_SCHEDULER_REGISTRY_H_
 #define COXSWAIN_CONTROLLER_SCHEDULER_REGISTRY_H_
 
@@ -30,46 +30,47 @@ struct LeaseTimes {
 
 class Registry {
  public:
-  // A process that has not dropped its epoch by then is wedged (it gives itself 5 s): its
-  // supervisor is asked to end it.
+  // A process that has not dropped its epoch within this time is wedged (it gives itself 5 s). Its
+  // supervisor is then asked to end it.
   static constexpr std::chrono::seconds kAbortPatience{20};
-  // A controller starts less often between a backup and its restore. What is further above the
-  // store's term is no term of it: a worker that says so is left out.
+  // A controller starts fewer times than this between a backup and its restore. A worker with a
+  // term further above the store's belongs to another store and is refused.
   static constexpr uint64_t kMostTermsAhead = uint64_t{1} << 20;
 
   struct Listener {
     std::function<void()> on_free;  // a worker became READY, or one fewer lives
     std::function<void(const Worker&, const std::string& reason)> on_lost;  // had a job
     std::function<void(const Worker&)> on_draining;  // has a job and wants to leave
-    // Registered and has no job here. The rank that it is in a gang that is awaited, -1: none.
+    // The worker registered and has no job here. Returns its rank in an awaited gang, -1: none.
     std::function<int(const Worker&)> on_registered;
-    // A term above `seen`, durable: store::Store::NextTerm.
+    // Returns a durable term above `seen` (store::Store::NextTerm).
     std::function<absl::StatusOr<uint64_t>(uint64_t seen)> next_term = {};
   };
 
   Registry(Loop* loop, WorkerTransport* transport, LeaseTimes times);
   void SetListener(Listener listener) { listener_ = std::move(listener); }
-  // The id of the controller's store, and the term that it took there.
+  // Sets the id of the controller's store, and the term that the controller took there.
   void Lead(std::string store, uint64_t term) {
     store_ = std::move(store);
     term_ = first_term_ = term;
   }
   const std::string& store() const { return store_; }
-  // 0: not yet. It rises when a worker registers that has seen another start's, as high or higher.
+  // 0 before Lead. It rises when a worker registers that has seen an equal or higher term of
+  // another start.
   uint64_t term() const { return term_; }
-  // What an answer to the worker says: `term`, but for one that has a job that of its gang.
+  // The term to tell the worker: that of its gang if it has a job, else term().
   uint64_t TermFor(const std::string& incarnation) const;
   const LeaseTimes& times() const { return times_; }
 
   // Adds the worker, or renews one that reconnects. An older incarnation of the same host and slot
-  // is lost. A worker still in a gang is reserved for that where its job awaits it, else told to
-  // abort it first.
-  // Returns the worker id. AlreadyExists names both when a worker that another supervisor started
-  // lives in the slot, Unavailable when that one is about to leave, or when the store takes no
-  // write. FailedPrecondition names both terms when the worker's is more than kMostTermsAhead
-  // above that of the start, Aborted both stores when it is in a gang of another one.
+  // is lost. A worker still in a gang is reserved for it if the job awaits the gang; else it is
+  // told to abort first. Returns the worker id. Errors:
+  //   AlreadyExists       a worker of another supervisor lives in the slot; names both
+  //   Unavailable         that worker is about to leave, or the store takes no write
+  //   FailedPrecondition  the worker's term is more than kMostTermsAhead above the start's; names
+  //   both Aborted             the worker is in a gang of another store; names both stores
   absl::StatusOr<std::string> Register(const v1::RegisterRequest& request);
-  // By worker id, those that were refused for their term or store and have not come in since.
+  // Workers that were refused for their term or store and have not registered since, by worker id.
   const std::map<std::string, RefusedWorker>& refused() const { return refused_; }
 
   int64_t last_registered_ns() const { return last_registered_ns_; }  // by any worker
@@ -89,7 +90,7 @@ class Registry {
   std::vector<Worker> All() const;
   const Worker* Find(const std::string& incarnation) const;
   LinkTable& links() { return links_; }
-  // Workers that are covered keep the job that they have, and get no other.
+  // Covered workers keep their job and get no other.
   void SetCordon(Cordon cordon);
   void LiftCordon(const std::string& target);
   const Cordons& cordons() const { return cordons_; }
@@ -101,7 +102,7 @@ class Registry {
   absl::Status Reserve(const std::vector<std::string>& incarnations, const std::string& job);
   void StepsStarted(const std::string& incarnation);
   void Released(const std::string& incarnation);
-  // Sends Abort with `fence` until the worker says that it dropped the epoch, then it is free.
+  // Sends Abort with `fence` until the worker confirms that it dropped the epoch. It is then free.
   void AbortAndFree(const std::string& incarnation, const v1::Fence& fence,
                     const std::string& reason);
 

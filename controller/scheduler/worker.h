@@ -23,8 +23,8 @@ struct Worker {
   int32_t rank = -1;
   std::string cordoned = {};   // why it gets no new job, empty: it may have one
   int64_t abort_since_ns = 0;  // while ABORTING: when it was first told
-  // The newest controller term that it was told. Not raised while it has a job: the term of its
-  // gang stays what it is, and the worker would refuse what is on its way.
+  // The newest controller term that it was told. It is not raised while the worker has a job,
+  // because the worker would then refuse messages of its gang that are under way.
   uint64_t told_term = 0;
 };
 
@@ -32,7 +32,7 @@ inline bool IsLost(const Worker& worker) {
   return worker.status.phase == state::WorkerPhase::kLost;
 }
 
-// It asked to be registered and was not: what it said, and why not.
+// A worker that asked to be registered and was refused: its request, and the reason.
 struct RefusedWorker {
   v1::RegisterRequest hello;
   std::string reason;

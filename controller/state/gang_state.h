@@ -30,7 +30,7 @@ struct GangStatus {
 enum class GangEvent {
   kRankPrepared,   // once per rank
   kRankConnected,  // once per rank
-  kReadopted,      // another controller formed it, all ranks are as it left them
+  kReadopted,      // another controller formed it, and all ranks are as it left them
   kDrainRequested,
   kFinished,  // the last command is done on every rank
   kRankFailed,

@@ -29,7 +29,7 @@ enum class JobEvent {
   kAdmitted,            // workers reserved
   kFormingStarted,      // the next epoch number is in use from here on
   kFormed,              // every rank prepared and connected
-  kReadopted,           // the gang of the controller before goes on under this one
+  kReadopted,           // the gang of the previous controller continues under this one
   kAttemptFailed,       // a rank failed; to be tried again from the last checkpoint
   kHeldUp,              // storage or machines are not there; tried again, not counted
   kCheckpointAdvanced,  // a checkpoint further than any before is committed

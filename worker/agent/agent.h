@@ -1,9 +1,9 @@
-// What one worker does with the controller's requests, apart from the wire: fences, the life of an
-// epoch, the ordered execution of its commands. The service (service.h) puts gRPC around it.
+// Handles the controller's requests to one worker: fences, the life of an epoch, and the ordered
+// execution of its commands. The service (service.h) puts gRPC around it.
 //
-// Threads: gRPC threads call in and never wait; `control_` begins and ends epochs; `executor_`
-// alone touches the engine, but for its Abort, and for `saver_`, which writes checkpoints beside
-// the commands; `teller_` makes dumps, which may wait for a driver. mu_ is never held while the
+// Threads. gRPC threads call in and never wait. `control_` begins and ends epochs. Only `executor_`
+// touches the engine, with two exceptions: its Abort, and `saver_`, which writes checkpoints beside
+// the commands. `teller_` makes dumps, which may wait for a driver. mu_ is never held while the
 // engine works, so Inspect and heartbeats answer during a step.
 #ifndef COXSWAIN_WORKER_AGENT_AGENT_H_
 #define COXSWAIN_WORKER_AGENT_AGENT_H_
@@ -46,11 +46,11 @@ struct AgentOptions {
   std::string interface_address = "127.0.0.1";           // other ranks reach this one here
   std::chrono::milliseconds collective_timeout{300000};  // a rank may wait this long for another
   std::chrono::milliseconds abort_deadline{5000};
-  // Called when the engine did not come back from an abort: it ends the process, and with it what
-  // hangs.
+  // Called when the engine did not come back from an abort. The callee ends the process, and with
+  // it the call that hangs.
   std::function<void(const std::string& why)> on_abort_deadline;
-  // Called when the device does nothing more for this process: it ends the process before
-  // the controller hears of the failure, which then counts as a lost worker.
+  // Called when the device is lost to this process. The callee ends the process before the
+  // controller hears of the failure, which then counts as a lost worker.
   std::function<void(const std::string& why)> on_device_lost;
   std::function<void()> on_connected;  // an engine is ready for its first command; may be empty
 };
@@ -60,7 +60,7 @@ class Agent {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
   using Finished = std::function<void(absl::Status)>;
-  // What a rank knows once it is connected.
+  // The results of Connect.
   struct Connected {
     std::vector<plan::LinkSpeed> links;
     std::string fingerprint;  // Engine::group_fingerprint
@@ -82,7 +82,7 @@ class Agent {
   // A sequence number that is done gets its recorded event again. A stale fence or a gap in the
   // sequence gives ABORTED naming both values: the stream should end with it.
   absl::Status Submit(const std::shared_ptr<EventSink>& sink, const v1::Command& command);
-  // No command follows on this stream: it is closed after its last event.
+  // No command follows on this stream. It is closed after its last event.
   void EndOfCommands(const std::shared_ptr<EventSink>& sink);
 
   void SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardResponse> done);
@@ -97,7 +97,7 @@ class Agent {
   void Dump(std::function<void(const std::string& json)> done);
   std::string DumpJson() const;  // waits for the device's driver, at most a second
 
-  // What the registry client tells the controller.
+  // The progress that the registry client reports to the controller.
   struct Progress {
     v1::Fence current;  // empty when idle
     uint64_t last_queued_seq = 0;
@@ -128,7 +128,8 @@ class Agent {
     uint64_t identity = 0;
     std::string summary;
   };
-  // Membership in one epoch; a new one replaces it, so nothing of an old epoch is ever mixed in.
+  // Membership in one epoch. A new epoch replaces the whole object, so that nothing old is mixed
+  // in.
   struct Epoch {
     int rank = 0;
     int world_size = 1;

@@ -1,5 +1,5 @@
-// Which command it is, whoever sends it: what tells one that is sent again from another one of the
-// same number.
+// The identity of a command, whoever sends it. It distinguishes a command that is sent again from
+// another command of the same number.
 #ifndef COXSWAIN_WORKER_AGENT_COMMAND_IDENTITY_H_
 #define COXSWAIN_WORKER_AGENT_COMMAND_IDENTITY_H_
 
@@ -16,8 +16,8 @@ const char* PhaseOf(const v1::Command& command);
 // "train step 4, 3 bins".
 std::string Summary(const v1::Command& command);
 
-// Of all that fixes what is computed, but not of fence, number and form of the tokens: equal in one
-// process for equal commands.
+// A hash of everything that fixes the result, without fence, number and form of the tokens. Equal
+// commands have equal hashes in one process.
 uint64_t IdentityOf(const v1::Command& command);
 
 }  // namespace coxswain::agent

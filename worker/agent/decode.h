@@ -11,17 +11,17 @@
 
 namespace coxswain::agent {
 
-// The plan allows this much in one command.
+// The most that the plan allows in one command.
 struct BinLimits {
   int64_t vocab_size = 0;
   int64_t sequence_len = 0;  // tokens per bin
   int64_t max_documents_per_bin = 0;
 };
 
-// InvalidArgument names the field, the index and both values; OutOfRange is a token beyond the
-// vocabulary, which is the data's fault and no message's. Empty bins are allowed: a rank may
-// have no part in a small last batch. document_ids refer to `store`, which is null where this
-// worker maps none. The result does not depend on how the documents came.
+// InvalidArgument names the field, the index and both values. OutOfRange is a token beyond the
+// vocabulary: an error of the data, not of the message. Empty bins are allowed, because a rank may
+// have no part in a small last batch. document_ids refer to `store`; null: this worker maps none.
+// The result does not depend on how the documents came.
 absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits,
                                             const data::TokenStore* store = nullptr);
 absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits,

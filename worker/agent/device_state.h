@@ -1,4 +1,4 @@
-// How the device of this process is, for dumps.
+// The state of this process's device, for dumps.
 #ifndef COXSWAIN_WORKER_AGENT_DEVICE_STATE_H_
 #define COXSWAIN_WORKER_AGENT_DEVICE_STATE_H_
 
@@ -9,9 +9,9 @@
 
 namespace coxswain::agent {
 
-// Memory, CPU time and load of this process and its host and, with the address of a GPU on the PCI
-// bus ("0000:1b:00.0"; empty: none), what its driver tells (nvml.h). A driver that has said nothing
-// within `patience` is told of by name.
+// Memory, CPU time and load of this process and its host. `pci_bus` is the PCI address of a GPU
+// ("0000:1b:00.0"; empty: none), whose driver is asked too (nvml.h). If the driver does not answer
+// within `patience`, the result says so.
 nlohmann::json DeviceState(const std::string& pci_bus, std::chrono::milliseconds patience);
 
 }  // namespace coxswain::agent

@@ -1,5 +1,4 @@
-// The file that tells the processes of this host where a worker serves and whether it is
-// registered.
+// The file in which processes of this host read where a worker serves and whether it is registered.
 #ifndef COXSWAIN_WORKER_AGENT_ENDPOINT_FILE_H_
 #define COXSWAIN_WORKER_AGENT_ENDPOINT_FILE_H_
 

@@ -1,4 +1,4 @@
-// What a worker tells about the machine it runs on.
+// Facts about the machine on which a worker runs.
 #ifndef COXSWAIN_WORKER_AGENT_HOST_INFO_H_
 #define COXSWAIN_WORKER_AGENT_HOST_INFO_H_
 
@@ -7,7 +7,7 @@
 namespace coxswain::agent {
 
 std::string HostName();
-// Says what is wrong with `id` as the name of a host (--host-id); empty: nothing.
+// The reason why `id` cannot name a host (--host-id); empty: it can.
 std::string HostIdProblem(const std::string& id);
 std::string CpuModel();  // "model name" of /proc/cpuinfo, "cpu" where it has none
 

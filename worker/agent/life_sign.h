@@ -10,9 +10,9 @@
 
 namespace coxswain::agent {
 
-// Writes a byte a second to a pipe, from a thread of its own: however long a step, a load or a
-// tuning takes, it goes on. It ends with the process, stops with it (SIGSTOP), and falls silent
-// when what it is told to follow is wedged.
+// Writes a byte a second to a pipe, from a thread of its own, however long a step, a load or a
+// tuning takes. It ends and stops (SIGSTOP) with the process. It falls silent when the object that
+// it follows is wedged.
 class LifeSign {
  public:
   explicit LifeSign(int fd);  // -1: nobody listens

@@ -15,10 +15,10 @@ struct MappedTokens {
   std::unique_ptr<data::TokenStore> eval;  // null: none was offered
 };
 
-// Maps the stores that are offered. The result is null when nothing is offered, or the nonce beside
-// the stores is not to be read here, so that commands must carry their tokens. DataLoss: the
-// storage is the controller's, but a file of that name is damaged or another than it has mapped;
-// names the file and both values.
+// Maps the offered stores. Null when nothing is offered, or when the nonce beside the stores cannot
+// be read here; commands must then carry their tokens. DataLoss: this is the controller's storage,
+// but a file is damaged or differs from the one that the controller mapped. It names the file and
+// both values.
 absl::StatusOr<std::shared_ptr<const MappedTokens>> MapTokens(const v1::TokenStores& offered);
 
 }  // namespace coxswain::agent

@@ -1,5 +1,5 @@
-// What the driver of NVIDIA's GPUs tells of one, by its management library, which is loaded when it
-// is first asked: a host without GPUs needs none.
+// The state of a GPU by NVIDIA's management library. The library is loaded at the first question,
+// so a host without GPUs needs none.
 #ifndef COXSWAIN_WORKER_AGENT_NVML_H_
 #define COXSWAIN_WORKER_AGENT_NVML_H_
 
@@ -10,7 +10,7 @@
 
 namespace coxswain::agent {
 
-// What this GPU does not tell is empty.
+// Fields that this GPU does not report are empty.
 struct GpuState {
   std::string problem = {};                         // why nothing is known; empty: it is
   std::optional<int64_t> busy_percent = {};         // of the last sample period, some kernel ran
@@ -26,8 +26,8 @@ struct GpuState {
       {};  // newest of the kernel's log, where this process may read it
 };
 
-// `pci_bus` as "0000:1b:00.0". Any thread; takes milliseconds, the first call up to a second, and
-// for ever where the driver hangs.
+// `pci_bus` as "0000:1b:00.0". Any thread may call it. It takes milliseconds; the first call up to
+// a second; forever if the driver hangs.
 GpuState ReadGpu(const std::string& pci_bus);
 
 }  // namespace coxswain::agent

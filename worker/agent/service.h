@@ -1,4 +1,4 @@
-// The Worker service over the agent: one method per RPC, no decision but who may call.
+// The Worker service over the agent: one method per RPC. It only decides who may call.
 #ifndef COXSWAIN_WORKER_AGENT_SERVICE_H_
 #define COXSWAIN_WORKER_AGENT_SERVICE_H_
 

@@ -1,4 +1,4 @@
-// What the engine is told to do and what it answers, as plain data.
+// Commands to the engine and its answers, as plain data.
 #ifndef COXSWAIN_WORKER_ENGINE_COMMANDS_H_
 #define COXSWAIN_WORKER_ENGINE_COMMANDS_H_
 
@@ -17,8 +17,8 @@ struct BinBatch {
   std::vector<int32_t> document_lengths;   // >= 1 each, sum = T
   std::vector<int32_t> token_ids;          // [T], in [0, vocab)
   std::vector<uint8_t> targets;            // [T], 1: the token after t is a target of t
-  // The number of the rank that has the most; 0: as many as these bins take. Ranks that gather or
-  // reduce in every micro-step (ZeRO 2, 3) join so many.
+  // Micro-steps of the rank that has the most; 0: as many as these bins take. Ranks that gather or
+  // reduce in every micro-step (ZeRO 2, 3) join all of them.
   int64_t micro_steps = 0;
 };
 
@@ -69,10 +69,10 @@ struct Sampling {
   uint64_t seed = 0;       // with (text, position) it fixes every draw
 };
 
-// A piece of an answer. Every rank of a gang is told the same.
+// A piece of an answer. Every rank of a gang gets the same chunk.
 struct GenerateChunk {
-  // Token ids of the texts to be answered, at least one token each; empty: those of the chunk
-  // before are written on.
+  // Token ids of the prompts, at least one token each. Empty: continue the texts of the previous
+  // chunk.
   std::vector<std::vector<int32_t>> prompts = {};
   int64_t tokens = 0;              // at most so many more of each text, >= 1
   std::vector<int32_t> ends = {};  // token ids behind which a text ends; no part of it
@@ -95,7 +95,7 @@ struct ShardFile {
   BlockDigests blocks;
 };
 
-// The payload of a status after which the device does nothing more for this process: it must end.
+// The payload of a status that says that the device is lost to this process, which must end.
 inline constexpr char kDeviceLost[] = "coxswain.engine/device-lost";
 
 }  // namespace coxswain::engine

@@ -42,8 +42,8 @@ class Engine {
   absl::StatusOr<StepStats> Train(const TrainStep& step);
   absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);
 
-  // Writes prompts on, token by token, as far as the chunk says. The plan sets aside memory for it.
-  // FailedPrecondition: logits that are not finite, or nothing to be written on.
+  // Continues prompts token by token, as far as the chunk says. The plan sets memory aside for it.
+  // FailedPrecondition: logits that are not finite, or no prompts to continue.
   absl::StatusOr<GenerateStats> Generate(const GenerateChunk& chunk);
 
   // Copies masters, moments and counters as they are before the next update. `finished_steps` names
@@ -56,7 +56,7 @@ class Engine {
                                                    int64_t finished_steps);
 
   void Abort();       // any thread: wakes a collective in progress, and CancelSave
-  void CancelSave();  // any thread: no SaveShard goes on or begins
+  void CancelSave();  // any thread: ends a SaveShard in progress, and refuses later ones
   // The progress of the group; any thread may ask once Connect has returned.
   comm::Progress collectives() const;
   std::string transport() const;  // of its collectives, for the log

@@ -1,5 +1,5 @@
-// The frozen copy of what a checkpoint holds: masters, optimizer states and counters of the
-// trainable tensors.
+// The snapshot: a frozen copy of the masters, optimizer states and counters of the trainable
+// tensors, for a checkpoint.
 #ifndef COXSWAIN_WORKER_ENGINE_STATE_COPY_H_
 #define COXSWAIN_WORKER_ENGINE_STATE_COPY_H_
 
@@ -26,11 +26,12 @@ struct SnapshotCounters {
   int64_t applied_updates = 0;
 };
 
-// Of one engine. The engine's thread takes snapshots, another may read the newest meanwhile.
+// The snapshots of one engine. The engine's thread takes them. Another thread may read the newest
+// one meanwhile.
 //
-// On a GPU a thread makes the copy on a stream of its own, beside the next forward and backward:
-// only what overwrites the state, the optimizer's update, waits for it. Two pieces of it are under
-// way at a time: engines of the device copy in order, for other ranks too. What of the snapshot is
+// On a GPU a thread makes the copy on a stream of its own, beside the next forward and backward.
+// Only the optimizer's update, which overwrites the state, waits for it. Two pieces are under way
+// at a time, because the device's copy engines work in order, for other ranks too. Memory that is
 // not page-locked goes through slices that are. On a CPU the copy is made at once, by as many
 // threads as compute.
 class StateCopy {
@@ -38,22 +39,21 @@ class StateCopy {
   explicit StateCopy(const plan::Plan& plan);
   ~StateCopy();  // after the copy
 
-  // Begins to lock the memory of the snapshot, unless the plan has it go in slices. For when
-  // training has begun, so that no gang waits for it. `snapshot` holds Buffers::snapshot; null
-  // where that is no memory of the host's.
+  // Begins to page-lock the memory of the snapshot, unless the plan copies in slices. Call it when
+  // training has begun, so that no gang waits for it. `snapshot` holds Buffers::snapshot; null if
+  // that is not host memory.
   void PinBeside(const ParameterLayout& layout, std::shared_ptr<char> snapshot);
 
-  // Copies into Buffers::snapshot what the work of `stream` leaves, before the next update.
-  // FailedPrecondition, naming both steps, while the one before is being read.
+  // Copies the state after the work of `stream` into Buffers::snapshot, before the next update.
+  // FailedPrecondition, naming both steps, while the previous snapshot is being read.
   absl::Status Take(const ParameterLayout& layout, const SnapshotCounters& counters,
                     const Buffers& buffers, kernels::Stream* stream);
-  // What follows in `stream` may overwrite the state: it waits for the copy. Outside any graph.
-  // Throws what the device reports of the copy.
+  // Makes later work of `stream`, which may overwrite the state, wait for the copy. Call it outside
+  // any graph. Throws the device's error of the copy.
   void AwaitCopied(kernels::Stream* stream);
 
-  // Any thread: calls `read` with the newest snapshot in Buffers::snapshot, once it is copied, and
-  // keeps it until `read` returns. FailedPrecondition unless it is of `finished_steps`, and while
-  // another thread reads.
+  // Any thread. Calls `read` with the newest snapshot when it is copied, and keeps it until `read`
+  // returns. FailedPrecondition if it is not of `finished_steps`, or while another thread reads.
   absl::Status Read(int64_t finished_steps,
                     const std::function<absl::Status(const SnapshotCounters&)>& read);
 

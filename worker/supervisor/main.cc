@@ -60,8 +60,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "number of the first worker, where another supervisor runs on this host too")
       ->check(CLI::Range(0, 1023));
   app.add_option("--host-id", flags.host_id,
-                 "name of this host: workers of another name are taken to be elsewhere, on the "
-                 "same machine too (default: the host's name)")
+                 "name of this host; workers with another name count as being on another host, "
+                 "even on the same machine (default: the host's name)")
       ->check(agent::HostIdProblem);
   app.add_option("--threads", flags.threads,
                  "CPU threads of each CPU worker (default: all, divided equally)")
@@ -97,22 +97,22 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->check(CLI::Range(0, 86400));
   app.add_option("--stopped-exit-code", flags.stopped_exit_code,
-                 "exit code after SIGTERM or SIGINT, e.g. 75 where 0 would mean done for good")
+                 "exit code after SIGTERM or SIGINT, e.g. 75 if 0 would mean done for good")
       ->capture_default_str()
       ->check(CLI::Range(0, 125));
-  app.add_option("--tls-cert", flags.tls_cert, "handed to the workers");
-  app.add_option("--tls-key", flags.tls_key, "handed to the workers");
-  app.add_option("--tls-ca", flags.tls_ca, "handed to the workers");
-  app.add_flag("--insecure", flags.insecure, "handed to the workers");
+  app.add_option("--tls-cert", flags.tls_cert, "passed to the workers");
+  app.add_option("--tls-key", flags.tls_key, "passed to the workers");
+  app.add_option("--tls-ca", flags.tls_ca, "passed to the workers");
+  app.add_flag("--insecure", flags.insecure, "passed to the workers");
   app.add_option("--join-token-file", flags.join_token_file,
-                 "secret that the controller has too; handed to the workers (default: what a "
-                 "controller of this user on loopback leaves on this machine)");
-  app.add_flag("--open", flags.open, "obey whoever reaches a port; handed to the workers");
-  app.add_flag("--open-pages", flags.open_pages, "handed to the workers");
-  app.add_option("--pages-token-file", flags.pages_token_file, "handed to the workers");
+                 "file with the secret that the controller shares; passed to the workers (default: "
+                 "the one that a controller of this user leaves on this machine)");
+  app.add_flag("--open", flags.open, "obey anybody who reaches a port; passed to the workers");
+  app.add_flag("--open-pages", flags.open_pages, "passed to the workers");
+  app.add_option("--pages-token-file", flags.pages_token_file, "passed to the workers");
   app.add_option("--role-uri", flags.role_uri,
-                 "with which the URI in a certificate begins that names a role: ROLE or ROLE/NAME "
-                 "follows")
+                 "beginning of the URI in a certificate that names a role; ROLE or ROLE/NAME "
+                 "follows it")
       ->capture_default_str()
       ->check(access::RoleUriProblem);
 }
