@@ -22,7 +22,7 @@ struct ExportArgs {
   bool json = false;
 };
 
-std::string Absolute(const std::string& path) {
+std::string WholePath(const std::string& path) {
   if (path.empty()) return path;
   std::string text = std::filesystem::absolute(path).lexically_normal().string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
@@ -46,12 +46,12 @@ absl::StatusOr<std::string> CheckpointOf(const v1::Job& job, int64_t step) {
 absl::StatusOr<CheckpointExport> Wanted(Cox* cox, const ExportArgs& args) {
   CheckpointExport wanted{.checkpoint = {},
                           .effective_json = {},
-                          .target = Absolute(args.target),
-                          .base_model = Absolute(args.base_model),
+                          .target = WholePath(args.target),
+                          .base_model = WholePath(args.base_model),
                           .merge = args.merge};
   std::error_code error;
   if (std::filesystem::is_directory(args.source, error)) {
-    wanted.checkpoint = Absolute(args.source);
+    wanted.checkpoint = WholePath(args.source);
     return wanted;
   }
   const JobStep from = SplitStep(args.source);

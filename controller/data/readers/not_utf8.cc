@@ -10,11 +10,11 @@
 namespace coxswain::data {
 namespace {
 
-constexpr size_t kShownBytes = 24;
+constexpr size_t kShownEnding = 24;
 
 // The last characters of `text`, which is UTF-8.
 std::string Ending(std::string_view text) {
-  size_t begin = text.size() - std::min(text.size(), kShownBytes);
+  size_t begin = text.size() - std::min(text.size(), kShownEnding);
   while (begin < text.size() && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) ++begin;
   return CleanText(std::string(text.substr(begin)));
 }
