@@ -6,7 +6,7 @@
 namespace coxswain::cli {
 
 std::string ClientVersion() {
-  return absl::StrCat("cox ", BuildVersion(), " (", BuildCommit(), ")");
+  return absl::StrCat("cox ", std::string(BuildVersion()), " (", std::string(BuildCommit()), ")");
 }
 
 }  // namespace coxswain::cli
