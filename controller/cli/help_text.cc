@@ -64,17 +64,15 @@ std::vector<const CLI::App*> VerbsOf(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* verb) { return !verb->get_name().empty(); });
 }
 
-const CLI::App* FindVerb(const CLI::App& app, const std::vector<std::string>& words,
-                         const CLI::App** nearest) {
-  const CLI::App* found = &app;
+FoundVerb FindVerb(const CLI::App& app, const std::vector<std::string>& words) {
+  FoundVerb found{.verb = &app};
   for (const std::string& word : words) {
-    *nearest = found;
-    const std::vector<const CLI::App*> verbs = VerbsOf(*found);
+    const std::vector<const CLI::App*> verbs = VerbsOf(*found.verb);
     const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const CLI::App* candidate) {
       return candidate->get_name() == word;
     });
-    if (verb == verbs.end()) return nullptr;
-    found = *verb;
+    if (verb == verbs.end()) break;
+    found = {.verb = *verb, .words = found.words + 1};
   }
   return found;
 }

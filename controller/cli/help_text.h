@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_CLI_HELP_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_HELP_TEXT_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,12 @@ std::string AllVerbs(const CLI::App& app);
 // The verbs of `app` in their order, or the verbs of one of them ("data": check, inspect, preview).
 std::vector<const CLI::App*> VerbsOf(const CLI::App& app);
 
-// The verb that `words` name ("data", "check"), `app` itself where there are none. Null, with the
-// verb that the words before name in `*nearest`: there is none such.
-const CLI::App* FindVerb(const CLI::App& app, const std::vector<std::string>& words,
-                         const CLI::App** nearest);
+// The verb that `words` name ("data", "check"), as far as they name one, and how many of them do.
+struct FoundVerb {
+  const CLI::App* verb;  // the app itself where the first word names none
+  size_t words = 0;
+};
+FoundVerb FindVerb(const CLI::App& app, const std::vector<std::string>& words);
 
 // What --help behind the verb prints.
 std::string HelpOf(const CLI::App& verb);

@@ -22,12 +22,13 @@ void AddHelp(CLI::App* app, Cox* cox) {
           cox->out() << AllVerbs(*app);
           return kOk;
         }
-        const CLI::App* above = nullptr;
-        if (const CLI::App* verb = FindVerb(*app, args->verb, &above)) {
-          cox->out() << HelpOf(*verb);
-          return kOk;
+        const FoundVerb found = FindVerb(*app, args->verb);
+        if (found.words < args->verb.size()) {
+          const std::string& word = args->verb[found.words];
+          return cox->Fail(absl::InvalidArgumentError(NoSuchVerb(*found.verb, word)));
         }
-        return cox->Fail(absl::InvalidArgumentError(NoSuchVerb(*above, args->verb.back())));
+        cox->out() << HelpOf(*found.verb);
+        return kOk;
       });
 }
 

@@ -63,6 +63,7 @@ TEST(MistypedTest, SuggestsTheNearestWord) {
       {{"sumbit", "job.yaml"}, "cox: cox has no verb 'sumbit'; did you mean 'submit'?\n"},
       {{"zzz"}, "cox: cox has no verb 'zzz'; cox --help lists the verbs\n"},
       {{}, "cox: no verb is given; cox --help lists them\n"},
+      {{"help", "zzz", "check"}, "cox: cox has no verb 'zzz'; cox --help lists the verbs\n"},
       {{"help", "trian"}, "cox: cox has no verb 'trian'; did you mean 'train'?\n"},
       {{"data", "chekc"}, "cox: cox data has no verb 'chekc'; did you mean 'check'?\n"},
       {{"help", "data", "zzz"},

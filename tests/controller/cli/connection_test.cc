@@ -122,6 +122,7 @@ TEST_F(ConfigTest, MistakesChangeNothingAndAreNamed) {
 TEST_F(ConfigTest, AFileThatCannotBeReadIsNamedWithItsLine) {
   std::filesystem::create_directories(folder_.path() + "/coxswain");
   folder_.Write("coxswain/config.yaml", "contexts:\n- name: a\n  sever: h:1\n");
+  std::filesystem::permissions(path(), std::filesystem::perms(0600));
   const Ran config = Config({"get-contexts"});
   EXPECT_EQ(config.code, 2);
   EXPECT_TRUE(Has(config.err, path() + ":3: unknown key sever of a context")) << config.err;

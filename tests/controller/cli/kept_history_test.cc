@@ -28,6 +28,7 @@ v1::Job Job(const std::string& id, int64_t created) {
   v1::SampleAnswers* sample = job.add_samples();
   sample->set_prompt("Why?");
   sample->set_answer("Because");
+  sample->set_step(2);
   return job;
 }
 
@@ -114,7 +115,7 @@ TEST(KeptHistoryTest, EventsAndDescribeReadAFolder) {
   const Ran events = RunInProcess({"events", folder.path()});
   EXPECT_EQ(events.code, 0) << events.err;
   EXPECT_EQ(events.out,
-            "ID   AGE    TYPE       STATE     MESSAGE\n1    1.0s   StepDone   RUNNING   -\n");
+            "ID   AGE   TYPE       STATE     MESSAGE\n1    1s    StepDone   RUNNING   -\n");
   EXPECT_EQ(events.err,
             "job tiny-1, as cox train kept it in " + folder.path() + "/history/tiny-1\n");
   const Json json = Json::parse(RunInProcess({"events", folder.path(), "-o", "json"}).out);
