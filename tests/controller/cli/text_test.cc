@@ -66,7 +66,7 @@ TEST(FitsHereTest, SaysWhatIsNeededAndWhatIsThere) {
   constexpr uint64_t kGib = uint64_t{1} << 30;
   EXPECT_EQ(DoesNotFitHere(12 * kGib, 1, 16 * kGib, 12 * kGib), "");
   EXPECT_EQ(DoesNotFitHere(203 * kGib, 2, 16 * kGib, 6 * kGib),
-            "does not fit here: each of 2 workers needs 203 GiB, this machine has 16.0 GiB of "
+            "does not fit here: each of 2 workers needs 203.0 GiB, this machine has 16.0 GiB of "
             "memory, of which each may plan with 6.00 GiB; cox plan --memory-gib 6 says what would "
             "fit");
 }

@@ -84,11 +84,11 @@ TEST(PlanTest, SaysWhereThePlanDoesNotFitThisMachine) {
          "  base_model: "
       << std::filesystem::absolute("deploy/quickstart/model").string()
       << "\n  resources: {device: cpu}\n  datasets: [{path: ./large.jsonl}]\n"
-         "  sequence_len: 2048\n  train: {micro_batch_size: 100000}\n";
+         "  sequence_len: 2048\n  train: {micro_batch_size: 60000}\n";
   const Ran ran = RunInProcess({"plan", job});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_NE(ran.out.find("does not fit here: the worker needs "), std::string::npos) << ran.out;
-  EXPECT_EQ(RunInProcess({"plan", job, "--memory-gib", "1"}).code, 1);
+  EXPECT_NE(RunInProcess({"plan", job, "--memory-gib", "1"}).code, 0);
 }
 
 std::string WriteForeign(const std::string& extra) {
