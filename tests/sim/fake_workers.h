@@ -70,6 +70,10 @@ class FakeWorkers : public WorkerTransport {
   // How SaveShard answers in this slot: so late, and so unless it is OK.
   void SlowSave(int slot, int64_t delay_ms, absl::Status status);
   void set_fingerprint(int slot, std::string fingerprint);
+  // By which the loss of a step is multiplied.
+  void set_loss_factor(std::function<double(int64_t step)> factor) {
+    loss_factor_ = std::move(factor);
+  }
   void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
 
@@ -223,6 +227,7 @@ class FakeWorkers : public WorkerTransport {
   std::map<std::pair<std::string, uint64_t>, std::set<int64_t>> finished_;  // steps
   OnTrained on_trained_;
   std::function<void(int slot)> on_ended_;
+  std::function<double(int64_t step)> loss_factor_ = [](int64_t) { return 1.0; };
   std::set<int64_t> nonfinite_;
   std::map<int64_t, v1::Error> failures_;
   absl::Status prepare_error_;

@@ -103,8 +103,9 @@ TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
 }
 
 TEST_F(JobReportTest, ARisingLossIsWarnedOfOnce) {
-  Simulation sim({});  // the losses of which are random
-  const std::string id = sim.Submit({.steps = 200});
+  Simulation sim({});
+  sim.workers().set_loss_factor([](int64_t step) { return step < 30 ? 1.0 : 1000.0; });
+  const std::string id = sim.Submit({.steps = 60});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   checkpoint::LossTrend trend;
   for (const v1::JobEvent& event : sim.Events(id, "StepDone")) {
@@ -352,7 +353,7 @@ TEST_F(JobReportTest, TheHistorySaysEachThingOnce) {
   const std::string sentence = sim.Job(id).error().message().substr(0, 30);
   EXPECT_EQ(std::count_if(all.begin(), all.end(),
                           [&](const auto& text) { return text.find(sentence) != text.npos; }),
-            2);  // AttemptFailed, once per attempt
+            4);  // once per attempt: the stage "suspect", which is told first, and AttemptFailed
   EXPECT_EQ(Messages(sim, id, "StateChanged").back(), "failed after 1 restarts");
   EXPECT_NE(sim.Job(id).error().message().find("worker lost"), std::string::npos);
 }

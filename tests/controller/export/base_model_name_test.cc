@@ -39,6 +39,8 @@ TEST_F(BaseModelNameTest, IsTheUsersThenAHubIdThenTheDirectorysOwn) {
 
 // AutoPeftModelForCausalLM loads the base by this name.
 TEST_F(BaseModelNameTest, AnAdapterNamesABaseWithoutAHubIdByItsPath) {
+  UseModel("deploy/quickstart/model");
+  AddLora(4, 8, false);
   const auto base = [this] {
     const std::string config = AdapterConfigJson(request_.job, request_.plan);
     return nlohmann::json::parse(config)["base_model_name_or_path"].get<std::string>();
