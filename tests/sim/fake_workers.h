@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,6 +71,8 @@ class FakeWorkers : public WorkerTransport {
   void set_fingerprint(int slot, std::string fingerprint);
   void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
+  // From this step on losses are a hundred times as large.
+  void Diverge(int64_t step) { diverges_at_ = step; }
 
   bool alive(int slot) const;
   const std::string& incarnation(int slot) const { return processes_.at(slot).incarnation; }
@@ -220,6 +223,7 @@ class FakeWorkers : public WorkerTransport {
   OnTrained on_trained_;
   std::function<void(int slot)> on_ended_;
   std::set<int64_t> nonfinite_;
+  int64_t diverges_at_ = std::numeric_limits<int64_t>::max();
   std::map<int64_t, v1::Error> failures_;
   absl::Status prepare_error_;
   std::vector<std::string> violations_;

@@ -102,9 +102,13 @@ TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
   EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
 }
 
+// Also where the steps are done again.
 TEST_F(JobReportTest, ARisingLossIsWarnedOfOnce) {
-  Simulation sim({});  // the losses of which are random
-  const std::string id = sim.Submit({.steps = 200});
+  Simulation sim({});
+  const std::string id = sim.Submit({.steps = 60, .save_steps = 100});
+  sim.workers().Diverge(30);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 50; }, 600'000));
+  sim.RestartWorker(0, 100);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   checkpoint::LossTrend trend;
   for (const v1::JobEvent& event : sim.Events(id, "StepDone")) {
