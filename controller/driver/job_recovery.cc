@@ -116,8 +116,9 @@ void JobRecovery::HostFailed() {
 std::string JobRecovery::WhatHappensIn(RecoveryStage stage) const {
   switch (stage) {
     case RecoveryStage::kSuspect:
-      return absl::StrCat(failure::Describe(noticed_),
-                          ": its ranks have this long to say what they know of it");
+      return absl::StrCat(
+          noticed_.rank() < 0 ? std::string("its ranks") : absl::StrCat("rank ", noticed_.rank()),
+          " failed: all have this long to say what they know of it");
     case RecoveryStage::kDump:
       return "its ranks are asked what they were doing";
     case RecoveryStage::kAbort:

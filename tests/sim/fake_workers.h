@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,12 +71,10 @@ class FakeWorkers : public WorkerTransport {
   // How SaveShard answers in this slot: so late, and so unless it is OK.
   void SlowSave(int slot, int64_t delay_ms, absl::Status status);
   void set_fingerprint(int slot, std::string fingerprint);
-  // By which the loss of a step is multiplied.
-  void set_loss_factor(std::function<double(int64_t step)> factor) {
-    loss_factor_ = std::move(factor);
-  }
   void set_nonfinite_steps(std::set<int64_t> steps) { nonfinite_ = std::move(steps); }
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
+  // From this step on losses are a hundred times as large.
+  void Diverge(int64_t step) { diverges_at_ = step; }
 
   bool alive(int slot) const;
   const std::string& incarnation(int slot) const { return processes_.at(slot).incarnation; }
@@ -227,8 +226,8 @@ class FakeWorkers : public WorkerTransport {
   std::map<std::pair<std::string, uint64_t>, std::set<int64_t>> finished_;  // steps
   OnTrained on_trained_;
   std::function<void(int slot)> on_ended_;
-  std::function<double(int64_t step)> loss_factor_ = [](int64_t) { return 1.0; };
   std::set<int64_t> nonfinite_;
+  int64_t diverges_at_ = std::numeric_limits<int64_t>::max();
   std::map<int64_t, v1::Error> failures_;
   absl::Status prepare_error_;
   std::vector<std::string> violations_;

@@ -102,10 +102,13 @@ TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
   EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
 }
 
+// Also where the steps are done again.
 TEST_F(JobReportTest, ARisingLossIsWarnedOfOnce) {
   Simulation sim({});
-  sim.workers().set_loss_factor([](int64_t step) { return step < 30 ? 1.0 : 1000.0; });
-  const std::string id = sim.Submit({.steps = 60});
+  const std::string id = sim.Submit({.steps = 60, .save_steps = 100});
+  sim.workers().Diverge(30);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 50; }, 600'000));
+  sim.RestartWorker(0, 100);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   checkpoint::LossTrend trend;
   for (const v1::JobEvent& event : sim.Events(id, "StepDone")) {
@@ -353,7 +356,7 @@ TEST_F(JobReportTest, TheHistorySaysEachThingOnce) {
   const std::string sentence = sim.Job(id).error().message().substr(0, 30);
   EXPECT_EQ(std::count_if(all.begin(), all.end(),
                           [&](const auto& text) { return text.find(sentence) != text.npos; }),
-            4);  // once per attempt: the stage "suspect", which is told first, and AttemptFailed
+            2);  // AttemptFailed, once per attempt
   EXPECT_EQ(Messages(sim, id, "StateChanged").back(), "failed after 1 restarts");
   EXPECT_NE(sim.Job(id).error().message().find("worker lost"), std::string::npos);
 }

@@ -39,12 +39,7 @@ TEST_F(BaseModelNameTest, IsTheUsersThenAHubIdThenTheDirectorysOwn) {
 
 // AutoPeftModelForCausalLM loads the base by this name.
 TEST_F(BaseModelNameTest, AnAdapterNamesABaseWithoutAHubIdByItsPath) {
-  UseModel("deploy/quickstart/model");
-  AddLora(4, 8, false);
-  const auto base = [this] {
-    const std::string config = AdapterConfigJson(request_.job, request_.plan);
-    return nlohmann::json::parse(config)["base_model_name_or_path"].get<std::string>();
-  };
+  const auto base = [this] { return AdapterBase(request_.job, request_.plan); };
   NameOf("m", "Qwen/Qwen2.5-0.5B");
   EXPECT_EQ(base(), "Qwen/Qwen2.5-0.5B");
   NameOf("m", "");
@@ -80,6 +75,9 @@ TEST_F(ExportTest, NoExportedFileHoldsAPathOfThisMachine) {
   EXPECT_GE(files, 6);
   const auto adapter = nlohmann::json::parse(ReadFile(result->directory + "/adapter_config.json"));
   EXPECT_EQ(adapter["base_model_name_or_path"], "base");
+  request_.job.export_base_path = true;
+  const auto here = nlohmann::json::parse(AdapterConfigJson(request_.job, request_.plan));
+  EXPECT_EQ(here["base_model_name_or_path"], model);
   const auto merged = nlohmann::json::parse(ReadFile(result->merged_directory + "/config.json"));
   EXPECT_EQ(merged["_name_or_path"], "base");
 }
