@@ -381,9 +381,8 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "The number that early stopping compares."},
       {.path = "spec.eval.sample_prompts", .type = Type::kStringList, .def = "[]",
        .doc = "Texts that the model answers greedily, before training and at each evaluation, so "
-              "that answers can be compared. Each is asked in the format of the first dataset: as "
-              "an instruction under `prompt_style: alpaca`, as the text itself of a source of "
-              "text, else as one user message of the chat template. At most 64."},
+              "that answers can be compared. Each is one user message of the chat template, or "
+              "plain text where neither job nor model has a template. At most 64."},
       {.path = "spec.eval.sample_tokens", .type = Type::kInt, .def = "64",
        .range = {.min = 1, .max = 1024}, .doc = "Most tokens of an answer to a sample prompt."},
       {.path = "spec.generate", .doc = "Read when `method: generate`."},

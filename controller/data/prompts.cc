@@ -10,10 +10,7 @@
 #include "controller/data/document_encoder.h"
 #include "controller/data/model_ends.h"
 #include "controller/data/readers/record_parser.h"
-#include "controller/data/resolve_formats.h"
-#include "controller/data/templates/alpaca.h"
 #include "controller/data/templates/conversation_template.h"
-#include "controller/data/templates/record_renderer.h"
 
 namespace coxswain::data {
 namespace {
@@ -39,28 +36,6 @@ absl::StatusOr<Json> ParseMessages(const std::string& text) {
       "messages is no JSON list of {\"role\": ..., \"content\": ...}");
 }
 
-// How the job's own records ask.
-enum class Asking { kChat, kAlpaca, kText };
-
-absl::StatusOr<Asking> AskingOf(const config::JobSpec& job) {
-  using config::DatasetFormat;
-  if (job.datasets.empty()) return Asking::kChat;
-  config::DatasetSpec dataset = job.datasets.front();
-  if (dataset.format == DatasetFormat::kAuto) {
-    ASSIGN_OR_RETURN(dataset.format, FormatOf(dataset, job.on_bad_record));
-  }
-  if (UsesChatTemplate(dataset)) return Asking::kChat;
-  switch (dataset.format) {
-    case DatasetFormat::kAlpaca:
-      return Asking::kAlpaca;
-    case DatasetFormat::kCompletion:
-    case DatasetFormat::kInputOutput:
-      return Asking::kText;
-    default:
-      return Asking::kChat;  // prompts that may be messages, tokens that may be anything
-  }
-}
-
 absl::Status At(const absl::Status& status, const std::string& where) {
   return absl::Status(status.code(), absl::StrCat(where, ": ", std::string(status.message())));
 }
@@ -80,9 +55,7 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
   const Tokenizer& tokenizer = *prepared.tokenizer;
   const TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
   const bool talks = !job.generate.messages.empty();
-  ASSIGN_OR_RETURN(const Asking asking, AskingOf(job));
-  const bool untold = job.chat_template == "auto" && tokens.own_template.empty();
-  const bool plain = !talks && (asking != Asking::kChat || untold);
+  const bool plain = !talks && job.chat_template == "auto" && tokens.own_template.empty();
   std::shared_ptr<const ConversationTemplate> chat;
   if (!plain) {
     ASSIGN_OR_RETURN(ConversationTemplate parsed, ConversationTemplate::Create(job, tokens));
@@ -99,8 +72,7 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
       ASSIGN_OR_RETURN(messages, ParseMessages(text));
     }
     absl::StatusOr<std::vector<int32_t>> ids =
-        plain ? encoder.EncodePrompt(asking == Asking::kAlpaca ? AlpacaPrompt(text) : text)
-              : EncodedConversation(encoder, RecordOf(messages));
+        plain ? encoder.EncodePrompt(text) : EncodedConversation(encoder, RecordOf(messages));
     if (ids.ok() && ids->empty()) ids = absl::InvalidArgumentError("it has no token");
     if (!ids.ok()) return At(ids.status(), where);
     prepared.ids.push_back(*std::move(ids));

@@ -22,14 +22,12 @@ struct PreparedPrompts {
   int64_t longest() const;  // tokens; 0: nothing is asked
 };
 
-// Of job.generate. A job that trains is asked in the format of its first dataset: each prompt as an
-// instruction of prompt_style alpaca, as the text itself where it trains on text, else as one user
-// message. A job without datasets is asked by messages or by one user message a prompt. Messages
-// are rendered up to where an answer begins by job.chat_template, else the model's own; where the
-// model has none, a prompt is the text itself behind what the tokenizer puts in front. Ends are
-// eos_token_id of generation_config.json and config.json and the tokenizer's. InvalidArgument names
-// the prompt: the template refuses it, or it has no token; messages that are no list of {role,
-// content}. Other errors are the tokenizer's and template's.
+// Of job.generate: messages, or each prompt as one user message, rendered up to where an answer
+// begins by job.chat_template, else the model's own; where the model has none, a prompt is the text
+// itself behind what the tokenizer puts in front. Ends are eos_token_id of generation_config.json
+// and config.json and the tokenizer's.
+// InvalidArgument names the prompt: the template refuses it, or it has no token; messages that are
+// no list of {role, content}. Other errors are the tokenizer's and template's.
 absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job);
 
 }  // namespace coxswain::data
