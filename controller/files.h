@@ -19,7 +19,7 @@ struct FileEntry {
   bool link = false;  // symbolic; `directory` says what it leads to
 };
 
-// What lies at a path itself: a link is not followed.
+// The object at a path. Links are not followed.
 struct PathFacts {
   enum class Kind { kAbsent, kFile, kDirectory, kLink, kOther };
   Kind kind = Kind::kAbsent;
@@ -27,12 +27,12 @@ struct PathFacts {
   int64_t modified_ns = 0;  // time stamp of a file, nanoseconds since 1970
 };
 
-// A file on which this process holds a lock of the kernel, which ends with the process at the
-// latest. Thread-safe calls one at a time; destruction ends the lock and leaves the file.
+// A file on which this process holds a lock of the kernel. The lock ends with the process at the
+// latest. Any thread may call it, one at a time. Destruction ends the lock and leaves the file.
 class HeldFile {
  public:
   virtual ~HeldFile() = default;
-  // False: the file system knows no locks, another process may hold the file too.
+  // False: the file system has no locks, so another process may hold the file too.
   virtual bool exclusive() const = 0;
   virtual absl::Status Write(const std::string& content) = 0;  // in place, durable
   virtual absl::Status Touch() = 0;  // its time stamp becomes the file system's present time
@@ -56,7 +56,7 @@ class Files {
   virtual absl::StatusOr<std::vector<FileEntry>> List(const std::string& directory) = 0;  // by name
   virtual absl::StatusOr<int64_t> Size(const std::string& path) = 0;
   virtual absl::StatusOr<std::string> Sha256Hex(const std::string& path) = 0;
-  // DataLoss, naming both, where size or a block of the file is another (common/files).
+  // DataLoss when the size or a block of the file differs; names both values (common/files).
   virtual absl::Status CheckBlocks(const std::string& path, const BlockDigests& expected) = 0;
   // Reads all of a file.
   virtual absl::StatusOr<BlockDigests> Digests(const std::string& path) = 0;
@@ -68,10 +68,10 @@ class Files {
   // move durable in both parents.
   virtual absl::Status RenameDirectory(const std::string& from, const std::string& to) = 0;
   virtual absl::Status RemoveAll(const std::string& path) = 0;  // absent is fine
-  // Equal for two paths that lead, through whatever links and mounts, to one file or directory. Of
-  // a path that does not exist: that of the last existing directory on it, "/" and the rest.
+  // Equal for two paths that lead to one file or directory, through any links and mounts. For a
+  // path that does not exist: the identity of its last existing directory, "/" and the rest.
   virtual absl::StatusOr<std::string> Identity(const std::string& path) = 0;
-  // Makes the file where there is none. Null: somebody holds it, maybe this process.
+  // Makes the file if it does not exist. Null: somebody holds it, perhaps this process.
   virtual absl::StatusOr<std::unique_ptr<HeldFile>> Hold(const std::string& path) = 0;
   virtual absl::StatusOr<bool> IsHeld(const std::string& path) = 0;  // by anybody
   // Seconds since the file was written or touched, by the clock of its file system.

@@ -1,4 +1,4 @@
-// Work that may run only while its object is one's own.
+// Work that may run only while its caller owns an object, such as an output directory.
 #ifndef COXSWAIN_CONTROLLER_GUARD_H_
 #define COXSWAIN_CONTROLLER_GUARD_H_
 
@@ -8,7 +8,8 @@
 
 namespace coxswain {
 
-// Calls its argument and returns what that does, or does not call it and says why. Any thread.
+// Calls its argument and returns its status, or does not call it and returns the reason. Any
+// thread.
 using Guard = std::function<absl::Status(const std::function<absl::Status()>&)>;
 
 inline absl::Status Unguarded(const std::function<absl::Status()>& work) { return work(); }

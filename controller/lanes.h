@@ -1,4 +1,4 @@
-// Threads for work that the loop does not wait for, in lanes: what fills one lane delays no other.
+// Threads for slow work, in lanes. The loop does not wait for them. A full lane delays no other.
 #ifndef COXSWAIN_CONTROLLER_LANES_H_
 #define COXSWAIN_CONTROLLER_LANES_H_
 
@@ -23,8 +23,8 @@ enum class Lane {
 };
 inline constexpr size_t kNumLanes = 6;
 
-// Work of a lane starts in the order in which it was given; with several threads it may end in
-// another, so nothing relies on that.
+// Work of a lane starts in the order in which it was given. With several threads it may end in
+// another order; nothing relies on that.
 class Lanes {
  public:
   Lanes();

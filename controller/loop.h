@@ -18,15 +18,15 @@
 
 namespace coxswain {
 
-// Order. Tasks run in the order posted; timers in the order due, those of one time in the order
-// set. A round runs the tasks posted before it, then the timers that are due: a deadline is judged
-// after everything that had been received.
+// Order. Tasks run in the order posted. Timers run in the order due; timers of one time run in the
+// order set. A round runs the tasks posted before it, then the timers that are due. So a deadline
+// is judged after everything that had been received.
 //
-// Exceptions. None leaves a task or a lane: it is logged as a bug, and the next task runs.
+// Exceptions. None leaves a task or a lane. It is logged as a bug, and the next task runs.
 //
-// Stalls. The loop stalls when it comes to its tasks or due timers more than kStall late: a task
-// took long, or the process was stopped. Nobody can be heard meanwhile, so who judges the silence
-// of others uses Deadline and AttentiveNs, for which a stall takes no time.
+// Stalls. The loop stalls when it reaches its tasks or due timers more than kStall late, because a
+// task took long or the process was stopped. It hears nobody meanwhile. Code that judges the
+// silence of others uses Deadline and AttentiveNs, for which a stall takes no time.
 class Loop {
  public:
   using Task = std::function<void()>;
@@ -38,8 +38,8 @@ class Loop {
     kToLanes,
     kInline,  // on the loop itself, as a posted task
   };
-  // Runs `work` at some time and posts `done` after it. The simulator's, whose work takes virtual
-  // time.
+  // Runs `work` at some time and posts `done` after it. The simulator sets one, whose work takes
+  // virtual time.
   using Offloader = std::function<void(Lane lane, Task work, Task done)>;
   Loop(const Clock* clock, Offloading offloading);
   Loop(const Clock* clock, Offloader offloader);
@@ -48,23 +48,23 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   void Post(Task task);  // any thread
-  // Any thread. `done` is posted after `work`, which writes down whether it came to its end: by
-  // GuardedInto (common/guarded.h) it does so also where it throws. Work of one lane starts in
-  // order, and may end in another.
+  // Any thread. Posts `done` after `work`. `work` records whether it succeeded; GuardedInto
+  // (common/guarded.h) does so even if it throws. Work of one lane starts in order, and may end in
+  // another order.
   void Offload(Lane lane, Task work, Task done);
 
-  // Loop thread only, as the rest but for Stop.
+  // Loop thread only. So is everything below, except Stop.
   TimerId After(std::chrono::milliseconds delay, Task task);
-  // Runs `task` as After does, and later by the stalls until then.
+  // As After, but every stall until then delays it by its length.
   TimerId Deadline(std::chrono::milliseconds delay, Task task);
   void CancelTimer(TimerId id);  // unknown or fired ids are ignored
 
-  // The clock less all stalls so far.
+  // The clock minus all stalls so far.
   int64_t AttentiveNs() const { return clock_->NowNs() - stalled_ns_; }
   int64_t stalled_ns() const { return stalled_ns_; }
   // Called after every stall with its length.
   void OnStall(std::function<void(double seconds)> observer) { on_stall_ = std::move(observer); }
-  // Called after every task and timer. The simulator's, which then looks at everything.
+  // Called after every task and timer. The simulator checks its invariants there.
   void OnTask(Task observer) { on_task_ = std::move(observer); }
 
   void Run();   // until Stop
@@ -104,8 +104,8 @@ class Loop {
   std::optional<Lanes> lanes_;  // last: its threads post
 };
 
-// Guards callbacks by their object's life: a wrapped function does nothing once its Lifetime is
-// gone. Loop thread only.
+// Guards callbacks by the life of their object. A wrapped function does nothing once its Lifetime
+// is gone. Loop thread only.
 class Lifetime {
  public:
   Lifetime() : token_(std::make_shared<int>(0)) {}

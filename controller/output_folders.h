@@ -13,7 +13,7 @@
 
 namespace coxswain {
 
-// Its export, and every checkpoint-N that is there. A job that only generates has none.
+// The export of a job, and every checkpoint-N that exists. A job that only generates has none.
 absl::StatusOr<std::vector<WrittenFolder>> ReplaceableFolders(Files* files,
                                                               const config::JobSpec& job);
 
@@ -22,14 +22,15 @@ struct OutputFindings {
   std::vector<std::string> adopted;  // folders that a job of an earlier release wrote
   std::map<std::string, std::vector<std::string>> by_job;  // names of folders
 
-  // FailedPrecondition, naming every path, where one is refused.
+  // FailedPrecondition, naming every refused path; else OK.
   absl::Status Refusal(const std::string& output_dir) const;
-  // Of what is there of other jobs than `me`, and will be replaced; one sentence each.
+  // One sentence for each folder of another job than `me` that will be replaced.
   std::vector<std::string> Warnings(const std::string& output_dir, const std::string& me) const;
 };
 
-// Of files whose time stamp is not the recorded one at most 512 MiB are read: a larger one is left
-// to who replaces it. Errors are the file system's.
+// Looks at all folders that the job may replace. It reads at most 512 MiB of files whose time stamp
+// differs from the recorded one; the code that replaces a folder checks the rest. Errors are the
+// file system's.
 absl::StatusOr<OutputFindings> LookAtOutput(Files* files, const config::JobSpec& job);
 
 }  // namespace coxswain

@@ -1,4 +1,5 @@
-// Where a job may write: never over what it reads. Paths are compared by what they lead to.
+// Checks where a job may write: never over files that it reads. Paths are compared by
+// Files::Identity.
 #ifndef COXSWAIN_CONTROLLER_OUTPUT_PLACE_H_
 #define COXSWAIN_CONTROLLER_OUTPUT_PLACE_H_
 
@@ -10,18 +11,20 @@
 
 namespace coxswain {
 
-// For a job before it is accepted. InvalidArgument: checkpoint.output_dir is the base model's
-// directory or lies in it, or the base model or a dataset lies in a directory of output_dir that
-// the job replaces (its export, a checkpoint, .staging), or such a directory holds what no job
-// wrote or what was changed since (controller/output_folders.h); every path is named.
+// For a job before it is accepted. InvalidArgument names every path, when one of these holds:
+//   checkpoint.output_dir is the base model's directory, or lies in it;
+//   the base model or a dataset lies in a directory that the job replaces (export, checkpoint,
+//   .staging);
+//   such a directory holds files that no job wrote, or that were changed since
+//   (controller/output_folders.h).
 absl::Status CheckOutputPlace(Files* files, const config::JobSpec& job);
 
-// CheckOutputPlace of a file without errors, as an error of that key. Only what exists here is
-// judged: the file may be for another machine.
+// Adds the error of CheckOutputPlace to a job file without errors. It judges only paths that exist
+// here, because the file may be for another machine.
 void AddOutputPlaceErrors(Files* files, config::ParsedJob* job);
 
-// For a job that runs. FailedPrecondition: the base model or a dataset is `directory` or lies in
-// it, and replacing or removing that would delete them.
+// For a job that runs. FailedPrecondition when the base model or a dataset is `directory` or lies
+// in it, so that replacing the directory would delete them.
 absl::Status CheckReplaceable(Files* files, const config::JobSpec& job,
                               const std::string& directory);
 // Checks every directory of output_dir that the job replaces.

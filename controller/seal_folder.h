@@ -1,4 +1,5 @@
-// The manifest of an export: who wrote it, and what it was when it was finished.
+// The manifest of an export: the job that wrote it, and its files as they were when it was
+// finished.
 #ifndef COXSWAIN_CONTROLLER_SEAL_FOLDER_H_
 #define COXSWAIN_CONTROLLER_SEAL_FOLDER_H_
 
@@ -14,7 +15,7 @@
 
 namespace coxswain {
 
-// What a job went on from, of another job; no job: from nothing.
+// The checkpoint of another job from which a job continued; no job: it began from nothing.
 struct Origin {
   std::string job = {};
   int64_t step = 0;
@@ -22,8 +23,8 @@ struct Origin {
   bool operator==(const Origin&) const = default;
 };
 
-// What a manifest says of it under "continues": added to `manifest` where there is a job, read from
-// there. OriginIn throws nlohmann::json::exception.
+// The key "continues" of a manifest. AddOrigin adds it if there is a job; OriginIn reads it and may
+// throw nlohmann::json::exception.
 void AddOrigin(const Origin& origin, nlohmann::json* manifest);
 Origin OriginIn(const nlohmann::json& manifest);
 
@@ -33,7 +34,7 @@ struct Author {
   Origin origin = {};
 };
 
-// A manifest of an export as it is read.
+// The manifest of an export, as ReadSeal reads it.
 struct Seal {
   Author author;
   std::vector<ManifestFile> files;

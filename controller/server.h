@@ -12,13 +12,13 @@ namespace coxswain {
 
 class Server {
  public:
-  // Recovers what the store holds, then serves. FailedPrecondition, Unavailable and others name the
-  // flag or file that is in the way.
+  // Recovers the jobs of the store, then serves. Errors name the flag or file that prevents the
+  // start.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const Flags& flags);
-  // NOT_SERVING: takes no job any more, and waits up to `grace` until those that run have stopped
-  // at a step boundary with a checkpoint. All other calls are served.
+  // Sets NOT_SERVING and takes no more jobs. Waits up to `grace` until running jobs have stopped at
+  // a step boundary with a checkpoint. All other calls are served.
   void Drain(std::chrono::seconds grace);
-  // NOT_SERVING, open calls end, the journal is flushed, workers keep their gangs.
+  // Sets NOT_SERVING, ends open calls and flushes the journal. Workers keep their gangs.
   ~Server();
 
  private:

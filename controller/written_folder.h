@@ -1,4 +1,4 @@
-// What may be done to the folders that jobs wrote: only what nobody changed since goes.
+// Replaces and deletes folders that jobs wrote, only if nobody changed them since.
 #ifndef COXSWAIN_CONTROLLER_WRITTEN_FOLDER_H_
 #define COXSWAIN_CONTROLLER_WRITTEN_FOLDER_H_
 
@@ -13,25 +13,26 @@
 
 namespace coxswain {
 
-// How many bytes may still be read of files whose time stamp is not the recorded one.
+// How many bytes may still be read of files whose time stamp differs from the recorded one.
 struct ReadingLimit {
   int64_t bytes = std::numeric_limits<int64_t>::max();
 };
 
-// A file is what a job wrote where its size is the recorded one, and its time stamp is too or its
-// bytes have the recorded digests. One of at most 1 MiB is always read. One that `limit` leaves
-// unread counts as unchanged. Errors are the file system's.
+// A file is unchanged if it has the recorded size, and the recorded time stamp or digests. Files of
+// at most 1 MiB are always read. A file that `limit` leaves unread counts as unchanged. Errors are
+// the file system's.
 absl::StatusOr<Finding> LookAtFolder(Files* files, const WrittenFolder& folder,
                                      ReadingLimit* limit);
 
-// FailedPrecondition, naming what is wrong, unless it may_go. Reads what it must.
+// FailedPrecondition names the reason why the folder may not go. Reads every file that it must.
 absl::StatusOr<Finding> CheckMayGo(Files* files, const WrittenFolder& folder);
 
-// Puts `finished` in the place of `folder`, and says what was replaced. Errors as CheckMayGo, which
-// is asked again when the folder has been moved aside, where nobody finds it: then it goes back.
+// Replaces `folder` by `finished` and returns what was replaced. Errors as CheckMayGo. CheckMayGo
+// is asked again when the folder has been moved aside, where nobody finds it. On its error the
+// folder is moved back.
 absl::StatusOr<Finding> ReplaceWritten(Files* files, const std::string& finished,
                                        const WrittenFolder& folder);
-// Deletes `folder` by way of `aside`, which does not exist; else as ReplaceWritten.
+// Moves `folder` to `aside`, which must not exist, and deletes it. Errors as ReplaceWritten.
 absl::Status RemoveWritten(Files* files, const WrittenFolder& folder, const std::string& aside);
 
 }  // namespace coxswain

@@ -17,7 +17,7 @@ inline constexpr char kCardSignature[] = "trained by Coxswain.";
 
 // The files of a tokenizer, which a base may have or not.
 const std::vector<std::string>& TokenizerFiles();
-// What else a model takes over from its base.
+// Other files that a model takes over from its base.
 const std::vector<std::string>& ModelCompanions();
 
 bool IsCheckpointFile(const std::string& name);

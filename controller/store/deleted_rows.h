@@ -12,8 +12,8 @@
 
 namespace coxswain::store {
 
-// Most rows of a table that one transaction deletes; of steps those of the last one's other epochs
-// too.
+// Most rows of a table that one transaction deletes. Of steps, rows of the last step's other epochs
+// may come on top.
 inline constexpr int64_t kRowsOfAPiece = 4096;
 
 // In the caller's transaction: the job is gone from every list, with a first piece of its steps and

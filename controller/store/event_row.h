@@ -9,8 +9,8 @@
 
 namespace coxswain::store {
 
-// With its `detail`, whichever release wrote the row. Invariant store-6: of a row that cannot be
-// read, an event of type Unreadable that names it and the file `path`.
+// The event of a row with its `detail`, whichever release wrote it. For a row that cannot be read:
+// an event of type Unreadable that names the row and the file `path` (invariant store-6).
 v1::JobEvent ReadEvent(int64_t id, const std::string& proto, const std::string& job,
                        const std::string& path);
 

@@ -10,9 +10,9 @@
 
 namespace coxswain::store {
 
-// Reads the whole file, over a connection of its own beside those that write: seconds for each GB.
-// A sentence for each damage that was found, at most 20; none: it is sound. Cancelled: `stop` was
-// asked for.
+// Reads the whole file over a connection of its own, beside those that write. It takes seconds per
+// GB. Returns a sentence for each damage, at most 20; none: the file is sound. Cancelled: `stop`
+// was set.
 absl::StatusOr<std::vector<std::string>> FindDamage(const std::string& path,
                                                     const std::stop_token& stop);
 

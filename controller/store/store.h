@@ -25,8 +25,8 @@ struct JobRow {
   static constexpr int64_t kNoDrainStep = -1;
   int64_t drain_step = kNoDrainStep;
   std::string yields_to = {};  // while DRAINING, the job that preempted it; empty: none did
-  // Not empty: why the row cannot be read. Then only `order` and the job's id are set, and the row
-  // is not to be written again: what it holds is the evidence.
+  // The reason why the row cannot be read; empty: it can. An unreadable row has only `order` and
+  // the job's id. It must not be written again, because its bytes are the evidence.
   std::string unreadable = {};
 };
 
@@ -44,7 +44,7 @@ struct EpochRow {
   std::string ranks = {};
 };
 
-// An evaluation in the lineage of a gang. Those of a job's earlier gangs go with its next epoch.
+// An evaluation in the lineage of a gang. The next epoch of a job deletes those of earlier gangs.
 struct EvalRow {
   std::string job;
   uint64_t epoch = 0;
@@ -52,8 +52,8 @@ struct EvalRow {
   std::string point;  // controller/checkpoint/run_json.h
 };
 
-// How far the running gang of a job has come: what another controller goes on from with the same
-// ranks. One a job; it is written with the steps and events that it stands behind.
+// The position of a job's running gang, from which another controller continues with the same
+// ranks. One per job. It is written together with the steps and events before it.
 struct PositionRow {
   std::string job;
   uint64_t epoch = 0;
@@ -112,8 +112,8 @@ struct CordonRow {
   bool lifted = false;  // the row goes
 };
 
-// A token by which a user or operator calls (controller/access/tokens.h). What it is shows in no
-// row.
+// A token by which a user or operator calls (controller/access/tokens.h). No row holds the token
+// itself.
 struct TokenRow {
   std::string id = {};
   std::string user = {};
@@ -124,7 +124,8 @@ struct TokenRow {
   int64_t revoked_unix_ms = 0;  // 0: it is not
 };
 
-// One transaction: all of it or nothing. Rows replace those of the same key, but for new jobs.
+// One transaction, written whole or not at all. Rows replace those of the same key, except new
+// jobs.
 struct Batch {
   std::vector<JobRow> new_jobs;  // their ids are no job's yet, else AlreadyExists
   std::vector<JobRow> jobs;      // of jobs that are there; one that is not, or no more, stays so
@@ -139,7 +140,7 @@ struct Batch {
   std::vector<CordonRow> cordons;
   std::vector<TokenRow> tokens;
   std::vector<v1::JobEvent> events;  // id is assigned by Commit: +1 per event of the store
-  // These jobs go; of what is long in their histories the rest goes with SweepDeleted.
+  // Jobs to delete. SweepDeleted later deletes the rest of long histories.
   std::vector<std::string> deleted_jobs;
 
   bool empty() const {
@@ -150,8 +151,8 @@ struct Batch {
   }
 };
 
-// What grows with the life of a job. Thread-safe, for the lanes of the loop: it sees what Commit
-// made durable before the call.
+// Rows that grow with the life of a job. Thread-safe, for the lanes of the loop. It sees everything
+// that Commit made durable before the call.
 class History {
  public:
   virtual ~History() = default;
@@ -164,13 +165,13 @@ class History {
                                                                  int64_t limit) = 0;
 };
 
-// Thread-safe, as far as commits and counts of preparations come from lanes and all else from the
-// loop: a call waits for the one before. Every error names the store's path.
+// Lanes call Commit and the counts of preparations; the loop calls everything else. This is
+// thread-safe: a call waits for the previous one. Every error names the store's path.
 class Store {
  public:
   virtual ~Store() = default;
 
-  // Drawn when the store was made: tells its controller from others. Never empty.
+  // Drawn when the store was made. It distinguishes its controller from others. Never empty.
   virtual std::string Id() const = 0;
   // Raises the term to 1 above both itself and `seen`, durably, and returns it. Called at every
   // start with 0, and with a term of another start that a worker has seen.
@@ -193,11 +194,12 @@ class Store {
   virtual absl::StatusOr<std::vector<LinkRow>> Links() = 0;      // by gang, then bytes
   virtual absl::StatusOr<std::vector<CordonRow>> Cordons() = 0;  // by target, none lifted
   virtual absl::StatusOr<std::vector<TokenRow>> Tokens() = 0;    // by creation, then id
-  // Events of a job with id > after, by id, at most `limit`. In the place of one that cannot be
-  // read stands one of type Unreadable.
+  // Events of a job with id > after, by id, at most `limit`. An event of type Unreadable replaces
+  // one that cannot be read.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                            int64_t limit) = 0;
-  // Preparations of a job that began and did not end, in a row: they may have ended the controller.
+  // Number of preparations of a job in a row that began and did not end. They may have ended the
+  // controller.
   virtual absl::StatusOr<int64_t> UnendedPreparations(const std::string& job) = 0;
   // Sets that, durably; 0 also forgets the job. Of another thread than commits.
   virtual absl::Status SetUnendedPreparations(const std::string& job, int64_t count) = 0;
