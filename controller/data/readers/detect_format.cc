@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <simdjson.h>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,25 @@
 namespace coxswain::data {
 
 using config::DatasetFormat;
+
+namespace {
+
+constexpr size_t kMostNamed = 20;
+
+// The names of an object's fields in the order of the text, the first kMostNamed of them.
+std::string FieldNames(std::string_view record) {
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  std::vector<std::string> names;
+  if (parser.parse(record.data(), record.size()).get(object) != simdjson::SUCCESS) return "";
+  for (const auto field : object) {
+    names.push_back(names.size() < kMostNamed ? std::string(field.key) : "...");
+    if (names.size() > kMostNamed) break;
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+}  // namespace
 
 absl::StatusOr<DatasetFormat> DetectFormat(std::string_view record,
                                            const config::RecordFields& fields) {
@@ -36,11 +56,8 @@ absl::StatusOr<DatasetFormat> DetectFormat(std::string_view record,
   if (has(fields.text)) return DatasetFormat::kCompletion;
   const PreferenceMarks marks{.chosen = has("chosen"), .rejected = has("rejected"), .verdict = {}};
   RETURN_IF_ERROR(marks.Refuse());
-  std::vector<std::string> found;
-  for (const auto& [key, value] : json.items()) found.push_back(key);
   return absl::InvalidArgumentError(absl::StrCat(
-      "its fields (", absl::StrJoin(found, ", "),
-      ") are those of no format; set `format` and name ",
+      "its fields (", FieldNames(record), ") are those of no format; set `format` and name ",
       "the fields it reads, e.g. {format: alpaca, field_instruction: question, field_output: ",
       "answer}. The formats read: messages or conversations; ", fields.instruction, " and ",
       fields.output, "; ", fields.prompt, " and ", fields.completion, "; ", fields.text,
