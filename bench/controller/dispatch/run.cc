@@ -105,7 +105,7 @@ class Run {
     gang::GangSession session(deps_, gang_,
                               {.formed = {},
                                .stepped = {},
-                               .suspected = [] { Die("a rank failed"); },
+                               .suspected = [](const v1::Error& error) { Die(error.message()); },
                                .failed = [](const v1::Error& error) { Die(error.message()); },
                                .ended = [this] { loop_.Stop(); }});
     driver::TrainingArgs args;
