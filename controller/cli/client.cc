@@ -39,8 +39,9 @@ absl::Status ToStatus(const grpc::Status& grpc_status, const Connection& connect
                       const absl::Status& token) {
   const absl::Status status = FromGrpc(grpc_status);
   const std::string& address = connection.server;
-  const bool unknown = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
-  if (unknown && !token.ok()) {
+  // A certificate says who calls: the refusal is of its role.
+  const bool nobody = absl::IsPermissionDenied(status) && connection.tls.cert.empty();
+  if ((absl::IsUnauthenticated(status) || nobody) && !token.ok()) {
     return absl::Status(
         status.code(),
         absl::StrCat(
