@@ -15,18 +15,30 @@ constexpr int64_t kPollMs = 200;  // how soon a call notices that its caller is 
 }  // namespace
 
 LogStream::LogStream(const v1::WorkerLogsRequest& request, int rank, LogBefore before)
-    : request_(request), rank_(rank), before_(std::move(before)) {
+    : request_(request), rank_(rank), before_(std::move(before)), early_(!before_()) {
+  StartSendInitialMetadata();                // the caller knows that no line is missed from now on
   std::thread([this] { Feed(); }).detach();  // Finish is the last thing it does with this object
+}
+
+// A call that follows may come before the Prepare of its job.
+bool LogStream::Await() {
+  while (!before_()) {
+    if (!request_.follow()) return false;
+    log::WaitForLines(log::NewestLine(), kPollMs);
+    MutexLock lock(mu_);
+    if (gone_) return false;
+  }
+  return true;
 }
 
 // Lines are sent when, after they were read, they still are those of the call's job.
 void LogStream::Feed() {
+  bool alive = Await();
   uint64_t last = before_().value_or(0);
   std::vector<log::Line> lines = log::Lines(last);
   if (!lines.empty()) last = lines.back().number;
-  const size_t tail = std::min<size_t>(request_.tail(), lines.size());
+  const size_t tail = early_ ? lines.size() : std::min<size_t>(request_.tail(), lines.size());
   lines.erase(lines.begin(), lines.end() - tail);
-  bool alive = true;
   while (alive && before_()) {
     for (size_t i = 0; i < lines.size() && alive; ++i) {
       v1::LogLine out;
@@ -42,7 +54,7 @@ void LogStream::Feed() {
     MutexLock lock(mu_);
     alive = alive && !gone_;
   }
-  Finish(alive ? grpc::Status::OK : grpc::Status::CANCELLED);
+  Finish(alive || !request_.follow() ? grpc::Status::OK : grpc::Status::CANCELLED);
 }
 
 bool LogStream::Send(const v1::LogLine& line) {

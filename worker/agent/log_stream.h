@@ -14,7 +14,7 @@
 
 namespace coxswain::agent {
 
-// The lines that a call may see have numbers above this; nothing: none any more.
+// The lines that a call may see have numbers above this; nothing: none yet, or none any more.
 using LogBefore = std::function<std::optional<uint64_t>()>;
 
 // Waits for lines on a thread of its own; deletes itself when the call is done.
@@ -24,6 +24,7 @@ class LogStream : public grpc::ServerWriteReactor<v1::LogLine> {
 
  private:
   void Feed();
+  bool Await();  // until there are lines to see; false: the caller is gone, or does not follow
   bool Send(const v1::LogLine& line);  // false: the caller is gone
 
   void OnWriteDone(bool ok) override;
@@ -33,6 +34,7 @@ class LogStream : public grpc::ServerWriteReactor<v1::LogLine> {
   const v1::WorkerLogsRequest request_;
   const int rank_;
   const LogBefore before_;
+  const bool early_;  // the call came before its job: all lines of that are new to the caller
   Mutex mu_;
   CondVar changed_;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;

@@ -491,6 +491,28 @@ TEST_F(NodeTest, LogsOfAJobBeginWithItsPrepareAndEndWithAnother) {
   EXPECT_EQ(read("another-job"), "");
 }
 
+TEST_F(NodeTest, LogsThatAreFollowedBeforeThePrepareBeginWithIt) {
+  TestRegistry registry;
+  auto node = WorkerNode::Start(TestOptions(registry));
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_TRUE(Eventually([&] { return registry.beats() > 0; }));
+  TestRank rank(node->get(), 0, 1);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kTestDeadline);
+  v1::WorkerLogsRequest request;
+  request.set_job(rank.fence.job());
+  request.set_follow(true);
+  auto stream = rank.stub()->Logs(&context, request);
+  stream->WaitForInitialMetadata();
+  log::Info("before the job");
+  ASSERT_TRUE(rank.Prepare().ok());
+  v1::LogLine line;
+  ASSERT_TRUE(stream->Read(&line));
+  EXPECT_NE(line.json().find("preparing"), std::string::npos) << line.json();
+  context.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
 TEST_F(NodeTest, MetricsAreForThisMachineAndForWhoHoldsTheSecret) {
   const support::ScratchFolder folder;
   const std::string secret(64, 'p');
