@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "common/access/call_credentials.h"
 #include "common/access/door.h"
+#include "common/access/join_token.h"
 #include "common/access/local_secrets.h"
 #include "common/access/page_guard.h"
 #include "common/access/secret_file.h"
@@ -88,7 +89,8 @@ struct Server::Impl {
   std::unique_ptr<HealthServer> health;  // null: --health is off
   std::string state_dir, endpoint_file;
   access::Tokens tokens;
-  std::string local_token, join_token;
+  std::string local_token;
+  std::unique_ptr<access::JoinToken> join_token;
   std::unique_ptr<access::AuditLog> audit;
   std::unique_ptr<access::Door> door;
   bool draining = false;  // of the loop
@@ -124,7 +126,7 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   RETURN_IF_ERROR(BuildDoor(flags));
   transport = std::make_unique<GrpcWorkerTransport>(
       loop.get(), flags.tls, flags.insecure,
-      access::SignByJoinToken(access::Role::kController, [this] { return join_token; }));
+      access::SignByJoinToken(access::Role::kController, [this] { return join_token->Held(); }));
   fan_out = std::make_unique<FanOut>(FanOut::DefaultThreads());
   registry =
       std::make_unique<scheduler::Registry>(loop.get(), transport.get(), scheduler::LeaseTimes{});
@@ -173,7 +175,8 @@ absl::Status Server::Impl::Build(const Flags& flags) {
 absl::Status Server::Impl::BuildDoor(const Flags& flags) {
   const std::string join_file =
       flags.join_token_file.empty() ? flags.state_dir + "/join-token" : flags.join_token_file;
-  ASSIGN_OR_RETURN(join_token, access::ReadOrDrawSecret(join_file));
+  RETURN_IF_ERROR(access::ReadOrDrawSecret(join_file).status());
+  join_token = std::make_unique<access::JoinToken>(join_file, /*controller=*/"");
   ASSIGN_OR_RETURN(const std::vector<store::TokenRow> rows, store->Tokens());
   for (const store::TokenRow& row : rows) tokens.Put(row);
   local_token = access::DrawSecret();
@@ -182,7 +185,7 @@ absl::Status Server::Impl::BuildDoor(const Flags& flags) {
   door = std::make_unique<access::Door>(access::Door::Options{
       .open = flags.open,
       .role_uri = flags.role_uri,
-      .join_token = [this] { return join_token; },
+      .join_tokens = [this] { return join_token->Held(); },
       .bearer =
           [this](const std::string& token) { return tokens.Identify(token, clock.UnixMs()); }});
   if (flags.open) {
@@ -194,7 +197,9 @@ absl::Status Server::Impl::BuildDoor(const Flags& flags) {
 // Again and again: what cleans /tmp takes files that nobody has touched for long, and the folder of
 // a login goes with it.
 void Server::Impl::LeaveSecrets() const {
-  absl::Status left = access::LeaveLocalSecret(listen.port, access::kJoinToken, join_token);
+  const std::vector<std::string> held = join_token->Held();
+  if (held.empty()) return;
+  absl::Status left = access::LeaveLocalSecret(listen.port, access::kJoinToken, held.front());
   if (left.ok()) left = access::LeaveLocalSecret(listen.port, access::kOperatorToken, local_token);
   if (left.ok()) return;
   log::Warning("programs of this user cannot find the controller's tokens: each needs its own",

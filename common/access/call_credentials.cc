@@ -29,9 +29,9 @@ void SignWithToken(const std::string& token, grpc::ClientContext* call) {
   if (!token.empty()) call->AddMetadata(kAuthorization, absl::StrCat(kBearer, token));
 }
 
-SignCall SignByJoinToken(Role role, std::function<std::string()> secret) {
-  return [role, secret = std::move(secret)](grpc::ClientContext* call) {
-    const std::string held = secret();
+SignCall SignByJoinToken(Role role, std::function<std::vector<std::string>()> secrets) {
+  return [role, secrets = std::move(secrets)](grpc::ClientContext* call) {
+    const std::vector<std::string> held = secrets();
     if (held.empty()) return;
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();

@@ -33,8 +33,8 @@ using SignCall = std::function<void(grpc::ClientContext*)>;
 // made (common/net/grpc_endpoint.h).
 void SignWithToken(const std::string& token, grpc::ClientContext* call);
 
-// Proves `role` by what `secret` returns at that moment; nothing is added where that is empty.
-SignCall SignByJoinToken(Role role, std::function<std::string()> secret);
+// Proves `role` by what `secrets` returns at that moment; nothing is added where that is empty.
+SignCall SignByJoinToken(Role role, std::function<std::vector<std::string>()> secrets);
 
 }  // namespace coxswain::access
 

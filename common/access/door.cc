@@ -48,8 +48,9 @@ absl::StatusOr<Principal> Door::Identify(const CallCredentials& call) const {
   if (!roles.empty()) return OfCertificate(roles, options_.role_uri);
   const std::string& presented = call.authorization;
   if (presented.starts_with(kJoin)) {
-    return CheckJoinProof(options_.join_token ? options_.join_token() : std::string(),
-                          presented.substr(sizeof(kJoin) - 1), UnixSeconds());
+    return CheckJoinProof(
+        options_.join_tokens ? options_.join_tokens() : std::vector<std::string>(),
+        presented.substr(sizeof(kJoin) - 1), UnixSeconds());
   }
   if (presented.starts_with(kBearer) && options_.bearer) {
     return options_.bearer(presented.substr(sizeof(kBearer) - 1));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/access/call_credentials.h"
@@ -18,8 +19,8 @@ class Door {
   struct Options {
     // Anybody is an operator and may call everything, whatever the call brings along.
     bool open = false;
-    std::string role_uri = kRoleUri;               // with which the role in a certificate begins
-    std::function<std::string()> join_token = {};  // now; empty: there is none
+    std::string role_uri = kRoleUri;  // with which the role in a certificate begins
+    std::function<std::vector<std::string>()> join_tokens = {};  // now; empty: there is none
     // The principal of a bearer token, or Unauthenticated with the reason. Empty: no token is
     // known here.
     std::function<absl::StatusOr<Principal>(const std::string& token)> bearer = {};

@@ -1,5 +1,6 @@
 #include "common/access/join_proof.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,8 @@
 namespace coxswain::access {
 namespace {
 
+constexpr size_t kMostSecrets = 2;
+
 std::string Mac(std::string_view secret, std::string_view role, int64_t unix_seconds) {
   const std::string text = absl::StrCat("coxswain join\n", std::string(role), "\n", unix_seconds);
   unsigned char mac[EVP_MAX_MD_SIZE];
@@ -23,6 +26,10 @@ std::string Mac(std::string_view secret, std::string_view role, int64_t unix_sec
   HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
        reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac, &size);
   return ToHex({reinterpret_cast<const char*>(mac), size});
+}
+
+bool Equal(const std::string& a, const std::string& b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 bool Joins(Role role) {
@@ -35,26 +42,33 @@ absl::Status Refused(const std::string& why) {
 
 }  // namespace
 
-std::string JoinProof(std::string_view secret, Role role, int64_t unix_seconds) {
-  return absl::StrCat(std::string(RoleName(role)), " ", unix_seconds, " ",
-                      Mac(secret, RoleName(role), unix_seconds));
+std::string JoinProof(const std::vector<std::string>& secrets, Role role, int64_t unix_seconds) {
+  std::string proof = absl::StrCat(std::string(RoleName(role)), " ", unix_seconds);
+  for (const std::string& secret : secrets) {
+    absl::StrAppend(&proof, " ", Mac(secret, RoleName(role), unix_seconds));
+  }
+  return proof;
 }
 
-absl::StatusOr<Principal> CheckJoinProof(std::string_view secret, std::string_view proof,
-                                         int64_t unix_seconds) {
-  if (secret.empty()) {
+absl::StatusOr<Principal> CheckJoinProof(const std::vector<std::string>& secrets,
+                                         std::string_view proof, int64_t unix_seconds) {
+  if (secrets.empty()) {
     return absl::UnauthenticatedError(
         "this process has no join token to compare a proof with: give --join-token-file");
   }
   const std::vector<std::string> parts = absl::StrSplit(std::string(proof), ' ');
   int64_t made = 0;
   const std::optional<Role> role = ParseRole(parts[0]);
-  if (parts.size() != 3 || !role || !Joins(*role) || !absl::SimpleAtoi(parts[1], &made)) {
+  const bool form = parts.size() >= 3 && parts.size() <= 2 + kMostSecrets;
+  if (!form || !role || !Joins(*role) || !absl::SimpleAtoi(parts[1], &made)) {
     return Refused("has another form than ROLE SECONDS HMAC");
   }
-  const std::string mac = Mac(secret, parts[0], made);
-  if (mac.size() != parts[2].size() ||
-      CRYPTO_memcmp(mac.data(), parts[2].data(), mac.size()) != 0) {
+  const bool ours = std::any_of(secrets.begin(), secrets.end(), [&](const std::string& secret) {
+    const std::string mac = Mac(secret, parts[0], made);
+    return std::any_of(parts.begin() + 2, parts.end(),
+                       [&](const std::string& shown) { return Equal(mac, shown); });
+  });
+  if (!ours) {
     return Refused("was made with another token: give both sides the same --join-token-file");
   }
   if (made < unix_seconds - kMostSkewSeconds || made > unix_seconds + kMostSkewSeconds) {

@@ -22,17 +22,23 @@ absl::StatusOr<std::string> JoinToken::Read() const {
       absl::StrCat("no --join-token-file is given, and ", controller_, " is another machine"));
 }
 
-std::string JoinToken::Current() {
+std::vector<std::string> JoinToken::Held() {
   absl::StatusOr<std::string> read = Read();
+  const auto now = std::chrono::steady_clock::now();
   MutexLock lock(mu_);
   if (read.ok()) {
-    held_ = *std::move(read);
+    if (held_ != *read) {
+      before_ = std::exchange(held_, *std::move(read));
+      changed_ = now;
+    }
     told_ = false;
   } else if (!std::exchange(told_, true) && held_.empty()) {
     log::Info("no join token: a certificate must say who this is",
               {{"error", std::string(read.status().message())}});
   }
-  return held_;
+  if (held_.empty()) return {};
+  if (before_.empty() || now - changed_ >= kBoth) return {held_};
+  return {held_, before_};
 }
 
 }  // namespace coxswain::access

@@ -141,7 +141,7 @@ class AccessTest : public testing::Test {
   std::string ProofOf(access::Role role, const std::string& secret = "") const {
     const std::string join =
         secret.empty() ? *access::FindLocalSecret(address_.port, access::kJoinToken) : secret;
-    return access::kJoin + access::JoinProof(join, role, time(nullptr));
+    return access::kJoin + access::JoinProof({join}, role, time(nullptr));
   }
   std::string ReadAll(const std::string& path) const {
     std::ifstream in(path, std::ios::binary);

@@ -97,10 +97,9 @@ absl::Status WorkerNode::StartServers() {
   agent_ = std::make_unique<Agent>(std::move(agent), &metrics_);
   join_token_ = std::make_shared<access::JoinToken>(options_.join_token_file, options_.controller);
   service_ = std::make_unique<Service>(
-      agent_.get(),
-      access::Door({.open = options_.open,
-                    .role_uri = options_.role_uri,
-                    .join_token = [token = join_token_] { return token->Current(); }}));
+      agent_.get(), access::Door({.open = options_.open,
+                                  .role_uri = options_.role_uri,
+                                  .join_tokens = [token = join_token_] { return token->Held(); }}));
   if (options_.open) log::Warning("--open: this worker obeys whoever reaches its port");
 
   grpc::EnableDefaultHealthCheckService(true);
@@ -126,7 +125,7 @@ absl::Status WorkerNode::StartRegistry() {
   RegistryClientOptions client;
   client.channel = NewChannel(controller.text(), credentials, /*own_connection=*/true);
   client.sign = access::SignByJoinToken(access::Role::kWorker,
-                                        [token = join_token_] { return token->Current(); });
+                                        [token = join_token_] { return token->Held(); });
   client.hello = hello_;
   client.memory_now = options_.memory_now;
   client.controller_grace = options_.controller_grace;

@@ -18,12 +18,12 @@ absl::StatusOr<Endpoint> LocalWorkers::Find(int slot) const {
 access::Door LocalWorkers::MakeDoor() const {
   return access::Door({.open = options_.open,
                        .role_uri = options_.role_uri,
-                       .join_token = [token = join_token_] { return token->Current(); }});
+                       .join_tokens = [token = join_token_] { return token->Held(); }});
 }
 
 access::SignCall LocalWorkers::Sign() const {
   return access::SignByJoinToken(access::Role::kSupervisor,
-                                 [token = join_token_] { return token->Current(); });
+                                 [token = join_token_] { return token->Held(); });
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> LocalWorkers::Dial(int slot) {

@@ -74,19 +74,20 @@ TEST(MethodTableTest, ARefusalNamesRoleAndMethod) {
 
 // Invariant access-2.
 TEST(JoinProofTest, AProofIsOfOneSecretRoleAndTime) {
-  const std::string proof = JoinProof(kSecret, Role::kController, 1000);
+  const std::string proof = JoinProof({kSecret}, Role::kController, 1000);
   EXPECT_EQ(proof.find(kSecret), std::string::npos);
-  EXPECT_EQ(CheckJoinProof(kSecret, proof, 1000 + kMostSkewSeconds)->role, Role::kController);
+  EXPECT_EQ(CheckJoinProof({kSecret}, proof, 1000 + kMostSkewSeconds)->role, Role::kController);
   std::string of_worker = proof;
   of_worker.replace(0, std::string("controller").size(), "worker");
   for (const auto& [secret, text, now] :
        {std::tuple(kOther, proof, 1000), std::tuple("", proof, 1000),
         std::tuple(kSecret, of_worker, 1000),
         std::tuple(kSecret, proof, 1001 + static_cast<int>(kMostSkewSeconds)),
-        std::tuple(kSecret, JoinProof(kSecret, Role::kOperator, 1000), 1000),
+        std::tuple(kSecret, JoinProof({kSecret}, Role::kOperator, 1000), 1000),
         std::tuple(kSecret, std::string("controller 1000"), 1000),
         std::tuple(kSecret, std::string(), 1000)}) {
-    EXPECT_EQ(CheckJoinProof(secret, text, now).status().code(), absl::StatusCode::kUnauthenticated)
+    EXPECT_EQ(CheckJoinProof({secret}, text, now).status().code(),
+              absl::StatusCode::kUnauthenticated)
         << text;
   }
 }
@@ -125,11 +126,31 @@ TEST_F(LocalSecretsTest, AControllersSecretsAreFoundByItsPort) {
   ASSERT_TRUE(LeaveLocalSecret(7070, kJoinToken, kOther).ok());
   EXPECT_EQ(*FindLocalSecret(7070, kJoinToken), kOther);
   JoinToken token("", "127.0.0.1:7070");
-  EXPECT_EQ(token.Current(), kOther);
-  EXPECT_EQ(JoinToken("", "127.0.0.1.example.com:7070").Current(), "");
+  EXPECT_EQ(token.Held(), std::vector<std::string>{kOther});
+  EXPECT_EQ(JoinToken("", "127.0.0.1.example.com:7070").Held(), std::vector<std::string>());
   RemoveLocalSecrets(7070);
   EXPECT_EQ(FindLocalSecret(7070, kJoinToken).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(token.Current(), kOther) << "what was read stays in force";
+  EXPECT_EQ(token.Held(), std::vector<std::string>{kOther}) << "what was read stays in force";
+}
+
+// Whichever side has the new one first, and while one has it alone.
+TEST_F(LocalSecretsTest, AJoinTokenIsReplacedWhileProcessesLive) {
+  const std::string files[] = {folder_.path() + "/controller", folder_.path() + "/worker"};
+  for (const std::string& file : files) ASSERT_TRUE(WriteSecret(file, kSecret).ok());
+  JoinToken controller(files[0], ""), worker(files[1], "");
+  const auto agree = [&] {
+    const std::string there = JoinProof(controller.Held(), Role::kController, 1000);
+    const std::string back = JoinProof(worker.Held(), Role::kWorker, 1000);
+    return CheckJoinProof(worker.Held(), there, 1000).ok() &&
+           CheckJoinProof(controller.Held(), back, 1000).ok();
+  };
+  EXPECT_TRUE(agree());
+  for (const std::string& file : files) {
+    ASSERT_TRUE(WriteSecret(file, kOther).ok());
+    EXPECT_TRUE(agree()) << file;
+  }
+  EXPECT_EQ(controller.Held(), (std::vector<std::string>{kOther, kSecret}));
+  EXPECT_EQ(JoinToken(files[0], "").Held(), std::vector<std::string>{kOther});
 }
 
 // Invariant access-3.
@@ -148,13 +169,15 @@ class DoorTest : public testing::Test {
  protected:
   static Door MakeDoor() {
     return Door({.open = false,
-                 .join_token = [] { return std::string(kSecret); },
+                 .join_tokens = [] { return std::vector<std::string>{kSecret}; },
                  .bearer = [](const std::string& token) -> absl::StatusOr<Principal> {
                    if (token == "ann's") return Principal{.role = Role::kUser, .name = "ann"};
                    return absl::UnauthenticatedError("not known");
                  }});
   }
-  static std::string ProofOf(Role role) { return kJoin + JoinProof(kSecret, role, time(nullptr)); }
+  static std::string ProofOf(Role role) {
+    return kJoin + JoinProof({kSecret}, role, time(nullptr));
+  }
   static absl::StatusCode CodeOf(const CallCredentials& call, const char* method) {
     return MakeDoor().Admit(call, method).status().code();
   }

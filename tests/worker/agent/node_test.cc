@@ -84,7 +84,7 @@ class DoorTest : public NodeTest {
     node_ = *std::move(node);
   }
   static std::string Proof(const std::string& secret, access::Role role) {
-    return access::kJoin + access::JoinProof(secret, role, time(nullptr));
+    return access::kJoin + access::JoinProof({secret}, role, time(nullptr));
   }
   grpc::StatusCode Call(const std::string& method, const std::string& authorization) const {
     grpc::GenericStub stub(
@@ -159,7 +159,7 @@ TEST_F(DoorTest, AWorkerProvesItselfWithoutSendingItsToken) {
     ASSERT_TRUE(shown.starts_with(access::kJoin)) << shown;
     EXPECT_EQ(shown.find(secret_), std::string::npos);
     const auto who =
-        access::CheckJoinProof(secret_, shown.substr(sizeof(access::kJoin) - 1), time(nullptr));
+        access::CheckJoinProof({secret_}, shown.substr(sizeof(access::kJoin) - 1), time(nullptr));
     ASSERT_TRUE(who.ok()) << who.status();
     EXPECT_EQ(who->role, access::Role::kWorker);
   }

@@ -362,7 +362,7 @@ TEST_F(RelayTest, OnlyTheControllerOfItsJoinTokenIsServed) {
       [this](int, pid_t, const std::string&) { ended_.emplace_back(); }, &stacks_);
   ASSERT_TRUE(relay.ok()) << relay.status();
   const auto proof = [](const std::string& held, access::Role role) {
-    return access::kJoin + access::JoinProof(held, role, time(nullptr));
+    return access::kJoin + access::JoinProof({held}, role, time(nullptr));
   };
   const std::map<std::string, grpc::StatusCode> callers = {
       {"", grpc::StatusCode::PERMISSION_DENIED},
