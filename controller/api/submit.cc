@@ -120,13 +120,20 @@ FileFacts LookAtFiles(Files* files, const v1::SubmitRequest& request, config::Pa
   return facts;
 }
 
-// Two jobs that have not ended never share an output directory, whatever path they name it by.
-absl::Status CheckOutput(Context& context, const std::string& output_dir,
+// Two jobs that have not ended never share an output directory, whatever path they name it by. What
+// a job of another user left there is not `owner`'s to go on from, nor to replace.
+absl::Status CheckOutput(Context& context, const std::string& owner, const std::string& output_dir,
                          const std::string& identity) {
   for (driver::JobDriver* job : context.jobs->NewestFirst()) {
     const bool same = job->spec().output_dir == output_dir ||
                       (!identity.empty() && job->output_identity() == identity);
-    if (state::IsTerminal(job->phase()) || !same) continue;
+    if (!same) continue;
+    if (!owner.empty() && job->job().owner() != owner) {
+      return absl::PermissionDeniedError(absl::StrCat("checkpoint.output_dir ", output_dir,
+                                                      " holds what a job of another user ",
+                                                      "wrote: give another checkpoint.output_dir"));
+    }
+    if (state::IsTerminal(job->phase())) continue;
     const std::string& id = job->job().id();
     return absl::FailedPreconditionError(absl::StrCat(
         "checkpoint.output_dir ", output_dir, " belongs to job ", id, ", which is ",
@@ -167,7 +174,7 @@ absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& reques
   // Asked again: another request may have been accepted while the model was looked at.
   ASSIGN_OR_RETURN(driver::JobDriver * known, FindKnown(context, request, owner));
   if (known != nullptr) return known->job();
-  RETURN_IF_ERROR(CheckOutput(context, parsed.spec.output_dir, output_identity));
+  RETURN_IF_ERROR(CheckOutput(context, owner, parsed.spec.output_dir, output_identity));
   store::JobRow row = NewRow(context, request, owner, parsed);
   const absl::Status taken = StoreUnderNewId(context, request, &row);
   if (!taken.ok()) {

@@ -289,24 +289,30 @@ TEST_F(AccessTest, UsersSeeTheirOwnJobsAndNameThemApart) {
   EXPECT_EQ(List(operator_).jobs_size(), 3) << "and programs of this user find the new token";
 }
 
-TEST_F(AccessTest, NoErrorNamesAJobOfAnotherUser) {
+TEST_F(AccessTest, TheOutputOfAnotherUsersJobIsRefusedAndTheJobNotNamed) {
   StartServer();
   const std::string ann = "Bearer " + MakeToken("ann", "user").secret();
   const std::string bob = "Bearer " + MakeToken("bob", "user").secret();
   const std::string id = Submit(ann, "tune");
-  const auto told = [&](const std::string& authorization) {
+  const auto told = [&](const std::string& authorization,
+                        StatusCode code = StatusCode::FAILED_PRECONDITION) {
     v1::Job job;
     const grpc::Status status = As(authorization, [&](auto* call) {
       return stub_->Submit(call, RequestFor("other", absl::StrCat("out-", outputs_)), &job);
     });
-    EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+    EXPECT_EQ(status.error_code(), code);
     return status.error_message();
   };
-  EXPECT_EQ(told(bob).find(id), std::string::npos) << told(bob);
-  EXPECT_NE(told(bob).find("belongs to job (of another user), which is PAUSED"), std::string::npos)
-      << told(bob);
+  const auto expect_denied = [&] {
+    const std::string why = told(bob, StatusCode::PERMISSION_DENIED);
+    EXPECT_EQ(why.find(id), std::string::npos) << why;
+    EXPECT_NE(why.find("holds what a job of another user wrote"), std::string::npos) << why;
+  };
+  expect_denied();
   EXPECT_NE(told(ann).find("belongs to job " + id), std::string::npos) << told(ann);
   EXPECT_NE(told(operator_).find("belongs to job " + id), std::string::npos) << told(operator_);
+  ASSERT_TRUE(Call("Jobs.Cancel", ann, id).ok());
+  expect_denied();  // it has ended, and its artifacts are hers
 }
 
 TEST_F(AccessTest, AnOpenStreamEndsWithItsToken) {

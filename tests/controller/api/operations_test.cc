@@ -1,5 +1,6 @@
 // Every operation of the Jobs service, without gRPC, over a simulated cluster.
 #include "controller/api/operations.h"
+#include "controller/api/hidden_jobs.h"
 
 #include <gtest/gtest.h>
 
@@ -464,6 +465,18 @@ TEST_F(OperationsTest, AFileThatWasChangedAfterTheExportIsNotFetchedForTheJobs) 
 }
 
 // Invariant api-8: what another job put in the place of a job's artifacts is not given for them.
+TEST_F(OperationsTest, AUserIsNotToldTheIdsOfJobsOfOthers) {
+  const std::string id = Call(Submit, SubmitOf("a"))->id();  // an operator's
+  const access::Principal bob{.role = access::Role::kUser, .name = "bob"};
+  v1::ExplainResponse response;
+  response.set_text("vm/0 works for job " + id + ", not for a-1.");
+  HideJobsOf(context_, bob, &response);
+  EXPECT_EQ(response.text(), "vm/0 works for job (of another user), not for a-1.");
+  const std::string text = "in /out/" + id + "/adapter";
+  EXPECT_EQ(HideJobs(context_, bob, text), "in /out/(of another user)/adapter");
+  EXPECT_EQ(HideJobs(context_, {.role = access::Role::kOperator}, text), text);
+}
+
 TEST_F(OperationsTest, ArtifactsThatAnotherJobReplacedAreNotTheJobs) {
   const std::string first = Call(Submit, SubmitOf("a"))->id();
   ASSERT_TRUE(sim_.RunUntilState(first, v1::JOB_STATE_SUCCEEDED));
