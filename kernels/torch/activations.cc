@@ -2,7 +2,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::activations_op {
 namespace {
 
 template <typename Args>
@@ -166,4 +166,4 @@ TORCH_LIBRARY_IMPL(coxswain, Autograd, library) {
   library.impl("gelu", DifferentiableGelu);
 }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::activations_op

@@ -11,7 +11,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::adamw_op {
 namespace {
 
 struct Records {
@@ -141,4 +141,4 @@ TORCH_LIBRARY_FRAGMENT(coxswain, library) {
 TORCH_LIBRARY_IMPL(coxswain, CPU, library) { library.impl("adamw", AdamW); }
 TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { library.impl("adamw", AdamW); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::adamw_op

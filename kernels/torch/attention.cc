@@ -3,7 +3,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::attention_op {
 namespace {
 
 // dense: every document has max_length tokens.
@@ -274,4 +274,4 @@ TORCH_LIBRARY_IMPL(coxswain, Autograd, library) {
   library.impl("attention", Differentiable);
 }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::attention_op

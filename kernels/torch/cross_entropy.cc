@@ -6,7 +6,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::cross_entropy_op {
 namespace {
 
 struct Options {
@@ -111,4 +111,4 @@ TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("cross_entropy", Differentiable); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::cross_entropy_op

@@ -2,7 +2,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::dequantize_op {
 namespace {
 
 // Codes of `shape`, two a byte, with the absmax of blocks of 64, or with the codes and constants of
@@ -100,4 +100,4 @@ TORCH_LIBRARY_FRAGMENT(coxswain, library) {
 TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::dequantize_op

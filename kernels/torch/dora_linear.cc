@@ -3,7 +3,7 @@
 #include "kernels/torch/lora_linear.h"
 #include "kernels/torch/registration.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::dora_linear_op {
 namespace {
 
 coxswain_dora_args ArgsOf(const Tensor& like, const Tensor& a, const Tensor& b,
@@ -149,4 +149,4 @@ TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("dora_linear", Differentiable); }
 TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) { library.impl("dora_linear", Autocast); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::dora_linear_op

@@ -2,7 +2,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::embedding_op {
 namespace {
 
 Tensor Embedding(const Tensor& ids_given, const Tensor& weight, double scale) {
@@ -81,4 +81,4 @@ TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("embedding", Differentiable); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::embedding_op

@@ -7,7 +7,7 @@
 #include "kernels/torch/product.h"
 #include "kernels/torch/registration.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::gated_mlp_op {
 namespace {
 
 // Given as one, or lying so.
@@ -271,4 +271,4 @@ TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("gated_mlp", Differentiable); }
 TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) { library.impl("gated_mlp", Autocast); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::gated_mlp_op

@@ -2,7 +2,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::layer_norm_op {
 namespace {
 
 std::tuple<Tensor, Tensor, Tensor> LayerNorm(const Tensor& x_given, const Tensor& weight,
@@ -112,4 +112,4 @@ TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("layer_norm", Differentiable); }
 TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) { library.impl("layer_norm", Autocast); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::layer_norm_op

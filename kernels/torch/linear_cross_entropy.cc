@@ -12,7 +12,7 @@
 #include "kernels/torch/product.h"
 #include "kernels/torch/registration.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::linear_cross_entropy_op {
 namespace {
 
 struct Head {
@@ -179,4 +179,4 @@ TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) {
   library.impl("linear_cross_entropy", Autocast);
 }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::linear_cross_entropy_op

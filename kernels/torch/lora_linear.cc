@@ -4,7 +4,7 @@
 
 #include "kernels/torch/registration.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::lora_linear_op {
 
 namespace {
 
@@ -149,4 +149,4 @@ TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("lora_linear", Differentiable); }
 TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) { library.impl("lora_linear", Autocast); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::lora_linear_op

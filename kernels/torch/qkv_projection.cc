@@ -10,7 +10,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/rope.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::qkv_projection_op {
 namespace {
 
 // Those given of q's, k's and v's.
@@ -255,4 +255,4 @@ TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("qkv_projection", Differentiable); }
 TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) { library.impl("qkv_projection", Autocast); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::qkv_projection_op

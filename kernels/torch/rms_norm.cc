@@ -2,7 +2,7 @@
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::rms_norm_op {
 namespace {
 
 std::tuple<Tensor, Tensor> RmsNorm(const Tensor& x_given, const Tensor& weight, double eps,
@@ -180,4 +180,4 @@ TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) {
   library.impl("add_rms_norm", AutocastAdd);
 }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::rms_norm_op

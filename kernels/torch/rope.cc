@@ -3,7 +3,7 @@
 
 #include "kernels/torch/registration.h"
 
-namespace coxswain::kernels::torch_ops {
+namespace coxswain::kernels::torch_ops::rope_op {
 
 void RotateInPlace(const Tensor& qkv, const Rotation& rotation, bool backward) {
   RequireDims(qkv, 2, "qkv");
@@ -99,4 +99,4 @@ TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("rope", Differentiable); }
 
-}  // namespace coxswain::kernels::torch_ops
+}  // namespace coxswain::kernels::torch_ops::rope_op

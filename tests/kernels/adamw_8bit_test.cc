@@ -12,7 +12,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace adamw_8bit_test {
 
 using Codes = std::vector<uint8_t>;
 using Reference = reference::AdamW8bitState<double>;
@@ -238,5 +238,5 @@ TEST(AdamW8bitTest, BlocksOfZerosAndOfTheSmallestStayFinite) {
   for (const float p : blocks.p) EXPECT_TRUE(std::isfinite(p));
 }
 
-}  // namespace
+}  // namespace adamw_8bit_test
 }  // namespace coxswain::kernels

@@ -8,7 +8,7 @@
 #include "tests/reference/adamw.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace adamw_test {
 
 struct State {
   Floats p, m, v;
@@ -207,5 +207,5 @@ TEST(AdamWTest, NanInStatesOfBfloat16StaysNan) {
   }
 }
 
-}  // namespace
+}  // namespace adamw_test
 }  // namespace coxswain::kernels

@@ -3,7 +3,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace add_test {
 
 TEST(AddTest, AddsAlphaTimesX) {
   const Floats x = Normal(101, 1);
@@ -14,5 +14,5 @@ TEST(AddTest, AddsAlphaTimesX) {
   ExpectWithin(y, want, 2 * kUnit * 10, "y");
 }
 
-}  // namespace
+}  // namespace add_test
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace argmax_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -55,5 +55,5 @@ TEST(ArgmaxTest, ARowWithNaNHasNone) {
 
 TEST(ArgmaxTest, NoRowsDoNothing) { Argmax({.spec = {.columns = 8}}, nullptr); }
 
-}  // namespace
+}  // namespace argmax_test
 }  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 #include "tests/reference/attention.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace attention_test {
 
 struct Problem {
   AttentionSpec spec;
@@ -371,5 +371,5 @@ TEST(AttentionTest, RefusesDocumentsThatDoNotFit) {
   EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 8, .window = -1}));
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace coxswain::kernels

@@ -3,7 +3,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace bias_test {
 
 TEST(BiasTest, SumsColumnsOntoTheGradient) {
   for (const int64_t rows : {0, 1, 63, 64, 65, 200}) {
@@ -43,5 +43,5 @@ TEST(BiasTest, RefusesTooSmallAWorkspace) {
                std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace bias_test
 }  // namespace coxswain::kernels

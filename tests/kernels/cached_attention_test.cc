@@ -6,7 +6,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace cached_attention_test {
 
 // Places that no row was put to hold NaN.
 struct Cache {
@@ -78,5 +78,5 @@ TEST(CachedAttentionTest, LargerHeadsAreNotSupported) {
   EXPECT_FALSE(CachedAttentionSupports(c.spec));
 }
 
-}  // namespace
+}  // namespace cached_attention_test
 }  // namespace coxswain::kernels

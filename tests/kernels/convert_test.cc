@@ -6,7 +6,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace convert_test {
 
 uint16_t Rounded(float value) {
   uint16_t bits = 0;
@@ -58,5 +58,5 @@ TEST(ConvertTest, EqualTypesAreCopied) {
   EXPECT_TRUE(SameBits(in, out));
 }
 
-}  // namespace
+}  // namespace convert_test
 }  // namespace coxswain::kernels

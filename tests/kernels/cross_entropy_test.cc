@@ -8,7 +8,7 @@
 #include "tests/reference/cross_entropy.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace cross_entropy_test {
 
 struct Result {
   Floats loss, nll, logits;
@@ -228,5 +228,5 @@ TEST(CrossEntropyTest, RefusesATargetOutsideTheVocabulary) {
   EXPECT_FALSE(CrossEntropySupports({.vocab = 5, .softcap = -1.0f}));
 }
 
-}  // namespace
+}  // namespace cross_entropy_test
 }  // namespace coxswain::kernels

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace coxswain::kernels {
-namespace {
+namespace device_code_test {
 
 constexpr char kDefault[] = "80-real 86-real 89-real 90a-real 90-virtual";
 
@@ -59,5 +59,5 @@ TEST(DeviceCodeTest, TheRefusalNamesTheGpuWhatThereIsAndWhatToBuild) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace device_code_test
 }  // namespace coxswain::kernels

@@ -3,7 +3,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace device_test {
 
 TEST(DeviceTest, MemoryIsAlignedAndCopied) {
   EXPECT_EQ(AllocateMemory(0), nullptr);
@@ -25,5 +25,5 @@ TEST(DeviceTest, ThreadsAndFingerprint) {
   EXPECT_NE(DeviceFingerprint().find("threads=1"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace device_test
 }  // namespace coxswain::kernels

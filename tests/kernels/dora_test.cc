@@ -6,7 +6,7 @@
 #include "tests/reference/dora.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace dora_test {
 
 // Two members of one packed row, columns of neither before, between and behind them.
 struct Problem {
@@ -168,5 +168,5 @@ TEST(DoraTest, NoRowsLeaveTheGradients) {
   EXPECT_EQ(Compute(Problem(0)).dmagnitude[0], Floats(9, 0.25f));
 }
 
-}  // namespace
+}  // namespace dora_test
 }  // namespace coxswain::kernels

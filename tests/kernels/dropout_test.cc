@@ -4,7 +4,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace dropout_test {
 
 struct DropProblem {
   int64_t rows = 70, columns = 131;
@@ -83,5 +83,5 @@ TEST(DropoutTest, RateZeroIsTheIdentity) {
   EXPECT_FALSE(DropoutSupports({.columns = 262145, .rate = 0.1f}));
 }
 
-}  // namespace
+}  // namespace dropout_test
 }  // namespace coxswain::kernels

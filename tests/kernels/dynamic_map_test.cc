@@ -8,7 +8,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace dynamic_map_test {
 
 TEST(DynamicMapTest, IsAscendingWithTheDecadesOfItsFormula) {
   for (const DynamicMap* map : {&kSignedDynamicMap, &kUnsignedDynamicMap}) {
@@ -89,5 +89,5 @@ TEST(DynamicMapTest, WhatIsOutsideTakesTheLastValue) {
   EXPECT_EQ(UnsignedDynamicCode(std::numeric_limits<float>::quiet_NaN()), 255);
 }
 
-}  // namespace
+}  // namespace dynamic_map_test
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace embedding_test {
 
 // What forward and backward make of the ids; dweight is added to `before`.
 struct Passes {
@@ -106,5 +106,5 @@ TEST(EmbeddingTest, RefusesAnIdOutsideTheVocabulary) {
   }
 }
 
-}  // namespace
+}  // namespace embedding_test
 }  // namespace coxswain::kernels

@@ -8,7 +8,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gated_linear_test {
 
 constexpr int64_t kRows = 5;
 
@@ -105,5 +105,5 @@ INSTANTIATE_TEST_SUITE_P(Activations, GatedLinearTest,
                                          GateActivation::kGelu),
                          NameOf);
 
-}  // namespace
+}  // namespace gated_linear_test
 }  // namespace coxswain::kernels

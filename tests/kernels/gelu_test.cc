@@ -6,7 +6,7 @@
 #include "tests/reference/gelu.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gelu_test {
 
 // Parameter: the tanh form, or the erf form.
 class GeluTest : public testing::TestWithParam<bool> {
@@ -76,5 +76,5 @@ TEST(GeluSupportsTest, RefusesBFloat16AndEmptyRows) {
   EXPECT_FALSE(GeluSupports({.columns = 0}));
 }
 
-}  // namespace
+}  // namespace gelu_test
 }  // namespace coxswain::kernels

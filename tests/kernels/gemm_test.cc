@@ -6,7 +6,7 @@
 #include "tests/reference/linear.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gemm_test {
 
 struct Case {
   int64_t m, n, k;
@@ -118,5 +118,5 @@ TEST(GemmTest, RefusesWhatTheCpuCannotDo) {
                std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace gemm_test
 }  // namespace coxswain::kernels

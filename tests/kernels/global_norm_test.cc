@@ -6,7 +6,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace global_norm_test {
 
 // The sums of the list and, behind, of each tensor.
 std::vector<NormSums> ComputeNorms(const std::vector<Floats>& tensors) {
@@ -108,5 +108,5 @@ TEST(DecideUpdateTest, ClipsSkipsOrPasses) {
   EXPECT_EQ(scalars.skip, 1);
 }
 
-}  // namespace
+}  // namespace global_norm_test
 }  // namespace coxswain::kernels

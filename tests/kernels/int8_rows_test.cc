@@ -7,7 +7,7 @@
 #include "tests/kernels/quantized_memory.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace int8_rows_test {
 
 struct Quantized {
   std::vector<int8_t> codes;
@@ -53,5 +53,5 @@ TEST(Int8RowsTest, IsWithinHalfAStepForEveryWidth) {
   }
 }
 
-}  // namespace
+}  // namespace int8_rows_test
 }  // namespace coxswain::kernels

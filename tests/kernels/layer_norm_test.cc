@@ -6,7 +6,7 @@
 #include "tests/reference/layer_norm.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace layer_norm_test {
 
 constexpr float kEps = 1e-5f;
 
@@ -206,5 +206,5 @@ TEST(LayerNormTest, RefusesBFloat16AndEmptyRows) {
   EXPECT_FALSE(LayerNormSupports({.hidden = 0}));
 }
 
-}  // namespace
+}  // namespace layer_norm_test
 }  // namespace coxswain::kernels

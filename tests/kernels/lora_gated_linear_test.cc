@@ -3,7 +3,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace lora_gated_linear_test {
 
 constexpr int64_t kRows = 5, kHidden = 13, kInner = 7, kRank = 3;
 
@@ -116,5 +116,5 @@ INSTANTIATE_TEST_SUITE_P(Activations, LoraGatedLinearTest,
                          testing::Values(GateActivation::kSilu, GateActivation::kGeluTanh,
                                          GateActivation::kGelu));
 
-}  // namespace
+}  // namespace lora_gated_linear_test
 }  // namespace coxswain::kernels

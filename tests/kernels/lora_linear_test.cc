@@ -7,7 +7,7 @@
 #include "tests/reference/linear.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace lora_linear_test {
 
 // Three members with gaps between and behind their columns, as q, k, v of one packed row.
 struct Problem {
@@ -261,5 +261,5 @@ TEST(LoraLinearTest, FiveMembersAreFiveAdapters) {
   ExpectWithin(all, sum, (23 + 2 + 4) * kUnit * 23 * 2 * 10, "y");
 }
 
-}  // namespace
+}  // namespace lora_linear_test
 }  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 #include "tests/kernels/quantized_memory.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace nf4_test {
 
 struct Quantized {
   std::vector<uint8_t> codes, absmax_codes;
@@ -137,5 +137,5 @@ TEST(Nf4Test, PiecesAreTheWhole) {
   EXPECT_TRUE(std::equal(rest.absmax.begin(), rest.absmax.end(), whole.absmax.begin() + 10));
 }
 
-}  // namespace
+}  // namespace nf4_test
 }  // namespace coxswain::kernels

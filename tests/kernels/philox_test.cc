@@ -4,7 +4,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace philox_test {
 
 TEST(PhiloxTest, EqualsTheGeneratorOfTheController) {
   for (uint32_t i = 0; i < 100; ++i) {
@@ -14,5 +14,5 @@ TEST(PhiloxTest, EqualsTheGeneratorOfTheController) {
   }
 }
 
-}  // namespace
+}  // namespace philox_test
 }  // namespace coxswain::kernels

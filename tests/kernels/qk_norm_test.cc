@@ -5,7 +5,7 @@
 #include "tests/reference/rms_norm.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace qk_norm_test {
 
 constexpr float kEps = 1e-6f;
 
@@ -126,5 +126,5 @@ TEST(QkNormTest, RefusesEmptyHeads) {
   EXPECT_FALSE(QkNormSupports({.num_heads = 1, .num_kv_heads = 1, .head_dim = 0}));
 }
 
-}  // namespace
+}  // namespace qk_norm_test
 }  // namespace coxswain::kernels

@@ -3,7 +3,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace reduce_test {
 
 TEST(SumTest, AddsInDouble) {
   Floats values(1000003, 1.0f);
@@ -17,5 +17,5 @@ TEST(SumTest, AddsInDouble) {
   EXPECT_EQ(sum, 0.0);
 }
 
-}  // namespace
+}  // namespace reduce_test
 }  // namespace coxswain::kernels

@@ -8,7 +8,7 @@
 #include "tests/reference/rms_norm.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace rms_norm_test {
 
 constexpr float kEps = 1e-6f;
 
@@ -214,5 +214,5 @@ TEST(RmsNormTest, RefusesBFloat16AndEmptyRows) {
   EXPECT_FALSE(RmsNormSupports({.hidden = 0}));
 }
 
-}  // namespace
+}  // namespace rms_norm_test
 }  // namespace coxswain::kernels

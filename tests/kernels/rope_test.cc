@@ -15,7 +15,7 @@
 #include "tests/reference/rope.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace rope_test {
 
 TEST(RopeTest, FrequenciesFollowTheFormula) {
   for (const int64_t dim : {2, 10, 64, 128}) {
@@ -267,5 +267,5 @@ TEST(RopeTorchTest, TablesEqualTransformersWithinOneUnit) {
   }
 }
 
-}  // namespace
+}  // namespace rope_test
 }  // namespace coxswain::kernels

@@ -8,7 +8,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace rotated_linear_test {
 
 struct Problem {
   explicit Problem(const RotatedLinearCase& in) : c(in) {}
@@ -117,5 +117,5 @@ TEST(RotatedLinearTest, RefusesWhatCannotBeTurned) {
   EXPECT_TRUE(SameBits(qkv, p.Nothing()));
 }
 
-}  // namespace
+}  // namespace rotated_linear_test
 }  // namespace coxswain::kernels

@@ -5,7 +5,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace scale_test {
 
 TEST(ScaleTest, MultipliesByTheFactorWithOneRounding) {
   const Floats given = Normal(101, 1);
@@ -21,5 +21,5 @@ TEST(ScaleTest, AFactorOfOneTouchesNothing) {
   EXPECT_NO_FATAL_FAILURE(Scale({.count = 101, .factor = &one, .x = nullptr}, nullptr));
 }
 
-}  // namespace
+}  // namespace scale_test
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace target_hits_test {
 
 // `padding` NaN elements between rows.
 Floats Hits(const Floats& rows_of_logits, const std::vector<int32_t>& targets,
@@ -47,5 +47,5 @@ TEST(TargetHitsTest, IgnoredRowsAndRowsWithNaNAreNoHits) {
 
 TEST(TargetHitsTest, NoRowsDoNothing) { TargetHits({.spec = {.vocab = 8}}, nullptr); }
 
-}  // namespace
+}  // namespace target_hits_test
 }  // namespace coxswain::kernels

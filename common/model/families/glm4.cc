@@ -7,7 +7,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadGlm4(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = keys.Bool("attention_bias", true);
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
   config->rms_norm_eps = keys.Positive("rms_norm_eps", 1.5625e-7);
@@ -30,7 +30,7 @@ Block FourNormBlock(const ModelConfig& config, int64_t layer) {
 const Family kGlm4 = {.architecture = "Glm4ForCausalLM",
                       .model_type = "glm4",
                       .checkpoints = "GLM-4 9B and 32B 0414",
-                      .read = &Read,
+                      .read = &ReadGlm4,
                       .block = &FourNormBlock,
                       .harmless = {}};
 

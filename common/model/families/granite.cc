@@ -14,7 +14,7 @@ void FoldResidualScale(double m, ModelConfig* config) {
   config->rms_norm_eps /= m * m;
 }
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadGranite(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = config->output_bias = keys.Bool("attention_bias", false);
   config->mlp_bias = keys.Bool("mlp_bias", false);
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
@@ -32,7 +32,7 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
 const Family kGranite = {.architecture = "GraniteForCausalLM",
                          .model_type = "granite",
                          .checkpoints = "Granite 3.0 to 3.3, dense",
-                         .read = &Read,
+                         .read = &ReadGranite,
                          .harmless = {}};
 
 }  // namespace coxswain::model

@@ -7,7 +7,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadInternlm2(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = config->output_bias = keys.Bool("bias", true);
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
   config->rope = ReadRope(keys, 10000.0);
@@ -40,7 +40,7 @@ Outside NamedOutside(const ModelConfig& config) {
 const Family kInternLm2 = {.architecture = "InternLM2ForCausalLM",
                            .model_type = "internlm2",
                            .checkpoints = "InternLM2 and 2.5, 1.8B to 20B",
-                           .read = &Read,
+                           .read = &ReadInternlm2,
                            .block = &BlockByKvHead,
                            .outside = &NamedOutside,
                            .harmless = {"pretraining_tp"}};

@@ -6,7 +6,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadLlama(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = config->output_bias = keys.Bool("attention_bias", false);
   config->mlp_bias = keys.Bool("mlp_bias", false);
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
@@ -20,7 +20,7 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
 const Family kLlama = {.architecture = "LlamaForCausalLM",
                        .model_type = "llama",
                        .checkpoints = "Llama 2, Llama 3.0 to 3.3, Yi, SmolLM 1 and 2, TinyLlama",
-                       .read = &Read,
+                       .read = &ReadLlama,
                        .harmless = {"pretraining_tp", "sliding_window", "use_sliding_window"}};
 
 }  // namespace coxswain::model

@@ -19,7 +19,7 @@ double ReadQueryScale(ConfigKeys& keys) {
   return beta;
 }
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadMinistral3(ConfigKeys& keys, ModelConfig* config) {
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
   config->rms_norm_eps = keys.Positive("rms_norm_eps", 1e-5);
   config->rope = ReadRope(keys, 1000000.0);
@@ -34,7 +34,7 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
 const Family kMinistral3 = {.architecture = "Ministral3ForCausalLM",
                             .model_type = "ministral3",
                             .checkpoints = "Ministral 3 3B to 14B, text",
-                            .read = &Read,
+                            .read = &ReadMinistral3,
                             .harmless = {}};
 
 }  // namespace coxswain::model

@@ -6,7 +6,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadMistral(ConfigKeys& keys, ModelConfig* config) {
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
   config->rope = ReadRope(keys, 10000.0);
   config->layer_windows =
@@ -18,7 +18,7 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
 const Family kMistral = {.architecture = "MistralForCausalLM",
                          .model_type = "mistral",
                          .checkpoints = "Mistral 7B, Mistral Nemo, Mistral Small 22B and 24B",
-                         .read = &Read,
+                         .read = &ReadMistral,
                          .harmless = {"attention_bias", "mlp_bias"}};
 
 }  // namespace coxswain::model

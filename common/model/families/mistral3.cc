@@ -6,7 +6,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadMistral3(ConfigKeys& keys, ModelConfig* config) {
   const std::string type = keys.String("model_type", std::string(kMistral.model_type));
   for (const Family* text : {&kMistral, &kMinistral3}) {
     if (type == text->model_type) return text->read(keys, config);
@@ -20,7 +20,7 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
 const Family kMistral3 = {.architecture = "Mistral3ForConditionalGeneration",
                           .model_type = "mistral3",
                           .checkpoints = "Mistral Small 3.1 and 3.2, Ministral 3: the text part",
-                          .read = &Read,
+                          .read = &ReadMistral3,
                           .outside = &LlavaOutside,
                           .harmless = {"attention_bias", "mlp_bias"},
                           .text = LlavaText()};

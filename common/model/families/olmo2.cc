@@ -7,7 +7,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadOlmo2(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = config->output_bias = keys.Bool("attention_bias", false);
   config->qk_norm = true;
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
@@ -34,7 +34,7 @@ Block PostNormBlock(const ModelConfig& config, int64_t layer) {
 const Family kOlmo2 = {.architecture = "Olmo2ForCausalLM",
                        .model_type = "olmo2",
                        .checkpoints = "OLMo 2 1B to 32B",
-                       .read = &Read,
+                       .read = &ReadOlmo2,
                        .block = &PostNormBlock,
                        .harmless = {}};
 

@@ -7,7 +7,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadPhi3(ConfigKeys& keys, ModelConfig* config) {
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
   keys.OnlyZero("resid_pdrop");
   keys.OnlyZero("embd_pdrop");
@@ -29,7 +29,7 @@ const Family kPhi3 = {
     .architecture = "Phi3ForCausalLM",
     .model_type = "phi3",
     .checkpoints = "Phi-3, Phi-3.5 mini and medium, Phi-4, Phi-4-mini",
-    .read = &Read,
+    .read = &ReadPhi3,
     .block = &FusedTensorsBlock,
     .harmless = {"original_max_position_embeddings", "attention_bias", "full_attn_mod",
                  "interpolate_factor", "lm_head_bias", "mlp_bias", "use_qk_norm"}};

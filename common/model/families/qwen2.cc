@@ -6,7 +6,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadQwen2(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = true;
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
   config->rope = ReadRope(keys, 10000.0);
@@ -22,7 +22,7 @@ const Family kQwen2 = {
     .architecture = "Qwen2ForCausalLM",
     .model_type = "qwen2",
     .checkpoints = "Qwen1.5, Qwen2, Qwen2.5, QwQ, DeepSeek-R1 distilled from them",
-    .read = &Read,
+    .read = &ReadQwen2,
     .harmless = {"sliding_window", "attention_bias", "use_mrope"}};
 
 }  // namespace coxswain::model

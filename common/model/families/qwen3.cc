@@ -6,7 +6,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadQwen3(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = config->output_bias = keys.Bool("attention_bias", false);
   config->qk_norm = true;
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
@@ -22,7 +22,7 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
 const Family kQwen3 = {.architecture = "Qwen3ForCausalLM",
                        .model_type = "qwen3",
                        .checkpoints = "Qwen3 0.6B to 32B",
-                       .read = &Read,
+                       .read = &ReadQwen3,
                        .harmless = {"sliding_window"}};
 
 }  // namespace coxswain::model

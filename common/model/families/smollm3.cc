@@ -25,7 +25,7 @@ void ReadUnrotated(ConfigKeys& keys, ModelConfig* config) {
   }
 }
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadSmollm3(ConfigKeys& keys, ModelConfig* config) {
   config->qkv_bias = config->output_bias = keys.Bool("attention_bias", false);
   config->mlp_bias = keys.Bool("mlp_bias", false);
   if (!ReadDecoder(keys, /*tied_by_default=*/true, config)) return;
@@ -41,7 +41,7 @@ void Read(ConfigKeys& keys, ModelConfig* config) {
 const Family kSmolLm3 = {.architecture = "SmolLM3ForCausalLM",
                          .model_type = "smollm3",
                          .checkpoints = "SmolLM3 3B",
-                         .read = &Read,
+                         .read = &ReadSmollm3,
                          .harmless = {"pretraining_tp", "max_window_layers", "sliding_window"}};
 
 }  // namespace coxswain::model

@@ -7,7 +7,7 @@
 namespace coxswain::model {
 namespace {
 
-void Read(ConfigKeys& keys, ModelConfig* config) {
+void ReadStarcoder2(ConfigKeys& keys, ModelConfig* config) {
   // Published files ask for 0.1, which fine-tuning leaves out.
   for (const char* key : {"attention_dropout", "residual_dropout", "embedding_dropout"}) {
     keys.NotApplied(key);
@@ -49,7 +49,7 @@ Outside BiasedOutside(const ModelConfig& config) { return LayerNormOutside(confi
 const Family kStarcoder2 = {.architecture = "Starcoder2ForCausalLM",
                             .model_type = "starcoder2",
                             .checkpoints = "StarCoder2 3B to 15B",
-                            .read = &Read,
+                            .read = &ReadStarcoder2,
                             .block = &PlainMlpBlock,
                             .outside = &BiasedOutside,
                             .harmless = {"activation_function", "mlp_type", "norm_type"}};

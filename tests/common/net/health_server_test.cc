@@ -7,20 +7,21 @@
 namespace coxswain {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{20000};
+constexpr std::chrono::milliseconds kHealthPatience{20000};
 
 TEST(HealthServerTest, TellsOfEachServiceByName) {
   auto health = HealthServer::Start("127.0.0.1:0");
   ASSERT_TRUE(health.ok()) << health.status();
   const std::string address = (*health)->address();
-  EXPECT_EQ(CheckHealth(address, "", kPatience).value(), true);
-  EXPECT_EQ(CheckHealth(address, "a", kPatience).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CheckHealth(address, "", kHealthPatience).value(), true);
+  EXPECT_EQ(CheckHealth(address, "a", kHealthPatience).status().code(),
+            absl::StatusCode::kNotFound);
   (*health)->Set("a", false);
-  EXPECT_EQ(CheckHealth(address, "a", kPatience).value(), false);
+  EXPECT_EQ(CheckHealth(address, "a", kHealthPatience).value(), false);
   (*health)->Set("a", true);
   (*health)->Set("b", false);
-  EXPECT_EQ(CheckHealth(address, "a", kPatience).value(), true);
-  EXPECT_EQ(CheckHealth(address, "b", kPatience).value(), false);
+  EXPECT_EQ(CheckHealth(address, "a", kHealthPatience).value(), true);
+  EXPECT_EQ(CheckHealth(address, "b", kHealthPatience).value(), false);
 }
 
 // In plaintext where every other server of ours asks for certificates.
@@ -28,7 +29,7 @@ TEST(HealthServerTest, ServesOnEveryInterfaceAndNothingElse) {
   auto health = HealthServer::Start("0.0.0.0:0");
   ASSERT_TRUE(health.ok()) << health.status();
   const std::string port = (*health)->address().substr(std::string("0.0.0.0").size());
-  EXPECT_EQ(CheckHealth("127.0.0.1" + port, "", kPatience).value(), true);
+  EXPECT_EQ(CheckHealth("127.0.0.1" + port, "", kHealthPatience).value(), true);
 }
 
 TEST(HealthServerTest, APortInUseIsNamed) {
@@ -46,8 +47,9 @@ TEST(HealthCheckTest, NobodyThereIsUnavailableAndAWrongAddressIsNamed) {
     ASSERT_TRUE(gone.ok());
     address = (*gone)->address();
   }
-  EXPECT_EQ(CheckHealth(address, "", kPatience).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(CheckHealth("nowhere", "", kPatience).status().code(),
+  EXPECT_EQ(CheckHealth(address, "", kHealthPatience).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(CheckHealth("nowhere", "", kHealthPatience).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

@@ -22,7 +22,7 @@ constexpr const char* kVariables[] = {"COXSWAIN_SERVER",  "COXSWAIN_TLS_CA", "CO
                                       "COXSWAIN_TLS_KEY", "COXSWAIN_TOKEN",  "COXSWAIN_TOKEN_FILE",
                                       "COXSWAIN_CONTEXT"};
 
-bool Has(const std::string& text, const std::string& part) {
+bool Says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -93,7 +93,7 @@ TEST_F(ConfigTest, TheFileIsItsUsersAlone) {
   std::filesystem::permissions(path(), std::filesystem::perms(0622));
   const Ran ran = Config({"get-contexts"});
   EXPECT_EQ(ran.code, 5);
-  EXPECT_TRUE(Has(ran.err, path() + " can be written by others")) << ran.err;
+  EXPECT_TRUE(Says(ran.err, path() + " can be written by others")) << ran.err;
 }
 
 TEST_F(ConfigTest, MistakesChangeNothingAndAreNamed) {
@@ -114,7 +114,7 @@ TEST_F(ConfigTest, MistakesChangeNothingAndAreNamed) {
   for (const auto& [args, message] : cases) {
     const Ran ran = Config(args);
     EXPECT_NE(ran.code, 0) << message;
-    EXPECT_TRUE(Has(ran.err, message)) << ran.err;
+    EXPECT_TRUE(Says(ran.err, message)) << ran.err;
   }
   EXPECT_EQ(support::ReadFile(path()), before);
 }
@@ -125,8 +125,8 @@ TEST_F(ConfigTest, AFileThatCannotBeReadIsNamedWithItsLine) {
   std::filesystem::permissions(path(), std::filesystem::perms(0600));
   const Ran config = Config({"get-contexts"});
   EXPECT_EQ(config.code, 2);
-  EXPECT_TRUE(Has(config.err, path() + ":3: unknown key sever of a context")) << config.err;
-  EXPECT_TRUE(Has(RunInProcess({"get"}).err, path() + ":3: ")) << "a call says so too";
+  EXPECT_TRUE(Says(config.err, path() + ":3: unknown key sever of a context")) << config.err;
+  EXPECT_TRUE(Says(RunInProcess({"get"}).err, path() + ":3: ")) << "a call says so too";
 }
 
 TEST_F(ConfigTest, FlagThenEnvironmentThenContextThenDefault) {
@@ -225,9 +225,9 @@ TEST(CannotReachTest, SaysAddressReasonAndWhatToDo) {
             "controller has ended, start it again (`cox up`). If it speaks TLS, give --tls-ca, and "
             "--tls-cert and --tls-key where it asks for them, or a context that has them");
   const std::string over_tls = CannotReach(Tls("/tls/tls.crt"), "Socket closed");
-  EXPECT_TRUE(Has(over_tls,
-                  "at cox.example:7070 (context prod) over TLS: Socket closed. It may not "
-                  "accept the certificate in /tls/tls.crt"))
+  EXPECT_TRUE(Says(over_tls,
+                   "at cox.example:7070 (context prod) over TLS: Socket closed. It may not "
+                   "accept the certificate in /tls/tls.crt"))
       << over_tls;
   const std::tuple<Connection, std::string, std::string> cases[] = {
       {Plaintext(), "connect: Connection refused", "Nothing listens there"},
@@ -240,7 +240,7 @@ TEST(CannotReachTest, SaysAddressReasonAndWhatToDo) {
       {Tls(""), "ssl3_get_record:wrong version number", "It does not speak TLS"},
   };
   for (const auto& [connection, reason, advice] : cases) {
-    EXPECT_TRUE(Has(CannotReach(connection, reason), advice)) << CannotReach(connection, reason);
+    EXPECT_TRUE(Says(CannotReach(connection, reason), advice)) << CannotReach(connection, reason);
   }
 }
 

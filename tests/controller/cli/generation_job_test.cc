@@ -8,7 +8,7 @@
 namespace coxswain::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 class GenerationJobTest : public testing::Test {
  protected:
@@ -17,7 +17,7 @@ class GenerationJobTest : public testing::Test {
     folder_.Write("config.json", R"({"max_position_embeddings": 777})");
   }
   // What the job file's own reader makes of it.
-  static config::JobSpec Parsed(const absl::StatusOr<Json>& job) {
+  static config::JobSpec Parsed(const absl::StatusOr<OrderedJson>& job) {
     EXPECT_TRUE(job.ok()) << job.status();
     if (!job.ok()) return {};
     const config::ParsedJob parsed = config::ParseJob(job->dump(), "/");
@@ -52,7 +52,7 @@ TEST_F(GenerationJobTest, AnAdapterIsLeftToItsOwnSettings) {
   folder_.Write("adapter_config.json", R"({"r": 4, "lora_alpha": 12})");
   const auto made = ModelGeneration(folder_.path(), asked_);
   ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_EQ((*made)["spec"]["lora"], (Json{{"init_from", folder_.path()}}));
+  EXPECT_EQ((*made)["spec"]["lora"], (OrderedJson{{"init_from", folder_.path()}}));
   EXPECT_EQ(Parsed(made).adapter, config::Adapter::kLora);
 }
 

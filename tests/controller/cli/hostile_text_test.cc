@@ -214,7 +214,7 @@ void ExpectHarmless(const std::string& text) {
       << "a line of its own: " << text;
 }
 
-std::string WriteJob() {
+std::string WriteHostileJob() {
   const std::string path = TempDir() + "/hostile.yaml";
   std::ofstream(path)
       << "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: tiny}\nspec:\n"
@@ -274,7 +274,7 @@ TEST(HostileTextTest, NoVerbLetsItThrough) {
 TEST(HostileTextTest, SubmittedJobsAreShownTheSameWay) {
   HostileJobs server;
   for (const char* output : {"table", "name"}) {
-    const Ran ran = server.Run({"submit", WriteJob(), "-o", output});
+    const Ran ran = server.Run({"submit", WriteHostileJob(), "-o", output});
     ExpectHarmless(ran.out);
     ExpectHarmless(ran.err);
     EXPECT_NE(ran.out.find("FORGED"), std::string::npos) << ran.out << ran.err;

@@ -11,7 +11,7 @@
 namespace coxswain::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 struct Rendered {
   int code;
@@ -63,7 +63,8 @@ TEST_F(RenderTemplateTest, RefusalsAndBrokenLinesAreErrorsInTheirPlace) {
   EXPECT_EQ(result.code, 0) << result.err;
   std::istringstream lines(result.out);
   std::vector<std::string> errors;
-  for (std::string line; std::getline(lines, line);) errors.push_back(Json::parse(line)["error"]);
+  for (std::string line; std::getline(lines, line);)
+    errors.push_back(OrderedJson::parse(line)["error"]);
   ASSERT_EQ(errors.size(), 7U) << result.out;
   EXPECT_EQ(errors[0], "TemplateError: Empty \"chat\"");
   EXPECT_EQ(errors[1], "TypeError: can only concatenate str (not \"list\") to str (" +
@@ -82,14 +83,14 @@ TEST_F(RenderTemplateTest, GoldensOfATemplate) {
   std::string source;
   std::istringstream templates(*data::ReadMaybeGzip(folder + "templates.jsonl.gz"));
   for (std::string line; std::getline(templates, line);) {
-    const Json entry = Json::parse(line);
+    const OrderedJson entry = OrderedJson::parse(line);
     if (entry["name"] == name) source = entry["source"];
   }
   std::string lines;
-  std::vector<Json> rows;
+  std::vector<OrderedJson> rows;
   std::istringstream golden(*data::ReadMaybeGzip(folder + "golden.jsonl.gz"));
   for (std::string line; std::getline(golden, line);) {
-    const Json row = Json::parse(line);
+    const OrderedJson row = OrderedJson::parse(line);
     if (row["template"] != name) continue;
     rows.push_back(row);
     lines += line + "\n";
@@ -97,10 +98,10 @@ TEST_F(RenderTemplateTest, GoldensOfATemplate) {
   ASSERT_GT(rows.size(), 10U);
   const Rendered result = Run(source, lines);
   std::istringstream out(result.out);
-  for (const Json& row : rows) {
+  for (const OrderedJson& row : rows) {
     std::string line;
     ASSERT_TRUE(std::getline(out, line));
-    const Json got = Json::parse(line);
+    const OrderedJson got = OrderedJson::parse(line);
     if (row.contains("text")) {
       EXPECT_EQ(got["text"], row["text"]);
     } else {

@@ -13,7 +13,7 @@
 namespace coxswain::data {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kContents[] = "{\"messages\": []}\n";
 
@@ -48,12 +48,12 @@ class ContentHashTest : public testing::Test {
 TEST_F(ContentHashTest, AJobOfAnEarlierReleaseKeepsItsName) {
   const config::ParsedJob parsed = config::ParseJob(JobText(""), "/");
   ASSERT_TRUE(parsed.errors.empty()) << parsed.errors[0].message;
-  Json stored = Json::parse(parsed.effective_json);
+  OrderedJson stored = OrderedJson::parse(parsed.effective_json);
   for (const char* key :
        {"chat_template_kwargs", "roles_to_train", "train_on", "train_on_eos", "data_rules"}) {
     ASSERT_EQ(stored["spec"].erase(key), 1u) << key;
   }
-  Json& dataset = stored["spec"]["datasets"][0];
+  OrderedJson& dataset = stored["spec"]["datasets"][0];
   dataset = {{"path", dataset["path"]},
              {"format", "chat"},
              {"prompt_style", "alpaca"},

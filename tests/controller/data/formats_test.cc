@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kFormats = "tests/fixtures/formats/";
+const std::string kFormatFiles = "tests/fixtures/formats/";
 
 class FormatsTest : public testing::Test {
  protected:
@@ -49,19 +49,19 @@ class FormatsTest : public testing::Test {
 };
 
 TEST_F(FormatsTest, EveryKindOfTextGivesTheSameTokenStores) {
-  const std::string expected = Stores(kFormats + "records.jsonl");
+  const std::string expected = Stores(kFormatFiles + "records.jsonl");
   ASSERT_FALSE(expected.empty());
   for (const char* name :
        {"records.json", "records.jsonl.gz", "records.jsonl.zst", "records.csv", "records.tsv"}) {
-    EXPECT_EQ(Stores(kFormats + name), expected) << name;
+    EXPECT_EQ(Stores(kFormatFiles + name), expected) << name;
   }
 }
 
 TEST_F(FormatsTest, ParquetAndArrowGiveTheTokenStoresOfJson) {
   if (!LoadColumnarApi().ok()) GTEST_SKIP() << LoadColumnarApi().status().message();
-  const std::string expected = Stores(kFormats + "records.jsonl");
+  const std::string expected = Stores(kFormatFiles + "records.jsonl");
   for (const char* name : {"records.parquet", "records.arrow", "records_stream.arrow"}) {
-    EXPECT_EQ(Stores(kFormats + name), expected) << name;
+    EXPECT_EQ(Stores(kFormatFiles + name), expected) << name;
   }
 }
 
@@ -74,13 +74,13 @@ TEST_F(FormatsTest, ParquetIsRefusedWithTheCommandThatInstallsItsReader) {
       << message;
   EXPECT_TRUE(message.ends_with(" coxswain_columnar")) << message;
   if (LoadColumnarApi().ok()) return;
-  job_.datasets[0].path = kFormats + "records.parquet";
+  job_.datasets[0].path = kFormatFiles + "records.parquet";
   EXPECT_EQ(PrepareData(job_, options_).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(FormatsTest, FilesOfAFolderAreTheRecordsOfOne) {
-  const std::string expected = Stores(kFormats + "records.jsonl");
-  const std::string lines = support::ReadFile(kFormats + "records.jsonl");
+  const std::string expected = Stores(kFormatFiles + "records.jsonl");
+  const std::string lines = support::ReadFile(kFormatFiles + "records.jsonl");
   const size_t middle = lines.find('\n', lines.size() / 2) + 1;
   const std::string folder = scratch_.path() + "/folder";
   fs::create_directory(folder);
@@ -97,10 +97,10 @@ TEST_F(FormatsTest, FilesOfAFolderAreTheRecordsOfOne) {
 }
 
 TEST_F(FormatsTest, MaxSamplesAndTheNameOfCsvChangeTheHash) {
-  Stores(kFormats + "records.jsonl");
+  Stores(kFormatFiles + "records.jsonl");
   const std::string all = hash_;
   job_.datasets[0].max_samples = 20;
-  Stores(kFormats + "records.jsonl");
+  Stores(kFormatFiles + "records.jsonl");
   EXPECT_NE(hash_, all);
   job_.datasets[0].format = config::DatasetFormat::kCompletion;
   job_.datasets[0].max_samples.reset();

@@ -67,7 +67,7 @@ TEST(SentencePieceTest, ADirectoryWithOnlyAModelIsRead) {
   EXPECT_EQ((*tokenizer)->Decode(Ids(**tokenizer, "<s>the"), true), "the");
 }
 
-void ExpectRefused(const std::string& bytes, const std::vector<std::string>& words) {
+void ExpectModelRefused(const std::string& bytes, const std::vector<std::string>& words) {
   const support::ScratchFolder directory;
   directory.Write("tokenizer.model", bytes);
   const auto loaded = Tokenizer::Load(directory.path());
@@ -91,15 +91,15 @@ std::string PieceMessage(const std::string& text, int type) {
 TEST(SentencePieceTest, OtherAndDamagedModelsAreRefused) {
   const std::string bpe = WithLength(2, std::string("\x18\x02", 2));
   const std::string bytes = ModelBytes("llama");
-  ExpectRefused(bytes.substr(0, bytes.size() / 2), {"tokenizer.model", "damaged"});
-  ExpectRefused("\n", {"damaged"});
-  ExpectRefused(PieceMessage("a", 1) + WithLength(2, std::string("\x18\x03", 2)),
-                {"words", "BPE, unigram"});
-  ExpectRefused(PieceMessage("a", 1) + PieceMessage("b", 5) + bpe, {"piece 1", "UNUSED"});
-  ExpectRefused(PieceMessage("a", 1) + PieceMessage("a", 1) + bpe, {"piece 1", "twice"});
-  ExpectRefused(PieceMessage("ab", 1) + PieceMessage("a", 1) + bpe, {"piece 0", "character"});
-  ExpectRefused(PieceMessage("a", 1) + bpe + WithLength(3, WithLength(2, "abcdefgh")),
-                {"precompiled_charsmap"});
+  ExpectModelRefused(bytes.substr(0, bytes.size() / 2), {"tokenizer.model", "damaged"});
+  ExpectModelRefused("\n", {"damaged"});
+  ExpectModelRefused(PieceMessage("a", 1) + WithLength(2, std::string("\x18\x03", 2)),
+                     {"words", "BPE, unigram"});
+  ExpectModelRefused(PieceMessage("a", 1) + PieceMessage("b", 5) + bpe, {"piece 1", "UNUSED"});
+  ExpectModelRefused(PieceMessage("a", 1) + PieceMessage("a", 1) + bpe, {"piece 1", "twice"});
+  ExpectModelRefused(PieceMessage("ab", 1) + PieceMessage("a", 1) + bpe, {"piece 0", "character"});
+  ExpectModelRefused(PieceMessage("a", 1) + bpe + WithLength(3, WithLength(2, "abcdefgh")),
+                     {"precompiled_charsmap"});
 }
 
 TEST(SentencePieceTest, OtherFilesAreNamed) {

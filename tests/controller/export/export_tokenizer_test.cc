@@ -48,7 +48,8 @@ TEST_F(ExportTokenizerTest, NamedTemplatesGoAlong) {
   std::filesystem::create_directory(base_.path() + "/additional_chat_templates");
   base_.Write("additional_chat_templates/tool_use.jinja", "{{ tools }}");
   ASSERT_TRUE(Write(R"({"model": {"vocab": {"x": 0}}})").ok());
-  EXPECT_EQ(*ReadFile(out_.path() + "/additional_chat_templates/tool_use.jinja"), "{{ tools }}");
+  EXPECT_EQ(*coxswain::ReadFile(out_.path() + "/additional_chat_templates/tool_use.jinja"),
+            "{{ tools }}");
 }
 
 TEST_F(ExportTokenizerTest, TheTrainedTemplateAndItsEndAreWritten) {
@@ -56,8 +57,9 @@ TEST_F(ExportTokenizerTest, TheTrainedTemplateAndItsEndAreWritten) {
   plan::Plan plan;
   plan.model_path = base_.path();
   ASSERT_TRUE(WriteTrainedFormat({"{{ x }}", {258}}, plan, out_.path()).ok());
-  EXPECT_EQ(*ReadFile(out_.path() + "/chat_template.jinja"), "{{ x }}");
-  const auto config = nlohmann::json::parse(*ReadFile(out_.path() + "/generation_config.json"));
+  EXPECT_EQ(*coxswain::ReadFile(out_.path() + "/chat_template.jinja"), "{{ x }}");
+  const auto config =
+      nlohmann::json::parse(*coxswain::ReadFile(out_.path() + "/generation_config.json"));
   EXPECT_EQ(config, nlohmann::json::parse(R"({"top_k": 7, "eos_token_id": [256, 258]})"));
 }
 
@@ -68,8 +70,8 @@ TEST_F(ExportTokenizerTest, AnEndThatTheBaseListsChangesNothing) {
   plan::Plan plan;
   plan.model_path = base_.path();
   ASSERT_TRUE(WriteTrainedFormat({"", {258}}, plan, out_.path()).ok());
-  EXPECT_EQ(*ReadFile(out_.path() + "/generation_config.json"), text);
-  EXPECT_FALSE(ReadFile(out_.path() + "/chat_template.jinja").ok());
+  EXPECT_EQ(*coxswain::ReadFile(out_.path() + "/generation_config.json"), text);
+  EXPECT_FALSE(coxswain::ReadFile(out_.path() + "/chat_template.jinja").ok());
 }
 
 }  // namespace

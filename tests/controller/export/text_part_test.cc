@@ -101,7 +101,7 @@ TEST_F(TextPartExportTest, AdapterNamesTheModulesOfTheTextAlone) {
   WriteCheckpoint();
   const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
-  const auto config = ReadFile(result->directory + "/adapter_config.json");
+  const auto config = coxswain::ReadFile(result->directory + "/adapter_config.json");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(nlohmann::json::parse(*config)["target_modules"],
             R"(model\.language_model\.layers\..*\.(q_proj|v_proj))");

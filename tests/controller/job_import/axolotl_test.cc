@@ -4,12 +4,12 @@ namespace coxswain::job_import {
 namespace {
 
 // What every file needs; the rest is of the test.
-std::string File(const std::string& more) {
+std::string AxolotlFile(const std::string& more) {
   return "base_model: ./model\nlearning_rate: 2e-4\n" + more;
 }
 
 std::string WithData(const std::string& more) {
-  return File("datasets:\n  - path: ./train.jsonl\n    type: alpaca\n" + more);
+  return AxolotlFile("datasets:\n  - path: ./train.jsonl\n    type: alpaca\n" + more);
 }
 
 constexpr const char* kLora = "adapter: lora\nlora_r: 16\nlora_alpha: 32\n";
@@ -209,23 +209,23 @@ TEST(AxolotlTest, PrecisionFollowsBf16) {
 }
 
 TEST(AxolotlTest, ConversationsKeepTheirShape) {
-  const Tried messages = Try(
-      File("datasets:\n  - {path: ./c.jsonl, type: chat_template, field_messages: talk,\n"
-           "     roles_to_train: [assistant, tool], train_on_eos: last}\nchat_template: chatml\n"));
+  const Tried messages = Try(AxolotlFile(
+      "datasets:\n  - {path: ./c.jsonl, type: chat_template, field_messages: talk,\n"
+      "     roles_to_train: [assistant, tool], train_on_eos: last}\nchat_template: chatml\n"));
   EXPECT_EQ(messages.At("datasets.0.format"), "\"chat\"");
   EXPECT_EQ(messages.At("datasets.0.field_messages"), "\"talk\"");
   EXPECT_EQ(messages.At("chat_template"), "\"chatml\"");
   EXPECT_EQ(messages.At("roles_to_train"), R"(["assistant","tool"])");
   EXPECT_EQ(messages.At("train_on_eos"), "\"last\"");
-  const Tried share = Try(File(
+  const Tried share = Try(AxolotlFile(
       "datasets:\n  - path: ./c.jsonl\n    type: chat_template\n    field_messages: conversations\n"
       "    message_property_mappings: {role: from, content: value}\n"));
   EXPECT_EQ(share.At("datasets.0.format"), "\"sharegpt\"");
   EXPECT_EQ(share.At("datasets.0.field_messages"), "");
   EXPECT_EQ(share.At("chat_template"), "\"tokenizer_default\"");
-  const Tried named = Try(
-      File("datasets:\n  - path: ./c.jsonl\n    type: chat_template\n    message_field_role: who\n"
-           "    roles: {user: [human]}\nchat_template: phi_3\n"));
+  const Tried named = Try(AxolotlFile(
+      "datasets:\n  - path: ./c.jsonl\n    type: chat_template\n    message_field_role: who\n"
+      "    roles: {user: [human]}\nchat_template: phi_3\n"));
   EXPECT_EQ(named.At("datasets.0.message_role_key"), "\"who\"");
   EXPECT_EQ(named.At("datasets.0.roles"), R"({"user":["human"]})");
   EXPECT_EQ(named.At("chat_template"), "\"tokenizer_default\"");
@@ -233,7 +233,7 @@ TEST(AxolotlTest, ConversationsKeepTheirShape) {
 }
 
 TEST(AxolotlTest, OneKeyOfShareGptIsNotTheFormat) {
-  const Tried t = Try(File(
+  const Tried t = Try(AxolotlFile(
       "datasets:\n  - path: ./c.jsonl\n    type: chat_template\n    message_field_role: from\n"));
   EXPECT_EQ(t.At("datasets.0.format"), "\"chat\"");
   EXPECT_EQ(t.At("datasets.0.message_role_key"), "\"from\"");
@@ -242,10 +242,10 @@ TEST(AxolotlTest, OneKeyOfShareGptIsNotTheFormat) {
 
 TEST(AxolotlTest, TemplatesFromFilesAndTexts) {
   const std::string chat = "datasets: [{path: ./c.jsonl, type: chat_template}]\n";
-  EXPECT_EQ(Try(File(chat + "chat_template: jinja\nchat_template_jinja: t/my.jinja\n"))
+  EXPECT_EQ(Try(AxolotlFile(chat + "chat_template: jinja\nchat_template_jinja: t/my.jinja\n"))
                 .At("chat_template"),
             "\"./t/my.jinja\"");
-  EXPECT_NE(Try(File(chat + "chat_template_jinja: '{{ messages }}'\n"))
+  EXPECT_NE(Try(AxolotlFile(chat + "chat_template_jinja: '{{ messages }}'\n"))
                 .InTheWay()
                 .find("chat_template_jinja (write the template to a file"),
             std::string::npos);
@@ -253,12 +253,12 @@ TEST(AxolotlTest, TemplatesFromFilesAndTexts) {
 }
 
 TEST(AxolotlTest, SourcesOfOtherKinds) {
-  const Tried t = Try(
-      File("datasets:\n"
-           "  - {path: org/set, name: en, split: 'train[:100]', type: completion, field: body}\n"
-           "  - {path: ./b, data_files: a.jsonl, type: input_output, split: 'train[:5%]'}\n"
-           "  - {path: ./c.json}\n"
-           "  - {path: ./d.json, type: {field_instruction: q, field_output: a}}\n"));
+  const Tried t = Try(AxolotlFile(
+      "datasets:\n"
+      "  - {path: org/set, name: en, split: 'train[:100]', type: completion, field: body}\n"
+      "  - {path: ./b, data_files: a.jsonl, type: input_output, split: 'train[:5%]'}\n"
+      "  - {path: ./c.json}\n"
+      "  - {path: ./d.json, type: {field_instruction: q, field_output: a}}\n"));
   EXPECT_EQ(t.At("datasets.0.path"), "\"./org/set\"");
   EXPECT_EQ(t.At("datasets.0.data_files"), R"(["en/*"])");
   EXPECT_EQ(t.At("datasets.0.split"), "\"train\"");
@@ -271,13 +271,13 @@ TEST(AxolotlTest, SourcesOfOtherKinds) {
   EXPECT_EQ(t.At("datasets.2.format"), "\"tokenized\"");
   EXPECT_EQ(t.At("datasets.3.field_instruction"), "\"q\"");
   EXPECT_EQ(t.At("datasets.3.format"), "\"alpaca\"");
-  const Tried own = Try(File("datasets: [{path: ./d.json, type: 'alpaca:phi'}]\n"));
+  const Tried own = Try(AxolotlFile("datasets: [{path: ./d.json, type: 'alpaca:phi'}]\n"));
   EXPECT_NE(own.InTheWay().find("datasets[].type (its prompt has no counterpart"),
             std::string::npos);
 }
 
 TEST(AxolotlTest, PretrainingReadsTexts) {
-  const Tried t = Try(File("pretraining_dataset: ./corpus.jsonl\nmax_steps: 10\n"));
+  const Tried t = Try(AxolotlFile("pretraining_dataset: ./corpus.jsonl\nmax_steps: 10\n"));
   EXPECT_EQ(t.At("method"), "\"pretrain\"");
   EXPECT_EQ(t.At("datasets.0.format"), "\"completion\"");
   EXPECT_EQ(t.At("datasets.0.path"), "\"./corpus.jsonl\"");

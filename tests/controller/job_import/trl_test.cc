@@ -4,13 +4,13 @@
 namespace coxswain::job_import {
 namespace {
 
-std::string File(const std::string& more) {
+std::string TrlFile(const std::string& more) {
   return "model_name_or_path: ./model\ndataset_name: ./data\n" + more;
 }
 
 // Invariant import-2.
 TEST(TrlTest, SilentFileGetsItsDefaults) {
-  const Tried t = Try(File(""));
+  const Tried t = Try(TrlFile(""));
   EXPECT_EQ(t.At("adapter"), "\"none\"");
   EXPECT_EQ(t.At("sequence_len"), "1024");
   EXPECT_EQ(t.At("packing.strategy"), "\"none\"");
@@ -28,7 +28,7 @@ TEST(TrlTest, SilentFileGetsItsDefaults) {
 }
 
 TEST(TrlTest, LoraHasItsOwnDefaults) {
-  const Tried t = Try(File("use_peft: true\n"));
+  const Tried t = Try(TrlFile("use_peft: true\n"));
   EXPECT_EQ(t.At("adapter"), "\"lora\"");
   EXPECT_EQ(t.At("lora.r"), "16");
   EXPECT_EQ(t.At("lora.alpha"), "32");
@@ -39,26 +39,26 @@ TEST(TrlTest, LoraHasItsOwnDefaults) {
 }
 
 TEST(TrlTest, TargetsOfTheLoss) {
-  EXPECT_EQ(Try(File("assistant_only_loss: true\n")).At("train_on_inputs"), "false");
-  EXPECT_EQ(Try(File("assistant_only_loss: true\n")).At("datasets.0.format"), "\"chat\"");
-  EXPECT_EQ(Try(File("completion_only_loss: true\n")).At("train_on_inputs"), "false");
-  EXPECT_EQ(Try(File("completion_only_loss: true\n")).At("datasets.0.format"),
+  EXPECT_EQ(Try(TrlFile("assistant_only_loss: true\n")).At("train_on_inputs"), "false");
+  EXPECT_EQ(Try(TrlFile("assistant_only_loss: true\n")).At("datasets.0.format"), "\"chat\"");
+  EXPECT_EQ(Try(TrlFile("completion_only_loss: true\n")).At("train_on_inputs"), "false");
+  EXPECT_EQ(Try(TrlFile("completion_only_loss: true\n")).At("datasets.0.format"),
             "\"prompt_completion\"");
-  EXPECT_EQ(Try(File("completion_only_loss: false\n")).At("train_on_inputs"), "true");
-  EXPECT_EQ(Try(File("dataset_text_field: body\n")).At("datasets.0.field_text"), "\"body\"");
-  EXPECT_NE(Try(File("loss_type: dft\n")).InTheWay().find("loss_type (this loss"),
+  EXPECT_EQ(Try(TrlFile("completion_only_loss: false\n")).At("train_on_inputs"), "true");
+  EXPECT_EQ(Try(TrlFile("dataset_text_field: body\n")).At("datasets.0.field_text"), "\"body\"");
+  EXPECT_NE(Try(TrlFile("loss_type: dft\n")).InTheWay().find("loss_type (this loss"),
             std::string::npos);
 }
 
 TEST(TrlTest, BinsAndCuts) {
-  EXPECT_EQ(Try(File("packing: true\n")).At("packing.strategy"), "\"best_fit_decreasing\"");
-  const Tried split = Try(File("packing: true\npacking_strategy: bfd_split\n"));
+  EXPECT_EQ(Try(TrlFile("packing: true\n")).At("packing.strategy"), "\"best_fit_decreasing\"");
+  const Tried split = Try(TrlFile("packing: true\npacking_strategy: bfd_split\n"));
   EXPECT_EQ(split.At("excess_length"), "\"split\"");
-  const Tried wrapped = Try(File("packing: true\npacking_strategy: wrapped\n"));
+  const Tried wrapped = Try(TrlFile("packing: true\npacking_strategy: wrapped\n"));
   EXPECT_TRUE(wrapped.Says("differs: packing_strategy: wrapped"));
-  EXPECT_NE(Try(File("max_length: null\n")).InTheWay().find("max_length (records without"),
+  EXPECT_NE(Try(TrlFile("max_length: null\n")).InTheWay().find("max_length (records without"),
             std::string::npos);
-  EXPECT_NE(Try(File("truncation_mode: keep_end\n")).InTheWay().find("truncation_mode"),
+  EXPECT_NE(Try(TrlFile("truncation_mode: keep_end\n")).InTheWay().find("truncation_mode"),
             std::string::npos);
 }
 
@@ -80,18 +80,18 @@ TEST(TrlTest, SplitsAndMixtures) {
 }
 
 TEST(TrlTest, TemplateOfAFileOrAFolder) {
-  EXPECT_EQ(Try(File("chat_template_path: t.jinja\n")).At("chat_template"), "\"./t.jinja\"");
-  EXPECT_EQ(Try(File("chat_template_path: ./tok\n")).At("chat_template"),
+  EXPECT_EQ(Try(TrlFile("chat_template_path: t.jinja\n")).At("chat_template"), "\"./t.jinja\"");
+  EXPECT_EQ(Try(TrlFile("chat_template_path: ./tok\n")).At("chat_template"),
             "\"./tok/chat_template.jinja\"");
 }
 
 TEST(TrlTest, WeightsAndPrecision) {
-  EXPECT_EQ(Try(File("dtype: bfloat16\n")).At("precision.master_weights"), "\"bfloat16\"");
-  EXPECT_EQ(Try(File("dtype: auto\n")).At("precision.master_weights"), "\"auto\"");
-  EXPECT_EQ(Try(File("fp16: true\n")).At("precision.compute"), "\"float16\"");
-  EXPECT_EQ(Try(File("use_cpu: true\nbf16: false\n")).At("resources.device"), "\"cpu\"");
-  EXPECT_EQ(Try(File("label_smoothing_factor: 0.1\n")).At("train.label_smoothing"), "0.1");
-  EXPECT_NE(Try(File("neftune_noise_alpha: 5\n")).InTheWay().find("neftune_noise_alpha"),
+  EXPECT_EQ(Try(TrlFile("dtype: bfloat16\n")).At("precision.master_weights"), "\"bfloat16\"");
+  EXPECT_EQ(Try(TrlFile("dtype: auto\n")).At("precision.master_weights"), "\"auto\"");
+  EXPECT_EQ(Try(TrlFile("fp16: true\n")).At("precision.compute"), "\"float16\"");
+  EXPECT_EQ(Try(TrlFile("use_cpu: true\nbf16: false\n")).At("resources.device"), "\"cpu\"");
+  EXPECT_EQ(Try(TrlFile("label_smoothing_factor: 0.1\n")).At("train.label_smoothing"), "0.1");
+  EXPECT_NE(Try(TrlFile("neftune_noise_alpha: 5\n")).InTheWay().find("neftune_noise_alpha"),
             std::string::npos);
 }
 

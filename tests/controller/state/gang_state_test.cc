@@ -6,7 +6,7 @@
 #include <utility>
 
 namespace coxswain::state {
-namespace {
+namespace gang_table {
 
 using E = GangEvent;
 using P = GangPhase;
@@ -67,5 +67,5 @@ TEST(GangStateTest, WaitsForEveryRank) {
   EXPECT_EQ(gang.phase, P::kRunning);
 }
 
-}  // namespace
+}  // namespace gang_table
 }  // namespace coxswain::state

@@ -7,7 +7,7 @@
 #include <utility>
 
 namespace coxswain::state {
-namespace {
+namespace job_table {
 
 using E = JobEvent;
 constexpr auto kQueued = v1::JOB_STATE_QUEUED;
@@ -225,5 +225,5 @@ TEST(JobStateTest, RandomWalksKeepTheRules) {
   }
 }
 
-}  // namespace
+}  // namespace job_table
 }  // namespace coxswain::state

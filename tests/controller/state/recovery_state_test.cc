@@ -7,7 +7,7 @@
 #include <utility>
 
 namespace coxswain::state {
-namespace {
+namespace recovery_table {
 
 using E = RecoveryEvent;
 using S = RecoveryStage;
@@ -85,5 +85,5 @@ TEST(RecoveryStateTest, ByDeadlinesAloneAFailureEndsInTheQueue) {
   EXPECT_FALSE(Transition(stage, E::kDeadline).ok());
 }
 
-}  // namespace
+}  // namespace recovery_table
 }  // namespace coxswain::state

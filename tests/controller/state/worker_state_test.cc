@@ -7,7 +7,7 @@
 #include <random>
 
 namespace coxswain::state {
-namespace {
+namespace worker_table {
 
 using E = WorkerEvent;
 using P = WorkerPhase;
@@ -85,5 +85,5 @@ TEST(WorkerStateTest, RandomWalksKeepTheRules) {
   }
 }
 
-}  // namespace
+}  // namespace worker_table
 }  // namespace coxswain::state

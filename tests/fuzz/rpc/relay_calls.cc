@@ -15,7 +15,7 @@
 namespace coxswain::fuzz {
 namespace {
 
-constexpr std::chrono::seconds kAnswersWithin{20};
+constexpr std::chrono::seconds kRelayAnswersWithin{20};
 
 // One for all inputs: a relay keeps nothing but its channels. Never destroyed: where a server goes
 // while the process ends, gRPC 1.51 may let go of its completion queue twice.
@@ -44,7 +44,7 @@ class RelayService : public Calls {
     static const support::ScratchFolder state;
     static const auto* const served = new Served(state);
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kAnswersWithin);
+    context.set_deadline(std::chrono::system_clock::now() + kRelayAnswersWithin);
     const grpc::Status ended = Call(served->stub.get(), method, &context, std::string(message));
     Expect(ended.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED, "a relay answers");
     Expect(ended.error_code() != grpc::StatusCode::UNAVAILABLE || method > 0, "a relay lives");

@@ -9,7 +9,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_adamw_8bit_test {
 
 using Reference = reference::AdamW8bitState<double>;
 
@@ -224,5 +224,5 @@ TEST(AdamW8bitGpuTest, NanStaysInItsBlock) {
   }
 }
 
-}  // namespace
+}  // namespace gpu_adamw_8bit_test
 }  // namespace coxswain::kernels

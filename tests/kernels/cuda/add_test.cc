@@ -3,7 +3,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_add_test {
 
 class AddGpuTest : public testing::TestWithParam<DType> {};
 
@@ -44,5 +44,5 @@ TEST(AddRangeGpuTest, AddsBfloat16IntoFloat32) {
 INSTANTIATE_TEST_SUITE_P(DTypes, AddGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_add_test
 }  // namespace coxswain::kernels

@@ -7,7 +7,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_attention_rotation_test {
 
 const std::vector<int32_t> kOddLengths = {1, 0, 63, 64, 65, 131, 0, 0, 2, 40};
 
@@ -196,5 +196,5 @@ TEST(AttentionRotationGpuTest, OthersTakeAPass) {
   Check({.heads = 4, .kv_heads = 2, .dim = 64, .interleaved = true, .folded = false});
 }
 
-}  // namespace
+}  // namespace gpu_attention_rotation_test
 }  // namespace coxswain::kernels

@@ -19,7 +19,7 @@
 #include "tests/reference/attention.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_attention_test {
 
 enum class Algorithm { kPlainFloat32, kPlainBFloat16, kFlash, kCudnn, kPacked, kDense };
 
@@ -643,5 +643,5 @@ TEST(AttentionGpuTest, RefusesWhatItCannotRun) {
   EXPECT_THROW(AttentionBackward(args, TestStream()), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace gpu_attention_test
 }  // namespace coxswain::kernels

@@ -5,7 +5,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_bias_test {
 
 // Parameter: type of dy, type of dbias.
 class BiasGpuTest : public testing::TestWithParam<std::tuple<DType, DType>> {
@@ -81,5 +81,5 @@ INSTANTIATE_TEST_SUITE_P(DTypes, BiasGpuTest,
                                   Name(std::get<1>(info.param));
                          });
 
-}  // namespace
+}  // namespace gpu_bias_test
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_c_api_adapters_test {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -289,5 +289,5 @@ TEST_F(CApiDoraGpuTest, SaysWhatWasWrong) {
   EXPECT_REFUSED(coxswain_dora_backward(&args_, nullptr), "DoraBackward: workspace of 0 bytes");
 }
 
-}  // namespace
+}  // namespace gpu_c_api_adapters_test
 }  // namespace coxswain::kernels

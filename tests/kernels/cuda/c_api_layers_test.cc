@@ -18,7 +18,7 @@
 #include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_c_api_layers_test {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -508,5 +508,5 @@ TEST(CApiLayersGpuTest, ClippedUpdate) {
   EXPECT_EQ(scalars.Read()[0].applied_updates, 1);
 }
 
-}  // namespace
+}  // namespace gpu_c_api_layers_test
 }  // namespace coxswain::kernels

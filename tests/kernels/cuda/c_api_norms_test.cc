@@ -5,7 +5,7 @@
 #include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_c_api_norms_test {
 
 constexpr DType kType = DType::kBFloat16;
 constexpr int64_t kRows = 7, kHidden = 40, kCount = kRows * kHidden;
@@ -148,5 +148,5 @@ TEST_F(CApiNormsGpuTest, LayerNormWithABias) {
   EXPECT_REFUSED(coxswain_layer_norm_forward(&args, nullptr), "LayerNorm");
 }
 
-}  // namespace
+}  // namespace gpu_c_api_norms_test
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_c_api_quantized_test {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -185,5 +185,5 @@ TEST(CApiQuantizedGpuTest, AdamWWithStatesOf8Bits) {
   EXPECT_REFUSED(coxswain_adamw_8bit(&args, nullptr), "AdamW8bit: chunks is -1");
 }
 
-}  // namespace
+}  // namespace gpu_c_api_quantized_test
 }  // namespace coxswain::kernels

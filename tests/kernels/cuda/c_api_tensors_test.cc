@@ -11,7 +11,7 @@
 #include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_c_api_tensors_test {
 
 constexpr DType kType = DType::kBFloat16;
 constexpr int64_t kCount = 1003;
@@ -197,5 +197,5 @@ TEST(CApiTensorsGpuTest, MaximaOfRowsThatLieApart) {
   EXPECT_REFUSED(coxswain_target_hits(&target_hits, nullptr), "96 elements between rows of 97");
 }
 
-}  // namespace
+}  // namespace gpu_c_api_tensors_test
 }  // namespace coxswain::kernels

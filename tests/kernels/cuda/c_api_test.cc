@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_c_api_test {
 
 TEST(CApiGpuTest, SameBitsAsTheOpOnADefaultStream) {
   const Floats logits = Normal(2 * 1008, 1, DType::kBFloat16);
@@ -134,5 +134,5 @@ TEST(CApiGpuTest, SaysWhatWasWrong) {
   EXPECT_EQ(coxswain_select_device(0), COXSWAIN_OK);
 }
 
-}  // namespace
+}  // namespace gpu_c_api_test
 }  // namespace coxswain::kernels

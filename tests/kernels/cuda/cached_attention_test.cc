@@ -4,7 +4,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_cached_attention_test {
 
 class CachedAttentionGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -63,5 +63,5 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CachedAttentionGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_cached_attention_test
 }  // namespace coxswain::kernels

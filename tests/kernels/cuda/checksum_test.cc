@@ -3,7 +3,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_checksum_test {
 
 // Source: SplitMix64, the output function.
 uint64_t Mix(uint64_t z) {
@@ -105,5 +105,5 @@ INSTANTIATE_TEST_SUITE_P(DTypes, ChecksumGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_checksum_test
 }  // namespace coxswain::kernels

@@ -5,7 +5,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_convert_test {
 
 Floats Converted(DType from, DType to, const Floats& values) {
   const auto count = static_cast<int64_t>(values.size());
@@ -49,5 +49,5 @@ TEST(ConvertGpuTest, ReadsAndWritesUnaligned) {
   }
 }
 
-}  // namespace
+}  // namespace gpu_convert_test
 }  // namespace coxswain::kernels

@@ -7,7 +7,7 @@
 #include "tests/reference/cross_entropy.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_cross_entropy_test {
 
 constexpr double kFloatUnit = 0x1p-24;
 
@@ -344,5 +344,5 @@ TEST(CrossEntropyGpuSupportsTest, RefusesOptionsOutOfRange) {
                std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace gpu_cross_entropy_test
 }  // namespace coxswain::kernels

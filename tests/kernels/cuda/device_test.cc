@@ -12,7 +12,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_device_test {
 
 AddArgs Doubled(const DeviceTensor& y) {
   return {
@@ -107,5 +107,5 @@ TEST(DeviceGpuDeathTest, AnIllegalAddressIsSticky) {
   EXPECT_EXIT(fault(), testing::ExitedWithCode(3), "");
 }
 
-}  // namespace
+}  // namespace gpu_device_test
 }  // namespace coxswain::kernels

@@ -4,7 +4,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_dropout_test {
 
 class DropoutGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -84,5 +84,5 @@ TEST_P(DropoutGpuTest, RateZeroIsTheIdentityInPlaceAndNot) {
 INSTANTIATE_TEST_SUITE_P(DTypes, DropoutGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_dropout_test
 }  // namespace coxswain::kernels

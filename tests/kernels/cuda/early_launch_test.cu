@@ -5,7 +5,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_early_launch_test {
 
 constexpr int kBlocks = 64, kThreads = 256, kCount = kBlocks * kThreads, kRounds = 20;
 
@@ -49,5 +49,5 @@ TEST(EarlyLaunchGpuTest, CapturesAndReplays) {
   DestroyGraph(graph);
 }
 
-}  // namespace
+}  // namespace gpu_early_launch_test
 }  // namespace coxswain::kernels

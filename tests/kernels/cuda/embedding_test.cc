@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_embedding_test {
 
 using Ids = std::vector<int32_t>;
 
@@ -217,5 +217,5 @@ INSTANTIATE_TEST_SUITE_P(DTypes, EmbeddingGpuTest,
                                   Name(std::get<1>(info.param));
                          });
 
-}  // namespace
+}  // namespace gpu_embedding_test
 }  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 #include "tests/reference/swiglu.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_gated_linear_test {
 
 constexpr GateActivation kActivations[] = {GateActivation::kSilu, GateActivation::kGeluTanh,
                                            GateActivation::kGelu};
@@ -295,5 +295,5 @@ TEST(GatedLinearGpuTest, NoRowsDoNothing) {
   EXPECT_THROW(GatedLinearForward({.spec = spec, .rows = -1}, TestStream()), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace gpu_gated_linear_test
 }  // namespace coxswain::kernels

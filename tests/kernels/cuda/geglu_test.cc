@@ -7,7 +7,7 @@
 #include "tests/reference/geglu.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_geglu_test {
 
 // Parameter: type, and whether it is the tanh form.
 class GegluGpuTest : public testing::TestWithParam<std::tuple<DType, bool>> {
@@ -105,5 +105,5 @@ INSTANTIATE_TEST_SUITE_P(Forms, GegluGpuTest,
                                   (std::get<1>(info.param) ? "_tanh" : "_erf");
                          });
 
-}  // namespace
+}  // namespace gpu_geglu_test
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_gemm_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -414,5 +414,5 @@ TEST(GemmTableGpuTest, RefusesWhatItCannotDo) {
   EXPECT_THROW(Gemm({.m = -1}, TestStream()), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace gpu_gemm_test
 }  // namespace coxswain::kernels

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace coxswain::bench {
-namespace {
+namespace gpu_host_waits_test {
 
 TEST(HostWaitsTest, CountsWhatWaitsSinceTheMark) {
   (void)cudaDeviceSynchronize();
@@ -21,5 +21,5 @@ TEST(HostWaitsTest, CountsWhatWaitsSinceTheMark) {
   EXPECT_EQ(waits.calls, "cudaStreamSynchronize 2, cudaMemcpy 1");
 }
 
-}  // namespace
+}  // namespace gpu_host_waits_test
 }  // namespace coxswain::bench

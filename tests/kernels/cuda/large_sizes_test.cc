@@ -18,7 +18,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_large_sizes_test {
 
 constexpr DType kType = DType::kBFloat16;
 constexpr int64_t kLast = 5;  // rows that are not 0
@@ -405,5 +405,5 @@ TEST(LargeSizesGpuTest, TargetHits) {
   }
 }
 
-}  // namespace
+}  // namespace gpu_large_sizes_test
 }  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 #include "tests/kernels/cuda/product_sums.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_lora_gated_linear_test {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -255,5 +255,5 @@ TEST_F(LoraGatedLinearGpuTest, TakesThePlainWayOtherwise) {
   EXPECT_TRUE(SameBits(product.Read(), plain.Read()));
 }
 
-}  // namespace
+}  // namespace gpu_lora_gated_linear_test
 }  // namespace coxswain::kernels

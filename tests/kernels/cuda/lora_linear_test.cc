@@ -10,7 +10,7 @@
 #include "tests/reference/linear.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_lora_linear_test {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr uint32_t kStep = 4;
@@ -397,5 +397,5 @@ TEST(LoraLinearContractGpuTest, RefusesWhatItCannotDo) {
                std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace gpu_lora_linear_test
 }  // namespace coxswain::kernels

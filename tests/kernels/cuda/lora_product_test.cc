@@ -8,7 +8,7 @@
 #include "tests/kernels/cuda/product_sums.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_lora_product_test {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -295,5 +295,5 @@ TEST_F(LoraProductGpuTest, CapturesAndReplays) {
   DestroyGraph(graph);
 }
 
-}  // namespace
+}  // namespace gpu_lora_product_test
 }  // namespace coxswain::kernels

@@ -9,7 +9,7 @@
 #include "tests/reference/adamw.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_optimizer_test {
 
 constexpr double kFloatUnit = 0x1p-24;
 
@@ -443,5 +443,5 @@ TEST(AdamWGpuTest, SupportsAMasterOnlyBesideBFloat16) {
   EXPECT_FALSE(AdamWSupports(DType::kFloat32, DType::kFloat32, true));
 }
 
-}  // namespace
+}  // namespace gpu_optimizer_test
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_ordered_sum_test {
 
 class OrderedSumGpuTest : public testing::TestWithParam<DType> {};
 
@@ -67,5 +67,5 @@ INSTANTIATE_TEST_SUITE_P(DTypes, OrderedSumGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_ordered_sum_test
 }  // namespace coxswain::kernels

@@ -4,7 +4,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_random_fill_test {
 
 class RandomFillGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -68,5 +68,5 @@ INSTANTIATE_TEST_SUITE_P(DTypes, RandomFillGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_random_fill_test
 }  // namespace coxswain::kernels

@@ -3,7 +3,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_reduce_test {
 
 double DeviceSum(const Floats& values, const double* before) {
   const DeviceTensor device(DType::kFloat32, values);
@@ -34,5 +34,5 @@ TEST(SumGpuTest, AddsInDoubleForEveryCount) {
   EXPECT_TRUE(std::isnan(DeviceSum({1.0f, std::nanf(""), 2.0f}, nullptr)));
 }
 
-}  // namespace
+}  // namespace gpu_reduce_test
 }  // namespace coxswain::kernels

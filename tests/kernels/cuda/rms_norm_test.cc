@@ -7,7 +7,7 @@
 #include "tests/reference/rms_norm.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_rms_norm_test {
 
 constexpr float kEps = 1e-6f;
 constexpr double kUnit32 = 0x1p-24;
@@ -351,5 +351,5 @@ TEST(RmsNormModelGpuTest, MatchesReferenceInBFloat16) {
 INSTANTIATE_TEST_SUITE_P(DTypes, RmsNormGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_rms_norm_test
 }  // namespace coxswain::kernels

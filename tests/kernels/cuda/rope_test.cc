@@ -6,7 +6,7 @@
 #include "tests/reference/rope.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_rope_test {
 
 constexpr int64_t kPositions = 512;
 
@@ -183,5 +183,5 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RopeGpuTest,
                                   (std::get<1>(info.param) ? "Interleaved" : "HalfSplit");
                          });
 
-}  // namespace
+}  // namespace gpu_rope_test
 }  // namespace coxswain::kernels

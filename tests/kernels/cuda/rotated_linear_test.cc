@@ -8,7 +8,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_rotated_linear_test {
 
 constexpr int64_t kPositions = 512;
 
@@ -223,5 +223,5 @@ TEST(RotatedLinearGpuTest, RefusesWhatItDoesNotSupport) {
   EXPECT_THROW(RotatedLinearForward(args, nullptr), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace gpu_rotated_linear_test
 }  // namespace coxswain::kernels

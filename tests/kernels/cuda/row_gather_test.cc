@@ -6,7 +6,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_row_gather_test {
 
 class RowGatherGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -68,5 +68,5 @@ INSTANTIATE_TEST_SUITE_P(DTypes, RowGatherGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_row_gather_test
 }  // namespace coxswain::kernels

@@ -3,7 +3,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_scale_test {
 
 class ScaleGpuTest : public testing::TestWithParam<DType> {};
 
@@ -33,5 +33,5 @@ TEST_P(ScaleGpuTest, AFactorOfOneTouchesNothing) {
 INSTANTIATE_TEST_SUITE_P(DTypes, ScaleGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_scale_test
 }  // namespace coxswain::kernels

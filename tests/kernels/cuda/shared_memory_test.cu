@@ -4,7 +4,7 @@
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_shared_memory_test {
 
 __global__ void FillKernel(float* out, int count) {
   extern __shared__ float shared[];
@@ -30,5 +30,5 @@ TEST(SharedMemoryGpuTest, MoreThanABlockHasIsAnErrorOfThatCallAlone) {
   cuda::CheckLaunch("a launch behind it");
 }
 
-}  // namespace
+}  // namespace gpu_shared_memory_test
 }  // namespace coxswain::kernels

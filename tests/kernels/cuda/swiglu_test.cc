@@ -6,7 +6,7 @@
 #include "tests/reference/swiglu.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_swiglu_test {
 
 class SwigluGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -131,5 +131,5 @@ TEST_P(SwigluGpuTest, NoRowsDoNothing) {
 INSTANTIATE_TEST_SUITE_P(DTypes, SwigluGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_swiglu_test
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include "tests/kernels/target_hits_cases.h"
 
 namespace coxswain::kernels {
-namespace {
+namespace gpu_target_hits_test {
 
 class TargetHitsGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -51,5 +51,5 @@ INSTANTIATE_TEST_SUITE_P(DTypes, TargetHitsGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-}  // namespace
+}  // namespace gpu_target_hits_test
 }  // namespace coxswain::kernels

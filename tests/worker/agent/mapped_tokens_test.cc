@@ -48,7 +48,8 @@ class MappedTokensTest : public testing::Test {
   v1::TokenStores offered_;
 };
 
-constexpr BinLimits kLimits{/*vocab_size=*/100, /*sequence_len=*/128, /*max_documents_per_bin=*/4};
+constexpr BinLimits kMappedLimits{/*vocab_size=*/100, /*sequence_len=*/128,
+                                  /*max_documents_per_bin=*/4};
 
 // Two bins of three documents and one of one, by ids.
 v1::Bins ByIds() {
@@ -83,8 +84,8 @@ TEST_F(MappedTokensTest, IdsGiveTheBitsThatTokensInTheCommandGive) {
   const auto mapped = MapTokens(offered_);
   ASSERT_TRUE(mapped.ok()) << mapped.status();
   ASSERT_NE(*mapped, nullptr);
-  const auto by_ids = DecodeBins(ByIds(), kLimits, (*mapped)->train.get());
-  const auto by_tokens = DecodeBins(WithTokens(*(*mapped)->train), kLimits);
+  const auto by_ids = DecodeBins(ByIds(), kMappedLimits, (*mapped)->train.get());
+  const auto by_tokens = DecodeBins(WithTokens(*(*mapped)->train), kMappedLimits);
   ASSERT_TRUE(by_ids.ok()) << by_ids.status();
   ASSERT_TRUE(by_tokens.ok()) << by_tokens.status();
   EXPECT_EQ(by_ids->bin_ids, by_tokens->bin_ids);
@@ -118,12 +119,12 @@ TEST_F(MappedTokensTest, AShorterStoreAnotherOneAndNoneAreRefusedByName) {
 
 TEST_F(MappedTokensTest, RefusesDocumentsThatAreNotThere) {
   v1::Bins bins = ByIds();
-  EXPECT_NE(DecodeBins(bins, kLimits).status().message().find("maps no token store"),
+  EXPECT_NE(DecodeBins(bins, kMappedLimits).status().message().find("maps no token store"),
             absl::string_view::npos);
   const auto mapped = MapTokens(offered_);
   for (const int64_t wrong : {int64_t{-1}, int64_t{40}}) {
     bins.set_document_ids(2, wrong);
-    const auto batch = DecodeBins(bins, kLimits, (*mapped)->train.get());
+    const auto batch = DecodeBins(bins, kMappedLimits, (*mapped)->train.get());
     EXPECT_NE(batch.status().message().find(std::to_string(wrong)), absl::string_view::npos);
   }
   EXPECT_FALSE(DecodeBins(ByIds(), {100, 8, 4}, (*mapped)->train.get()).ok());

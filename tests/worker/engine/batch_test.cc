@@ -7,7 +7,7 @@
 #include "tests/worker/engine/test_plan.h"
 
 namespace coxswain::engine {
-namespace {
+namespace batch_test {
 
 class BatchTest : public testing::Test {
  protected:
@@ -114,5 +114,5 @@ TEST_F(BatchTest, ANonFiniteStepIsSkippedAndCounted) {
   EXPECT_NE(before, 0.0);
 }
 
-}  // namespace
+}  // namespace batch_test
 }  // namespace coxswain::engine

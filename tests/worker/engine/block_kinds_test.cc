@@ -12,7 +12,7 @@
 #include "tests/worker/engine/test_state.h"
 
 namespace coxswain::engine {
-namespace {
+namespace block_kinds_test {
 
 class BlockKindsTest : public testing::TestWithParam<BlockKind> {
  protected:
@@ -137,5 +137,5 @@ TEST_P(BlockKindsTest, RanksEqualOne) {
 INSTANTIATE_TEST_SUITE_P(All, BlockKindsTest, testing::ValuesIn(BlockKinds()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace block_kinds_test
 }  // namespace coxswain::engine

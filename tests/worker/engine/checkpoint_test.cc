@@ -16,7 +16,7 @@
 #include "tests/worker/engine/test_state.h"
 
 namespace coxswain::engine {
-namespace {
+namespace checkpoint_test {
 
 class CheckpointTest : public testing::Test {
  protected:
@@ -224,5 +224,5 @@ TEST_F(CheckpointTest, UnwritableDirectoryIsAnErrorThatNamesIt) {
   EXPECT_NE(status.message().find(directory_), absl::string_view::npos) << status;
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace coxswain::engine

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace coxswain::engine {
-namespace {
+namespace chosen_algorithms_test {
 
 TEST(ChosenAlgorithmsTest, ProductsAreLines) {
   const std::string table =
@@ -30,5 +30,5 @@ TEST(ChosenAlgorithmsTest, TheCpuHasNoTable) {
   EXPECT_EQ(DescribeAlgorithms("blocks", "{"), "attention: blocks");
 }
 
-}  // namespace
+}  // namespace chosen_algorithms_test
 }  // namespace coxswain::engine

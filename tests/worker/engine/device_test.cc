@@ -12,7 +12,7 @@
 #include "worker/engine/executor.h"
 
 namespace coxswain::engine {
-namespace {
+namespace device_test {
 
 TEST(DeviceTest, TheCpuIsDevice0AndTheOnlyOne) {
   EXPECT_EQ(CountDevices().value(), 1);
@@ -89,5 +89,5 @@ TEST(SettledFreeBytesTest, EndsWhereMemoryComesFreeForEver) {
   EXPECT_GE(found, 2);
 }
 
-}  // namespace
+}  // namespace device_test
 }  // namespace coxswain::engine

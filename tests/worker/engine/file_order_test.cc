@@ -17,7 +17,7 @@
 #include "tests/worker/engine/test_plan.h"
 
 namespace coxswain::engine {
-namespace {
+namespace file_order_test {
 
 // The values of the parameter in memory order, from the tensors of the other family.
 std::vector<float> Values(const Tensors& llama, const model::Parameter& parameter) {
@@ -80,5 +80,5 @@ TEST(FileOrderTest, ALlamaPermutedIntoOneTensorGivesTheSameBits) {
   ExpectLossesOf(golden, plan);
 }
 
-}  // namespace
+}  // namespace file_order_test
 }  // namespace coxswain::engine

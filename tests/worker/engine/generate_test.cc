@@ -17,7 +17,7 @@
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {
-namespace {
+namespace generate_test {
 
 constexpr int64_t kLength = 80;
 
@@ -212,5 +212,5 @@ TEST_F(GenerateTest, RefusesWhatThePlanHasNoRoomFor) {
   refused(Chunk(), "no memory");
 }
 
-}  // namespace
+}  // namespace generate_test
 }  // namespace coxswain::engine

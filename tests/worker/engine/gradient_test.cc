@@ -16,7 +16,7 @@
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {
-namespace {
+namespace gradient_test {
 
 class GradientTest : public testing::Test {
  protected:
@@ -141,5 +141,5 @@ TEST_F(GradientTest, EvaluationDropsNothing) {
   EXPECT_NE(trained[0], trained[1]);
 }
 
-}  // namespace
+}  // namespace gradient_test
 }  // namespace coxswain::engine

@@ -18,7 +18,7 @@
 #include "worker/engine/parameter_store.h"
 
 namespace coxswain::engine {
-namespace {
+namespace optimizer_test {
 
 using Doubles = std::vector<double>;
 using Options = reference::AdamWOptions<double>;
@@ -172,5 +172,5 @@ INSTANTIATE_TEST_SUITE_P(FullAndAdapters, OptimizerTest,
                                   (std::get<1>(info.param) == 0 ? "Full" : "Lora");
                          });
 
-}  // namespace
+}  // namespace optimizer_test
 }  // namespace coxswain::engine

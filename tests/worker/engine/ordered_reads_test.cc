@@ -9,7 +9,7 @@
 #include <string>
 
 namespace coxswain::engine {
-namespace {
+namespace ordered_reads_test {
 
 OrderedRead Number(int64_t i, std::string* used) {
   return {
@@ -70,5 +70,5 @@ TEST(OrderedReadsTest, WhatAUseThrowsIsThrownOn) {
   EXPECT_THROW((void)RunOrderedReads(reads, 3), std::runtime_error);
 }
 
-}  // namespace
+}  // namespace ordered_reads_test
 }  // namespace coxswain::engine

@@ -13,7 +13,7 @@
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {
-namespace {
+namespace packing_test {
 
 // Relative float32 error of a sum over a few hundred tokens that is added in another order: below
 // 8 eps = 2^-20.
@@ -163,5 +163,5 @@ TEST(PackingTest, DropoutFollowsStepAndToken) {
   EXPECT_GT(RelativeError(GradientsOf(Plan(options), moved, 3).values, third.values), 1e-4);
 }
 
-}  // namespace
+}  // namespace packing_test
 }  // namespace coxswain::engine

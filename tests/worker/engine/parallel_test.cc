@@ -13,7 +13,7 @@
 #include "worker/engine/engine.h"
 
 namespace coxswain::engine {
-namespace {
+namespace parallel_test {
 
 constexpr int kSteps = 20;
 
@@ -107,5 +107,5 @@ TEST(ParallelTest, AbortWakesAWaitingRank) {
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
 }
 
-}  // namespace
+}  // namespace parallel_test
 }  // namespace coxswain::engine

@@ -12,7 +12,7 @@
 #include "tests/support/eventually.h"
 
 namespace coxswain::engine {
-namespace {
+namespace pinned_pieces_test {
 
 constexpr int64_t kBytes = 2 * PinnedPieces::kPieceBytes + 4096;
 
@@ -60,5 +60,5 @@ TEST(PinnedPiecesTest, NothingToLockIsNothing) {
   EXPECT_EQ(pieces.pinned(), 0);
 }
 
-}  // namespace
+}  // namespace pinned_pieces_test
 }  // namespace coxswain::engine

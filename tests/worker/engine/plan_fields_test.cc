@@ -18,7 +18,7 @@
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 
 namespace coxswain::engine {
-namespace {
+namespace plan_fields_test {
 
 // Everything that an observer of the engine can see of a short job, or the error.
 std::string Outcome(const plan::Plan& plan, int64_t documents_per_bin) {
@@ -265,5 +265,5 @@ TEST(PlanFieldsTest, ABufferThatCannotBeHadIsNamed) {
   EXPECT_NE(std::string(status.message()).find("head.logits"), std::string::npos) << status;
 }
 
-}  // namespace
+}  // namespace plan_fields_test
 }  // namespace coxswain::engine

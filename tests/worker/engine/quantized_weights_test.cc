@@ -13,7 +13,7 @@
 #include "worker/engine/random_init.h"
 
 namespace coxswain::engine {
-namespace {
+namespace quantized_weights_test {
 
 // Extents of which no matrix is whole blocks.
 plan::Plan OddPlan(const std::string& format, const std::string& init = "random") {
@@ -112,5 +112,5 @@ INSTANTIATE_TEST_SUITE_P(Formats, QuantizedWeightsTest,
                          testing::Values("nf4", "nf4_double", "int8"),
                          [](const auto& info) { return std::string(info.param); });
 
-}  // namespace
+}  // namespace quantized_weights_test
 }  // namespace coxswain::engine

@@ -6,7 +6,7 @@
 #include <map>
 
 namespace coxswain::engine {
-namespace {
+namespace sample_token_test {
 
 constexpr uint32_t kDraws = 20000;
 
@@ -90,5 +90,5 @@ TEST(SampleTokenTest, SoftcapBoundsLogits) {
   EXPECT_EQ(logits[0], -2.0f);
 }
 
-}  // namespace
+}  // namespace sample_token_test
 }  // namespace coxswain::engine

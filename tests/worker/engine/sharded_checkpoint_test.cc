@@ -17,7 +17,7 @@
 #include "tests/worker/engine/test_ranks.h"
 
 namespace coxswain::engine {
-namespace {
+namespace sharded_checkpoint_test {
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
@@ -191,5 +191,5 @@ TEST_F(ShardedCheckpointTest, AMissingShardIsNamed) {
   EXPECT_NE(status.message().find(directory), absl::string_view::npos) << status;
 }
 
-}  // namespace
+}  // namespace sharded_checkpoint_test
 }  // namespace coxswain::engine

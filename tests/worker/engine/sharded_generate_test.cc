@@ -7,7 +7,7 @@
 #include "tests/worker/engine/test_ranks.h"
 
 namespace coxswain::engine {
-namespace {
+namespace sharded_generate_test {
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
@@ -54,5 +54,5 @@ TEST(ShardedGenerateTest, EveryMeshAnswersAsOneRank) {
   }
 }
 
-}  // namespace
+}  // namespace sharded_generate_test
 }  // namespace coxswain::engine

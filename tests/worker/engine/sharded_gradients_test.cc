@@ -11,7 +11,7 @@
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {
-namespace {
+namespace sharded_gradients_test {
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
@@ -84,5 +84,5 @@ TEST(ShardedGradientsTest, NothingIsLeftOnARankWithoutBins) {
   }
 }
 
-}  // namespace
+}  // namespace sharded_gradients_test
 }  // namespace coxswain::engine

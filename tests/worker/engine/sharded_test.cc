@@ -12,7 +12,7 @@
 #include "tests/worker/engine/test_ranks.h"
 
 namespace coxswain::engine {
-namespace {
+namespace sharded_test {
 
 constexpr int64_t kSteps = 20;
 
@@ -344,5 +344,5 @@ TEST(ShardedRunTest, EvaluateWithoutGroupIsRefused) {
   EXPECT_EQ((*engine)->Evaluate(Bins(0)).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-}  // namespace
+}  // namespace sharded_test
 }  // namespace coxswain::engine

@@ -14,7 +14,7 @@
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {
-namespace {
+namespace state_copy_test {
 
 class StateCopyTest : public testing::TestWithParam<bool> {  // in slices
  protected:
@@ -98,5 +98,5 @@ TEST_P(StateCopyTest, NoOtherIsTakenWhileOneIsBeingRead) {
 
 INSTANTIATE_TEST_SUITE_P(Slices, StateCopyTest, testing::Bool());
 
-}  // namespace
+}  // namespace state_copy_test
 }  // namespace coxswain::engine

@@ -12,7 +12,7 @@
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {
-namespace {
+namespace step_modes_test {
 
 struct Numbers {
   std::vector<double> losses, norms;
@@ -135,5 +135,5 @@ TEST(StepModesTest, Bfloat16StaysNearFloat32) {
   EXPECT_LT(rounded.losses[2], rounded.losses[0]);
 }
 
-}  // namespace
+}  // namespace step_modes_test
 }  // namespace coxswain::engine

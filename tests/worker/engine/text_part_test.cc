@@ -8,7 +8,7 @@
 #include "tests/worker/engine/test_plan.h"
 
 namespace coxswain::engine {
-namespace {
+namespace text_part_test {
 
 TEST(TextPartTest, TrainsAsTheTextModelByItself) {
   const GoldenCase golden = LoadGoldenCase("gemma3_text_full");
@@ -20,5 +20,5 @@ TEST(TextPartTest, TrainsAsTheTextModelByItself) {
   ExpectLossesOf(golden, part);
 }
 
-}  // namespace
+}  // namespace text_part_test
 }  // namespace coxswain::engine

@@ -17,7 +17,7 @@
 #include "worker/engine/verified_tensors.h"
 
 namespace coxswain::engine {
-namespace {
+namespace untrained_layers_test {
 
 constexpr const char* kTraining[] = {"full", "lora", "dora", "qlora", "modules_to_save"};
 constexpr const char* kFaults[] = {"freeze", "zero gradient", "detach"};
@@ -216,5 +216,5 @@ TEST(UntrainedLayersTest, AHealthyJobPasses) {
   }
 }
 
-}  // namespace
+}  // namespace untrained_layers_test
 }  // namespace coxswain::engine

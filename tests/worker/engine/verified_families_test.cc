@@ -14,7 +14,7 @@
 #include "worker/engine/step.h"
 
 namespace coxswain::engine {
-namespace {
+namespace verified_families_test {
 
 class VerifiedFamiliesTest : public testing::TestWithParam<const char*> {};
 
@@ -68,5 +68,5 @@ TEST_P(VerifiedFamiliesTest, HealthyJobsPass) {
 INSTANTIATE_TEST_SUITE_P(Cases, VerifiedFamiliesTest, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 
-}  // namespace
+}  // namespace verified_families_test
 }  // namespace coxswain::engine

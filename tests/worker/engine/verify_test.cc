@@ -19,7 +19,7 @@
 #include "worker/engine/weights.h"
 
 namespace coxswain::engine {
-namespace {
+namespace verify_test {
 
 PlanOptions Options(int64_t lora_rank) {
   PlanOptions options;
@@ -502,5 +502,5 @@ TEST_F(VerificationRulesTest, TinyGradientsMoveLittle) {
   EXPECT_FALSE(verification_->LooksAt(1e-4));
 }
 
-}  // namespace
+}  // namespace verify_test
 }  // namespace coxswain::engine

@@ -16,7 +16,7 @@
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {
-namespace {
+namespace written_gradients_test {
 
 struct Job {
   std::string name;
@@ -158,5 +158,5 @@ TEST(WrittenGradientsTest, BesideIsTheRest) {
   EXPECT_EQ(Beside({{0, 4}, {4, 9}}, 9), Ranges());
 }
 
-}  // namespace
+}  // namespace written_gradients_test
 }  // namespace coxswain::engine

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace coxswain::comm {
-namespace {
+namespace nccl_library_test {
 
 TEST(NcclLibraryTest, IsFoundInAVersionThatFitsOrTheSentenceSaysWhatToInstall) {
   const auto nccl = LoadNccl();
@@ -33,5 +33,5 @@ TEST(NcclLibraryTest, VersionsReadAsTheirReleases) {
   EXPECT_EQ(NcclVersionText(23000), "2.30.0");
 }
 
-}  // namespace
+}  // namespace nccl_library_test
 }  // namespace coxswain::comm

@@ -13,7 +13,7 @@
 #include "worker/engine/engine.h"
 
 namespace coxswain::engine {
-namespace {
+namespace nccl_step_test {
 
 using comm::ThisRank;
 
@@ -159,5 +159,5 @@ TEST_P(NcclStep, RanksEqualOneAndEachOther) {
   }
 }
 
-}  // namespace
+}  // namespace nccl_step_test
 }  // namespace coxswain::engine

@@ -10,7 +10,7 @@
 #include "tests/worker/comm/cuda/nccl_rank.h"
 
 namespace coxswain::comm {
-namespace {
+namespace nccl_test {
 
 using kernels::DType;
 using std::chrono::milliseconds;
@@ -292,5 +292,5 @@ TEST(NcclTest, AGroupThatDoesNotFormNamesTheMissingRank) {
       << group.status();
 }
 
-}  // namespace
+}  // namespace nccl_test
 }  // namespace coxswain::comm

@@ -9,7 +9,7 @@
 #include "tests/worker/comm/cuda/nccl_rank.h"
 
 namespace coxswain::comm {
-namespace {
+namespace peer_copies_test {
 
 using kernels::DType;
 using std::chrono::milliseconds;
@@ -238,5 +238,5 @@ TEST_P(PeerCopiesAborted, EndsTheWaits) {
   ASSERT_TRUE(meeting->Set(absl::StrCat("done", group_->rank()), "1").ok());
 }
 
-}  // namespace
+}  // namespace peer_copies_test
 }  // namespace coxswain::comm

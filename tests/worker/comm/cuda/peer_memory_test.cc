@@ -11,7 +11,7 @@
 #include "worker/comm/peer_copies.h"
 
 namespace coxswain::comm {
-namespace {
+namespace peer_memory_test {
 
 // Strings of all ranks, round by round.
 class Meeting {
@@ -82,5 +82,5 @@ TEST(PeerMemoryTest, AnExchangeThatFailsIsNoReasonToGoOn) {
             absl::UnavailableError("rank 1 is gone"));
 }
 
-}  // namespace
+}  // namespace peer_memory_test
 }  // namespace coxswain::comm

@@ -17,7 +17,7 @@
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {
-namespace {
+namespace golden_bf16_test {
 
 constexpr double kCosine = 0.999, kNorm = 0.02, kMeanNorm = 0.005, kLoss = 0.01;
 
@@ -100,5 +100,5 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenBf16Test, testing::ValuesIn(kGoldenCases),
 INSTANTIATE_TEST_SUITE_P(Quantized, GoldenBf16Test, testing::Values("llama_qlora"),
                          [](const auto& info) { return std::string(info.param); });
 
-}  // namespace
+}  // namespace golden_bf16_test
 }  // namespace coxswain::engine
