@@ -231,6 +231,10 @@ GenerateSpec Generate(const Json& spec) {
   const Json& json = spec["generate"];
   generate.prompts = json["prompts"].get<std::vector<std::string>>();
   generate.messages = Optional<std::string>(json["messages"]).value_or("");
+  generate.style = Word<AskingStyle, 4>(json["style"], {{{"auto", AskingStyle::kAuto},
+                                                         {"chat", AskingStyle::kChat},
+                                                         {"alpaca", AskingStyle::kAlpaca},
+                                                         {"text", AskingStyle::kText}}});
   generate.max_new_tokens = json["max_new_tokens"];
   generate.temperature = json["temperature"];
   generate.top_k = json["top_k"];

@@ -118,9 +118,14 @@ struct TrainSpec {
 };
 
 // What is answered, and how: of eval.sample_prompts greedily, of method generate as it says.
+// How a prompt is asked: as one user message of the chat template, as an Alpaca record's
+// instruction, or as it is.
+enum class AskingStyle { kAuto, kChat, kAlpaca, kText };
+
 struct GenerateSpec {
   std::vector<std::string> prompts;
   std::string messages;  // JSON list; empty: prompts
+  AskingStyle style = AskingStyle::kAuto;
   int64_t max_new_tokens{};
   double temperature{};  // 0: greedy
   int64_t top_k{};       // 0: all
@@ -208,6 +213,20 @@ inline bool HasChosenResources(const JobSpec& job) {
 inline const char* DeviceName(Device device) {
   if (device == Device::kAuto) return "auto";
   return device == Device::kCuda ? "cuda" : "cpu";
+}
+
+inline const char* AskingStyleName(AskingStyle style) {
+  switch (style) {
+    case AskingStyle::kAuto:
+      return "auto";
+    case AskingStyle::kChat:
+      return "chat";
+    case AskingStyle::kAlpaca:
+      return "alpaca";
+    case AskingStyle::kText:
+      return "text";
+  }
+  return "auto";
 }
 
 }  // namespace coxswain::config

@@ -381,13 +381,19 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "The number that early stopping compares."},
       {.path = "spec.eval.sample_prompts", .type = Type::kStringList, .def = "[]",
        .doc = "Texts that the model answers greedily, before training and at each evaluation, so "
-              "that answers can be compared. Each is one user message of the chat template, or "
-              "plain text where neither job nor model has a template. At most 64."},
+              "that answers can be compared. Each is asked in the format of the first dataset: as "
+              "an instruction under `prompt_style: alpaca`, as the text itself of a source of "
+              "text, else as one user message of the chat template. At most 64."},
       {.path = "spec.eval.sample_tokens", .type = Type::kInt, .def = "64",
        .range = {.min = 1, .max = 1024}, .doc = "Most tokens of an answer to a sample prompt."},
       {.path = "spec.generate", .doc = "Read when `method: generate`."},
       {.path = "spec.generate.prompts", .type = Type::kStringList, .def = "[]",
-       .doc = "Texts to answer, as in `eval.sample_prompts`; at most 64."},
+       .doc = "Texts to answer; at most 64."},
+      {.path = "spec.generate.style", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "chat", "alpaca", "text"},
+       .doc = "How a prompt is asked. `chat`: as one user message of the chat template. `alpaca`: "
+              "as an instruction in Alpaca's words. `text`: as it is. `auto`: `chat` where the job "
+              "or the model has a chat template, else `text`."},
       {.path = "spec.generate.messages", .type = Type::kString, .def = "null",
        .doc = "A conversation to answer instead of prompts: a JSON list of {role, content}.",
        .nullable = true},

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/stored_job.h"
 #include "common/files/read_file.h"
 #include "common/model/max_positions.h"
 #include "common/status_macros.h"
+#include "controller/data/prompts.h"
 
 namespace coxswain::cli {
 namespace {
@@ -34,6 +36,14 @@ Json WithMethod(Json spec, Json generate) {
               {"spec", std::move(spec)}};
 }
 
+// As the job's records ask; "auto" where its first dataset is out of reach.
+std::string StyleOfJob(const v1::Job& job) {
+  const config::ParsedJob parsed = config::ReadStoredJob(job.effective_json(), job.yaml(), "/");
+  if (!parsed.errors.empty() || parsed.spec.datasets.empty()) return "auto";
+  const auto style = data::StyleOf(parsed.spec.datasets.front(), parsed.spec.on_bad_record);
+  return style.ok() ? config::AskingStyleName(*style) : "auto";
+}
+
 // Tokens of the longest text, where config.json tells.
 constexpr int64_t kLongest = 1 << 20;
 
@@ -47,7 +57,8 @@ absl::StatusOr<Json> GenerateSection(const GenerationArgs& args) {
   if (args.prompts.empty() == args.messages_file.empty()) {
     return absl::InvalidArgumentError("give --prompt TEXT or --messages FILE, one of the two");
   }
-  Json section = {{"max_new_tokens", args.max_new_tokens},
+  Json section = {{"style", args.style},
+                  {"max_new_tokens", args.max_new_tokens},
                   {"temperature", args.temperature},
                   {"top_k", args.top_k},
                   {"top_p", args.top_p},
@@ -96,6 +107,7 @@ absl::StatusOr<Json> JobGeneration(const v1::Job& job, int64_t step, const Gener
                           "chat_template_kwargs", "sequence_len"}) {
     if (from.contains(key)) spec[key] = from[key];
   }
+  if (args.style == "auto") section["style"] = StyleOfJob(job);
   if (spec.contains("lora")) spec["lora"]["init_from"] = nullptr;  // the checkpoint holds it all
   spec["checkpoint"]["resume"] = step < 0 ? job.id() : absl::StrCat(job.id(), ":", step);
   return WithMethod(std::move(spec), std::move(section));

@@ -15,8 +15,9 @@ namespace coxswain::cli {
 
 struct GenerationArgs {
   std::vector<std::string> prompts;
-  std::string messages_file;  // a JSON list; "-": standard input; empty: prompts
-  std::string adapter;        // PEFT directory, of a model alone
+  std::string messages_file;   // a JSON list; "-": standard input; empty: prompts
+  std::string adapter;         // PEFT directory, of a model alone
+  std::string style = "auto";  // of prompts: auto, chat, alpaca, text
   int64_t max_new_tokens = 256;
   double temperature = 0;
   int64_t top_k = 0;

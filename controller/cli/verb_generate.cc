@@ -180,8 +180,11 @@ void AddGenerate(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<GenerateArgs>();
   Verb verb(app, "generate", "Answer prompts with a model, an adapter, or a job's checkpoint");
   verb.RequiredText("source", &args->source, "A model's directory, or JOB[:step]")
-      .Texts("-p,--prompt", &args->asked.prompts,
-             "A text to be answered: one user message where the model has a chat template")
+      .Texts("-p,--prompt", &args->asked.prompts, "A text to be answered")
+      .Word(
+          "--style", &args->asked.style, {"auto", "chat", "alpaca", "text"},
+          "How a text is asked: as a user message of the chat template, as an Alpaca instruction, "
+          "as it is; auto: as the job's records are, else chat where there is a template")
       .Text("--messages", &args->asked.messages_file,
             "JSON file of a conversation: a list of {role, content}; -: standard input")
       .Text("--adapter", &args->asked.adapter, "PEFT adapter directory on the model")

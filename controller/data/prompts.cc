@@ -10,7 +10,10 @@
 #include "controller/data/document_encoder.h"
 #include "controller/data/model_ends.h"
 #include "controller/data/readers/record_parser.h"
+#include "controller/data/resolve_formats.h"
+#include "controller/data/templates/alpaca.h"
 #include "controller/data/templates/conversation_template.h"
+#include "controller/data/templates/record_renderer.h"
 
 namespace coxswain::data {
 namespace {
@@ -40,7 +43,34 @@ absl::Status At(const absl::Status& status, const std::string& where) {
   return absl::Status(status.code(), absl::StrCat(where, ": ", std::string(status.message())));
 }
 
+// The style of a job's prompts: its own, else that of its first dataset.
+absl::StatusOr<config::AskingStyle> StyleOfJob(const config::JobSpec& job) {
+  if (job.generate.style != config::AskingStyle::kAuto || job.datasets.empty()) {
+    return job.generate.style;
+  }
+  return StyleOf(job.datasets.front(), job.on_bad_record);
+}
+
 }  // namespace
+
+absl::StatusOr<config::AskingStyle> StyleOf(config::DatasetSpec dataset,
+                                            config::OnBadRecord on_bad_record) {
+  using config::AskingStyle;
+  using config::DatasetFormat;
+  if (dataset.format == DatasetFormat::kAuto) {
+    ASSIGN_OR_RETURN(dataset.format, FormatOf(dataset, on_bad_record));
+  }
+  if (UsesChatTemplate(dataset)) return AskingStyle::kChat;
+  switch (dataset.format) {
+    case DatasetFormat::kAlpaca:
+      return AskingStyle::kAlpaca;
+    case DatasetFormat::kCompletion:
+    case DatasetFormat::kInputOutput:
+      return AskingStyle::kText;
+    default:
+      return AskingStyle::kAuto;  // prompts that may be messages, tokens that may be anything
+  }
+}
 
 int64_t PreparedPrompts::longest() const {
   size_t longest = 0;
@@ -55,7 +85,11 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
   const Tokenizer& tokenizer = *prepared.tokenizer;
   const TemplateTokens tokens = TokensOf(tokenizer, job.model_path);
   const bool talks = !job.generate.messages.empty();
-  const bool plain = !talks && job.chat_template == "auto" && tokens.own_template.empty();
+  ASSIGN_OR_RETURN(const config::AskingStyle style, StyleOfJob(job));
+  const bool untold = style == config::AskingStyle::kAuto && job.chat_template == "auto" &&
+                      tokens.own_template.empty();
+  const bool alpaca = style == config::AskingStyle::kAlpaca;
+  const bool plain = !talks && (untold || alpaca || style == config::AskingStyle::kText);
   std::shared_ptr<const ConversationTemplate> chat;
   if (!plain) {
     ASSIGN_OR_RETURN(ConversationTemplate parsed, ConversationTemplate::Create(job, tokens));
@@ -72,7 +106,8 @@ absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job) {
       ASSIGN_OR_RETURN(messages, ParseMessages(text));
     }
     absl::StatusOr<std::vector<int32_t>> ids =
-        plain ? encoder.EncodePrompt(text) : EncodedConversation(encoder, RecordOf(messages));
+        plain ? encoder.EncodePrompt(alpaca ? AlpacaPrompt(text) : text)
+              : EncodedConversation(encoder, RecordOf(messages));
     if (ids.ok() && ids->empty()) ids = absl::InvalidArgumentError("it has no token");
     if (!ids.ok()) return At(ids.status(), where);
     prepared.ids.push_back(*std::move(ids));

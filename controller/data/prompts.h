@@ -22,12 +22,18 @@ struct PreparedPrompts {
   int64_t longest() const;  // tokens; 0: nothing is asked
 };
 
-// Of job.generate: messages, or each prompt as one user message, rendered up to where an answer
-// begins by job.chat_template, else the model's own; where the model has none, a prompt is the text
-// itself behind what the tokenizer puts in front. Ends are eos_token_id of generation_config.json
-// and config.json and the tokenizer's.
-// InvalidArgument names the prompt: the template refuses it, or it has no token; messages that are
-// no list of {role, content}. Other errors are the tokenizer's and template's.
+// How a job that trains on `dataset` first is asked. kAuto: its records do not say. Errors as
+// FormatOf.
+absl::StatusOr<config::AskingStyle> StyleOf(config::DatasetSpec dataset,
+                                            config::OnBadRecord on_bad_record);
+
+// Of job.generate: messages, or each prompt in the style of job.generate, else in that of the first
+// dataset. What is chat is rendered up to where an answer begins by job.chat_template, else the
+// model's own. Where a style is open and neither has a template, a prompt is the text itself. Texts
+// follow what the tokenizer puts in front. Ends are eos_token_id of generation_config.json and
+// config.json and the tokenizer's. InvalidArgument names the prompt: the template refuses it, or it
+// has no token; messages that are no list of {role, content}. Other errors are the tokenizer's and
+// template's.
 absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job);
 
 }  // namespace coxswain::data

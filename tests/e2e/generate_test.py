@@ -88,11 +88,12 @@ class GenerateTest(Cluster):
         self.assertIn('at step 0', described)
         self.assertIn('at step 4', described)
 
-        self.assertEqual(self.answer(MODEL), told[0]['answer'])
+        alpaca = ['--style', 'alpaca']
+        self.assertEqual(self.answer(MODEL, *alpaca), told[0]['answer'])
         self.assertEqual(self.answer(f'{job}:2'), told[2]['answer'])
         self.assertEqual(self.answer(job), told[4]['answer'])
         adapter = self.cox_json('get', job)['artifact_dir']
-        self.assertEqual(self.answer(MODEL, '--adapter', adapter), told[4]['answer'])
+        self.assertEqual(self.answer(MODEL, '--adapter', adapter, *alpaca), told[4]['answer'])
 
         refused = self.cox('generate', f'{job}:3', '-p', 'x', check=1)
         self.assertIn('has no committed checkpoint of step 3', refused.stderr)

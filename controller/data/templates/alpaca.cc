@@ -40,4 +40,9 @@ std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken
   return out.Take();
 }
 
+std::string AlpacaPrompt(const std::string& instruction) {
+  const AlpacaRecord record{.instruction = instruction, .input = {}, .output = {}};
+  return RenderAlpaca(record, SpecialToken(), /*train_history=*/false).front().text;
+}
+
 }  // namespace coxswain::data

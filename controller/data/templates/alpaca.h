@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_ALPACA_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_ALPACA_H_
 
+#include <string>
 #include <vector>
 
 #include "controller/data/readers/record.h"
@@ -14,6 +15,9 @@ namespace coxswain::data {
 // `eos`; with `train_history` their answers are targets too.
 std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken& eos,
                                   bool train_history);
+
+// The text up to where the answer to `instruction` begins.
+std::string AlpacaPrompt(const std::string& instruction);
 
 }  // namespace coxswain::data
 

@@ -70,9 +70,26 @@ TEST_F(GenerationJobTest, AJobIsAskedByItsCheckpoint) {
   EXPECT_FALSE(newest.lora.init_from.has_value());
   EXPECT_EQ(newest.sequence_len, 99);
   EXPECT_TRUE(newest.datasets.empty());
+  EXPECT_EQ(newest.generate.style, config::AskingStyle::kAuto) << "its dataset is out of reach";
   EXPECT_EQ(Parsed(JobGeneration(job, 4, asked_)).resume, "tiny-1:4");
   asked_.adapter = "/a";
   Refused(JobGeneration(job, -1, asked_).status(), "--adapter goes with a model's directory");
+}
+
+TEST_F(GenerationJobTest, AJobIsAskedAsItsRecordsAre) {
+  v1::Job job;
+  job.add_checkpoints()->set_step(4);
+  const auto style = [&](const std::string& dataset) {
+    job.set_effective_json(R"({"spec": {"base_model": {"path": "/m"}, "datasets": [)" + dataset +
+                           "]}}");
+    return Parsed(JobGeneration(job, -1, asked_)).generate.style;
+  };
+  const std::string alpaca = R"({"path": "/d", "format": "alpaca", "prompt_style": )";
+  EXPECT_EQ(style(alpaca + R"("alpaca"})"), config::AskingStyle::kAlpaca);
+  EXPECT_EQ(style(alpaca + R"("chat"})"), config::AskingStyle::kChat);
+  EXPECT_EQ(style(R"({"path": "/d", "format": "completion"})"), config::AskingStyle::kText);
+  asked_.style = "chat";
+  EXPECT_EQ(style(alpaca + R"("alpaca"})"), config::AskingStyle::kChat);
 }
 
 TEST_F(GenerationJobTest, EitherPromptsOrMessages) {

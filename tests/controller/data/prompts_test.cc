@@ -53,6 +53,29 @@ TEST_F(PromptsTest, WithoutATemplateAPromptIsItsText) {
   EXPECT_NE(FirstText(), "What is 2 + 2?");
 }
 
+TEST_F(PromptsTest, AJobIsAskedAsItsFirstDatasetAsks) {
+  scratch_.Write("data.jsonl", R"({"instruction": "a", "output": "b"})");
+  job_.datasets = {config::DefaultDataset()};
+  config::DatasetSpec& dataset = job_.datasets.front();
+  dataset.path = scratch_.path() + "/data.jsonl";
+  dataset.format = config::DatasetFormat::kAuto;
+  dataset.prompt_style = config::PromptStyle::kAlpaca;
+  EXPECT_EQ(FirstText(),
+            "Below is an instruction that describes a task. Write a response that appropriately "
+            "completes the request.\n\n### Instruction:\nWhat is 2 + 2?\n\n### Response:\n");
+  dataset.prompt_style = config::PromptStyle::kChat;
+  EXPECT_EQ(FirstText(), "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n");
+  dataset.format = config::DatasetFormat::kCompletion;
+  EXPECT_EQ(FirstText(), "What is 2 + 2?");
+}
+
+TEST_F(PromptsTest, AStyleOfItsOwnDecides) {
+  job_.generate.style = config::AskingStyle::kText;
+  EXPECT_EQ(FirstText(), "What is 2 + 2?");
+  job_.generate.style = config::AskingStyle::kAlpaca;
+  EXPECT_NE(FirstText().find("### Instruction:\nWhat is 2 + 2?"), std::string::npos);
+}
+
 TEST_F(PromptsTest, MessagesAreOneConversation) {
   job_.generate.prompts.clear();
   job_.generate.messages =
