@@ -146,6 +146,7 @@ void JobAttempt::OnDraft(Draft* draft, const absl::Status& status) {
   const bool goes_on = draft->resume && !config::OnlyGenerates(spec);
   start_state_ = goes_on ? draft->resume->manifest.run : checkpoint::RunState();
   origin_ = goes_on ? checkpoint::OriginOf(draft->resume->manifest, record.id()) : Origin();
+  resumed_threads_ = goes_on ? draft->resume->manifest.threads : 0;
   if (draft->extends) origin_.total_steps = draft->resume->manifest.total_steps;
   if (!events_.planned()) return;
   plan_ = std::move(draft->plan);
@@ -225,10 +226,24 @@ void JobAttempt::Formed() {
         "some replayed steps ran under another fingerprint (build, device, hosts of the ranks, "
         "order of sums), world size, GEMM table or plan: they are not compared bit by bit");
   }
+  WarnOfOtherThreads();
   RememberLinks(deps_, gang);
   parts_.record->AddEvent(GangFormedEvent(gang, plan_),
                           absl::StrCat("gang ", gang.epoch, ": ", gang.world_size(),
                                        " ranks, from step ", gang.start_step));
+}
+
+// Sums over threads are ordered by their number.
+void JobAttempt::WarnOfOtherThreads() {
+  const int64_t now = RankThreads(session().gang(), *deps_.registry);
+  if (now == 0 || resumed_threads_ == 0 || now == resumed_threads_) return;
+  parts_.record->AddEvent(
+      WarningEvent(),
+      absl::StrCat(
+          "the checkpoint was computed with ", resumed_threads_,
+          " CPU threads a worker, these workers have ", now,
+          ": bits of the steps will differ; for the same bits, start the workers with --threads ",
+          resumed_threads_));
 }
 
 void JobAttempt::Reenter(std::shared_ptr<const Curriculum> curriculum,

@@ -80,6 +80,7 @@ class JobAttempt {
   void OnDraft(Draft* draft, const absl::Status& status);
   void TellResuming(const Draft& draft);
   void ShowPlan();
+  void WarnOfOtherThreads();
   void Form(gang::FormArgs args);
   void OnReentered(const Readoption& found, Reentry* reentry);
   gang::GangSession& session() const { return **parts_.session; }
@@ -92,6 +93,7 @@ class JobAttempt {
   checkpoint::RunState start_state_;
   Origin origin_;                               // the other job that this one goes on from
   std::string resumed_from_;                    // directory of the checkpoint; empty: none
+  int64_t resumed_threads_ = 0;                 // of the ranks that wrote it; 0: not known
   std::map<std::string, std::string> damaged_;  // directories of checkpoints, and what ranks found
   Replays replays_;
   Lifetime lifetime_;  // cut by Stop

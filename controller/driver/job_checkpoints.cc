@@ -22,18 +22,6 @@ namespace {
 // A checkpoint that comes later by less is no news.
 constexpr std::chrono::milliseconds kNoticed(1000);
 
-// Of every rank on CPUs; 0 where they differ or cannot be asked.
-int64_t ThreadsOf(const gang::Gang& gang, const scheduler::Registry& registry) {
-  int64_t threads = 0;
-  for (const gang::Rank& rank : gang.ranks) {
-    const scheduler::Worker* worker = registry.Find(rank.target.incarnation);
-    if (worker == nullptr || worker->hello.build().device() != "cpu") return 0;
-    if (threads != 0 && worker->hello.threads() != threads) return 0;
-    threads = worker->hello.threads();
-  }
-  return threads;
-}
-
 checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const v1::Job& job) {
   checkpoint::Manifest manifest;
   manifest.job = job.id();
@@ -56,11 +44,22 @@ checkpoint::Manifest ManifestOf(const JobCheckpoints::Content& content, const v1
 
 }  // namespace
 
+int64_t RankThreads(const gang::Gang& gang, const scheduler::Registry& registry) {
+  int64_t threads = 0;
+  for (const gang::Rank& rank : gang.ranks) {
+    const scheduler::Worker* worker = registry.Find(rank.target.incarnation);
+    if (worker == nullptr || worker->hello.build().device() != "cpu") return 0;
+    if (threads != 0 && worker->hello.threads() != threads) return 0;
+    threads = worker->hello.threads();
+  }
+  return threads;
+}
+
 void JobCheckpoints::Save(Content content, const Events& events) {
   checkpoint::CommitRequest request;
   request.output_dir = spec_->output_dir;
   request.manifest = ManifestOf(content, record_->job());
-  request.manifest.threads = ThreadsOf(*content.gang, *deps_.registry);
+  request.manifest.threads = RankThreads(*content.gang, *deps_.registry);
   // The trainer state is made of committed steps; what the store does not take is kept.
   deps_.journal->FlushOrKeep();
   auto trainer_state = [history = deps_.journal->store()->history(), id = record_->id(),

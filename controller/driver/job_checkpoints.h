@@ -21,6 +21,9 @@
 
 namespace coxswain::driver {
 
+// CPU threads of every rank of a gang on CPUs; 0: on GPUs, or they differ, or cannot be asked.
+int64_t RankThreads(const gang::Gang& gang, const scheduler::Registry& registry);
+
 // Loop thread only.
 class JobCheckpoints {
  public:

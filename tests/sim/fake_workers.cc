@@ -106,6 +106,8 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   hello.set_supervisor_address("sim");
   const auto device = devices_.find(slot);
   hello.mutable_build()->set_device(device == devices_.end() ? "cpu" : device->second);
+  const auto threads = threads_.find(slot);
+  hello.set_threads(threads == threads_.end() ? 1 : threads->second);
   hello.set_device_name("Sim " + hello.build().device());
   hello.set_highest_term(process.gate.highest_term());
   if (!process.gate.current()) return hello;

@@ -102,6 +102,24 @@ TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
   EXPECT_NE(warnings[0].find("are not compared bit by bit"), std::string::npos);
 }
 
+TEST_F(JobReportTest, OtherThreadsThanTheCheckpointsAreWarnedOf) {
+  Simulation sim(SlowSteps());
+  for (const int slot : {0, 1}) sim.workers().set_threads(slot, 2);
+  const std::string id = sim.Submit({.save_steps = 3});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).checkpoints_size() > 0; }, 60'000));
+  sim.RestartWorker(1, 500);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).epoch() == 2; }, 60'000));
+  EXPECT_TRUE(Messages(sim, id, "Warning").empty()) << "as many as before";
+  for (const int slot : {0, 1}) sim.workers().set_threads(slot, 4);
+  for (const int slot : {0, 1}) sim.RestartWorker(slot, 500);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  const auto warnings = Messages(sim, id, "Warning");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("computed with 2 CPU threads a worker, these workers have 4"),
+            std::string::npos)
+      << warnings[0];
+}
+
 // Also where the steps are done again.
 TEST_F(JobReportTest, ARisingLossIsWarnedOfOnce) {
   Simulation sim({});
