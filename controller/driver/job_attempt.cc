@@ -228,9 +228,10 @@ void JobAttempt::Formed() {
   }
   WarnOfOtherThreads();
   RememberLinks(deps_, gang);
-  parts_.record->AddEvent(GangFormedEvent(gang, plan_),
-                          absl::StrCat("gang ", gang.epoch, ": ", gang.world_size(),
-                                       " ranks, from step ", gang.start_step));
+  parts_.record->AddEvent(
+      GangFormedEvent(gang, plan_),
+      absl::StrCat("gang ", gang.epoch, ": ", gang.world_size(),
+                   gang.world_size() == 1 ? " rank" : " ranks", ", from step ", gang.start_step));
 }
 
 // Sums over threads are ordered by their number.
