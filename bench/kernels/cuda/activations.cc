@@ -8,8 +8,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
-
 template <typename Spec, typename ForwardArgs, typename BackwardArgs>
 void BenchGated(Bench* bench, const Shape& m, const std::string& name, const Spec& spec,
                 void (*forward)(const ForwardArgs&, Stream*),

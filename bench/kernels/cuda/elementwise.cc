@@ -11,8 +11,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
-
 void BenchAdd(Bench* bench, const Shape& m) {
   const int64_t n = m.tokens * m.hidden;
   bench->Time({.name = "add",

@@ -10,8 +10,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16, kF32 = DType::kFloat32;
-
 struct Linear {
   const char* name;
   int64_t rows, in, out;

@@ -19,6 +19,8 @@
 
 namespace coxswain::kernels::bench {
 
+inline constexpr DType kBF16 = DType::kBFloat16, kF32 = DType::kFloat32;
+
 // A model's extents and the tokens of one of its micro-steps.
 struct Shape {
   const char* model;

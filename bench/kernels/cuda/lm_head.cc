@@ -10,7 +10,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
 constexpr int64_t kRows = 8192, kChunk = 2048;
 constexpr double kGoalMs = 12.0, kGoalMib = 700.0;
 

@@ -11,7 +11,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
 constexpr int64_t kRank = 16;  // of DoRA
 
 struct Projection {

@@ -5,7 +5,7 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr int64_t kRows = 2048;
+constexpr int64_t kLossRows = 2048;
 
 void BenchCrossEntropy(Bench* bench, const Shape& m, const std::string& name, bool gradient,
                        const CrossEntropySpec& options) {
@@ -13,21 +13,22 @@ void BenchCrossEntropy(Bench* bench, const Shape& m, const std::string& name, bo
   spec.dtype = DType::kBFloat16;
   spec.vocab = m.vocab;
   std::vector<int32_t> targets;
-  for (int64_t row = 0; row < kRows; ++row) {
+  for (int64_t row = 0; row < kLossRows; ++row) {
     targets.push_back(static_cast<int32_t>(row * 7919 % m.vocab));
   }
   bench->Time({.name = "cross_entropy " + name,
-               .extents = Extents(kRows, m.vocab),
-               .bytes = (gradient ? 4.0 : 2.0) * static_cast<double>(kRows * m.vocab),
+               .extents = Extents(kLossRows, m.vocab),
+               .bytes = (gradient ? 4.0 : 2.0) * static_cast<double>(kLossRows * m.vocab),
                .make = [=](Memory* memory) -> Launch {
                  const CrossEntropyArgs args{
                      .spec = spec,
-                     .rows = kRows,
-                     .logits = memory->BFloat16(kRows * m.vocab),
+                     .rows = kLossRows,
+                     .logits = memory->BFloat16(kLossRows * m.vocab),
                      .targets = memory->Upload(targets),
-                     .gradient_scale = gradient ? memory->Upload<float>({1.0f / kRows}) : nullptr,
-                     .loss = memory->Floats(kRows),
-                     .nll = memory->Floats(kRows)};
+                     .gradient_scale =
+                         gradient ? memory->Upload<float>({1.0f / kLossRows}) : nullptr,
+                     .loss = memory->Floats(kLossRows),
+                     .nll = memory->Floats(kLossRows)};
                  return [=](Stream* s) { CrossEntropy(args, s); };
                }});
 }

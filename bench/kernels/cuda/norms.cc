@@ -7,8 +7,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
-
 // Bytes of `passes` reads or writes of a [tokens, hidden] tensor.
 double Passes(const Shape& m, double passes) {
   return passes * 2.0 * static_cast<double>(m.tokens * m.hidden);

@@ -39,7 +39,6 @@ struct State {
   }
 };
 
-constexpr DType kF32 = DType::kFloat32, kBF16 = DType::kBFloat16;
 constexpr State kStates[] = {
     {"adamw fp32 master, fp32 gradient", kBF16, kF32, true},
     {"adamw fp32 master, bf16 gradient", kBF16, kBF16, true},

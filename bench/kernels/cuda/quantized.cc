@@ -7,8 +7,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
-
 void BenchNf4(Bench* bench, int64_t rows, int64_t cols, bool twice) {
   const int64_t elements = rows * cols, blocks = Nf4Blocks(elements);
   bench->Time({.name = twice ? "nf4 dequantize, doubly quantised" : "nf4 dequantize",

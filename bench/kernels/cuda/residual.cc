@@ -13,7 +13,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
 constexpr int kTurns = 2;
 
 // Qwen2.5-0.5B, 1.5B and 7B.
@@ -23,7 +22,7 @@ constexpr Shape kResidualShapes[] = {
     kShapes[1],
 };
 
-struct Linear {
+struct ResidualLinear {
   const char* name;
   int64_t rows, in, out;
 };
@@ -32,17 +31,17 @@ enum class Adder { kNorm, kProduct };
 constexpr std::array kAdders = {Adder::kNorm, Adder::kProduct};
 
 // The operands of one body. kNorm: c is what the norm adds to the residual.
-struct Operands {
+struct ResidualOperands {
   GemmArgs product = {};
   AddRmsNormForwardArgs norm = {};
 };
 
-Operands MakeOperands(const Linear& l, Adder adder, Memory* memory) {
+ResidualOperands MakeOperands(const ResidualLinear& l, Adder adder, Memory* memory) {
   const bool adds = adder == Adder::kProduct;
   const int64_t n = l.rows * l.out;
   void* const residual = memory->BFloat16(n);
   void* const sum = memory->BFloat16(n);
-  Operands made;
+  ResidualOperands made;
   made.product = {.spec = {.dtype = kBF16, .output_dtype = kBF16, .transpose_b = true},
                   .m = l.rows,
                   .n = l.out,
@@ -79,7 +78,7 @@ void Norm(const AddRmsNormForwardArgs& args, Adder adder, Stream* stream) {
 }
 
 // `passes`: over [T, H] beside the product's operands.
-Op MakeOp(const Shape& m, const Linear& l, const char* what, double passes,
+Op MakeOp(const Shape& m, const ResidualLinear& l, const char* what, double passes,
           const std::function<Launch(Memory*)>& make) {
   const auto rows = static_cast<double>(l.rows), in = static_cast<double>(l.in);
   const auto out = static_cast<double>(l.out);
@@ -91,22 +90,23 @@ Op MakeOp(const Shape& m, const Linear& l, const char* what, double passes,
           .make = make};
 }
 
-void BenchProduct(Bench* bench, const Shape& m, const Linear& l, Adder adder) {
+void BenchProduct(Bench* bench, const Shape& m, const ResidualLinear& l, Adder adder) {
   const bool adds = adder == Adder::kProduct;
   bench->Time(MakeOp(m, l, adds ? "product with addend" : "product", adds ? 2 : 1,
                      [=](Memory* memory) -> Launch {
-                       const Operands made = MakeOperands(l, adder, memory);
+                       const ResidualOperands made = MakeOperands(l, adder, memory);
                        return [=](Stream* s) { Gemm(made.product, s); };
                      }));
 }
 
 // Seconds of product and norm.
-std::optional<double> BenchBoth(Bench* bench, const Shape& m, const Linear& l, Adder adder) {
+std::optional<double> BenchBoth(Bench* bench, const Shape& m, const ResidualLinear& l,
+                                Adder adder) {
   const bool adds = adder == Adder::kProduct;
   const auto timing =
       bench->Time(MakeOp(m, l, adds ? "product with addend, norm" : "product, adding norm",
                          adds ? 4 : 5, [=](Memory* memory) -> Launch {
-                           const Operands made = MakeOperands(l, adder, memory);
+                           const ResidualOperands made = MakeOperands(l, adder, memory);
                            return [=](Stream* s) {
                              Gemm(made.product, s);
                              Norm(made.norm, adder, s);
@@ -117,7 +117,8 @@ std::optional<double> BenchBoth(Bench* bench, const Shape& m, const Linear& l, A
 }
 
 // Means over the turns, in the order of kAdders; nothing where one is missing.
-std::optional<std::array<double, 2>> BenchInTurns(Bench* bench, const Shape& m, const Linear& l) {
+std::optional<std::array<double, 2>> BenchInTurns(Bench* bench, const Shape& m,
+                                                  const ResidualLinear& l) {
   for (const Adder adder : kAdders) BenchProduct(bench, m, l, adder);
   std::array<double, 2> seconds = {};
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -131,10 +132,10 @@ std::optional<std::array<double, 2>> BenchInTurns(Bench* bench, const Shape& m, 
 }
 
 void BenchModel(Bench* bench, const Shape& m) {
-  const Linear linears[] = {{"o", m.tokens, m.query(), m.hidden},
-                            {"down", m.tokens, m.intermediate, m.hidden}};
+  const ResidualLinear linears[] = {{"o", m.tokens, m.query(), m.hidden},
+                                    {"down", m.tokens, m.intermediate, m.hidden}};
   std::array<double, 2> layer = {};
-  for (const Linear& linear : linears) {
+  for (const ResidualLinear& linear : linears) {
     const auto seconds = BenchInTurns(bench, m, linear);
     if (!seconds.has_value()) return;
     for (size_t i = 0; i < layer.size(); ++i) layer[i] += (*seconds)[i];

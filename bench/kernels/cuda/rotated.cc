@@ -11,7 +11,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
 constexpr int64_t kDocument = 1024;
 
 // Micro-steps of Qwen2.5.

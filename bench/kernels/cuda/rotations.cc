@@ -6,8 +6,7 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
-constexpr int64_t kDocument = 1024;
+constexpr int64_t kRotatedDocument = 1024;
 
 void BenchRope(Bench* bench, const Shape& m, bool interleaved) {
   const RopeSpec spec{.dtype = kBF16,
@@ -15,9 +14,10 @@ void BenchRope(Bench* bench, const Shape& m, bool interleaved) {
                       .num_kv_heads = m.kv_heads,
                       .head_dim = m.head_dim,
                       .interleaved = interleaved};
-  const RopeTable table = BuildRopeTable({.rotated = m.head_dim, .theta = 1e6}, kDocument);
+  const RopeTable table = BuildRopeTable({.rotated = m.head_dim, .theta = 1e6}, kRotatedDocument);
   std::vector<int32_t> positions;
-  for (int64_t t = 0; t < m.tokens; ++t) positions.push_back(static_cast<int32_t>(t % kDocument));
+  for (int64_t t = 0; t < m.tokens; ++t)
+    positions.push_back(static_cast<int32_t>(t % kRotatedDocument));
   const auto make = [&](auto op) {
     return [=, &table, &positions](Memory* memory) -> Launch {
       const RopeArgs args{.spec = spec,

@@ -10,8 +10,6 @@
 namespace coxswain::kernels::bench {
 namespace {
 
-constexpr DType kBF16 = DType::kBFloat16;
-
 // `skewed`: id v with density ~ 1/v, as words are; else uniform.
 std::vector<int32_t> Ids(const Shape& m, bool skewed) {
   std::mt19937 random(1);
