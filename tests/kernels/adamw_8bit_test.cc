@@ -13,6 +13,7 @@
 
 namespace coxswain::kernels {
 namespace adamw_8bit_test {
+namespace {
 
 using Codes = std::vector<uint8_t>;
 using Reference = reference::AdamW8bitState<double>;
@@ -238,5 +239,6 @@ TEST(AdamW8bitTest, BlocksOfZerosAndOfTheSmallestStayFinite) {
   for (const float p : blocks.p) EXPECT_TRUE(std::isfinite(p));
 }
 
+}  // namespace
 }  // namespace adamw_8bit_test
 }  // namespace coxswain::kernels

@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace adamw_test {
+namespace {
 
 struct State {
   Floats p, m, v;
@@ -207,5 +208,6 @@ TEST(AdamWTest, NanInStatesOfBfloat16StaysNan) {
   }
 }
 
+}  // namespace
 }  // namespace adamw_test
 }  // namespace coxswain::kernels

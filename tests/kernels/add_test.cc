@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace add_test {
+namespace {
 
 TEST(AddTest, AddsAlphaTimesX) {
   const Floats x = Normal(101, 1);
@@ -14,5 +15,6 @@ TEST(AddTest, AddsAlphaTimesX) {
   ExpectWithin(y, want, 2 * kUnit * 10, "y");
 }
 
+}  // namespace
 }  // namespace add_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace argmax_test {
+namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -55,5 +56,6 @@ TEST(ArgmaxTest, ARowWithNaNHasNone) {
 
 TEST(ArgmaxTest, NoRowsDoNothing) { Argmax({.spec = {.columns = 8}}, nullptr); }
 
+}  // namespace
 }  // namespace argmax_test
 }  // namespace coxswain::kernels

@@ -10,6 +10,7 @@
 
 namespace coxswain::kernels {
 namespace attention_test {
+namespace {
 
 struct Problem {
   AttentionSpec spec;
@@ -371,5 +372,6 @@ TEST(AttentionTest, RefusesDocumentsThatDoNotFit) {
   EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 8, .window = -1}));
 }
 
+}  // namespace
 }  // namespace attention_test
 }  // namespace coxswain::kernels

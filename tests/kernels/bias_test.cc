@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace bias_test {
+namespace {
 
 TEST(BiasTest, SumsColumnsOntoTheGradient) {
   for (const int64_t rows : {0, 1, 63, 64, 65, 200}) {
@@ -43,5 +44,6 @@ TEST(BiasTest, RefusesTooSmallAWorkspace) {
                std::invalid_argument);
 }
 
+}  // namespace
 }  // namespace bias_test
 }  // namespace coxswain::kernels

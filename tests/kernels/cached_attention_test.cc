@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace cached_attention_test {
+namespace {
 
 // Places that no row was put to hold NaN.
 struct Cache {
@@ -78,5 +79,6 @@ TEST(CachedAttentionTest, LargerHeadsAreNotSupported) {
   EXPECT_FALSE(CachedAttentionSupports(c.spec));
 }
 
+}  // namespace
 }  // namespace cached_attention_test
 }  // namespace coxswain::kernels

@@ -6,6 +6,7 @@
 
 namespace coxswain::kernels {
 namespace checksum_test {
+namespace {
 
 uint64_t Sum(const Floats& values, uint64_t before = 0) {
   uint64_t sum = before;
@@ -83,5 +84,6 @@ TEST(ChecksumTensorsTest, AreThoseOfEachTensorAlone) {
   for (size_t i = 0; i < nonzero.size(); ++i) EXPECT_EQ(bits[i].nonzero, nonzero[i]) << i;
 }
 
+}  // namespace
 }  // namespace checksum_test
 }  // namespace coxswain::kernels

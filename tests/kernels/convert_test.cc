@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace convert_test {
+namespace {
 
 uint16_t Rounded(float value) {
   uint16_t bits = 0;
@@ -58,5 +59,6 @@ TEST(ConvertTest, EqualTypesAreCopied) {
   EXPECT_TRUE(SameBits(in, out));
 }
 
+}  // namespace
 }  // namespace convert_test
 }  // namespace coxswain::kernels

@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace cross_entropy_test {
+namespace {
 
 struct Result {
   Floats loss, nll, logits;
@@ -228,5 +229,6 @@ TEST(CrossEntropyTest, RefusesATargetOutsideTheVocabulary) {
   EXPECT_FALSE(CrossEntropySupports({.vocab = 5, .softcap = -1.0f}));
 }
 
+}  // namespace
 }  // namespace cross_entropy_test
 }  // namespace coxswain::kernels

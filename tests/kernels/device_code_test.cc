@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace device_code_test {
+namespace {
 
 constexpr char kDefault[] = "80-real 86-real 89-real 90a-real 90-virtual";
 
@@ -59,5 +60,6 @@ TEST(DeviceCodeTest, TheRefusalNamesTheGpuWhatThereIsAndWhatToBuild) {
             std::string::npos);
 }
 
+}  // namespace
 }  // namespace device_code_test
 }  // namespace coxswain::kernels

@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace device_test {
+namespace {
 
 TEST(DeviceTest, MemoryIsAlignedAndCopied) {
   EXPECT_EQ(AllocateMemory(0), nullptr);
@@ -25,5 +26,6 @@ TEST(DeviceTest, ThreadsAndFingerprint) {
   EXPECT_NE(DeviceFingerprint().find("threads=1"), std::string::npos);
 }
 
+}  // namespace
 }  // namespace device_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace dora_test {
+namespace {
 
 // Two members of one packed row, columns of neither before, between and behind them.
 struct Problem {
@@ -168,5 +169,6 @@ TEST(DoraTest, NoRowsLeaveTheGradients) {
   EXPECT_EQ(Compute(Problem(0)).dmagnitude[0], Floats(9, 0.25f));
 }
 
+}  // namespace
 }  // namespace dora_test
 }  // namespace coxswain::kernels

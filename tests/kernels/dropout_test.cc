@@ -5,6 +5,7 @@
 
 namespace coxswain::kernels {
 namespace dropout_test {
+namespace {
 
 struct DropProblem {
   int64_t rows = 70, columns = 131;
@@ -83,5 +84,6 @@ TEST(DropoutTest, RateZeroIsTheIdentity) {
   EXPECT_FALSE(DropoutSupports({.columns = 262145, .rate = 0.1f}));
 }
 
+}  // namespace
 }  // namespace dropout_test
 }  // namespace coxswain::kernels

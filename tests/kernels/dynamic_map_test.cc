@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace dynamic_map_test {
+namespace {
 
 TEST(DynamicMapTest, IsAscendingWithTheDecadesOfItsFormula) {
   for (const DynamicMap* map : {&kSignedDynamicMap, &kUnsignedDynamicMap}) {
@@ -89,5 +90,6 @@ TEST(DynamicMapTest, WhatIsOutsideTakesTheLastValue) {
   EXPECT_EQ(UnsignedDynamicCode(std::numeric_limits<float>::quiet_NaN()), 255);
 }
 
+}  // namespace
 }  // namespace dynamic_map_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace embedding_test {
+namespace {
 
 // What forward and backward make of the ids; dweight is added to `before`.
 struct Passes {
@@ -106,5 +107,6 @@ TEST(EmbeddingTest, RefusesAnIdOutsideTheVocabulary) {
   }
 }
 
+}  // namespace
 }  // namespace embedding_test
 }  // namespace coxswain::kernels

@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace gated_linear_test {
+namespace {
 
 constexpr int64_t kRows = 5;
 
@@ -105,5 +106,6 @@ INSTANTIATE_TEST_SUITE_P(Activations, GatedLinearTest,
                                          GateActivation::kGelu),
                          NameOf);
 
+}  // namespace
 }  // namespace gated_linear_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace geglu_test {
+namespace {
 
 // Parameter: the tanh form, or the erf form.
 class GegluTest : public testing::TestWithParam<bool> {
@@ -87,5 +88,6 @@ TEST_P(GegluTest, NanStaysAndTouchesNothingElse) {
 INSTANTIATE_TEST_SUITE_P(Forms, GegluTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "tanh" : "erf"; });
 
+}  // namespace
 }  // namespace geglu_test
 }  // namespace coxswain::kernels

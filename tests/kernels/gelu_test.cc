@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gelu_test {
+namespace {
 
 // Parameter: the tanh form, or the erf form.
 class GeluTest : public testing::TestWithParam<bool> {
@@ -76,5 +77,6 @@ TEST(GeluSupportsTest, RefusesBFloat16AndEmptyRows) {
   EXPECT_FALSE(GeluSupports({.columns = 0}));
 }
 
+}  // namespace
 }  // namespace gelu_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gemm_test {
+namespace {
 
 struct Case {
   int64_t m, n, k;
@@ -118,5 +119,6 @@ TEST(GemmTest, RefusesWhatTheCpuCannotDo) {
                std::invalid_argument);
 }
 
+}  // namespace
 }  // namespace gemm_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace global_norm_test {
+namespace {
 
 // The sums of the list and, behind, of each tensor.
 std::vector<NormSums> ComputeNorms(const std::vector<Floats>& tensors) {
@@ -108,5 +109,6 @@ TEST(DecideUpdateTest, ClipsSkipsOrPasses) {
   EXPECT_EQ(scalars.skip, 1);
 }
 
+}  // namespace
 }  // namespace global_norm_test
 }  // namespace coxswain::kernels

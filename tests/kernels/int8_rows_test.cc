@@ -8,6 +8,7 @@
 
 namespace coxswain::kernels {
 namespace int8_rows_test {
+namespace {
 
 struct Quantized {
   std::vector<int8_t> codes;
@@ -53,5 +54,6 @@ TEST(Int8RowsTest, IsWithinHalfAStepForEveryWidth) {
   }
 }
 
+}  // namespace
 }  // namespace int8_rows_test
 }  // namespace coxswain::kernels

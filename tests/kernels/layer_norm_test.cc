@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace layer_norm_test {
+namespace {
 
 constexpr float kEps = 1e-5f;
 
@@ -206,5 +207,6 @@ TEST(LayerNormTest, RefusesBFloat16AndEmptyRows) {
   EXPECT_FALSE(LayerNormSupports({.hidden = 0}));
 }
 
+}  // namespace
 }  // namespace layer_norm_test
 }  // namespace coxswain::kernels

@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace lora_gated_linear_test {
+namespace {
 
 constexpr int64_t kRows = 5, kHidden = 13, kInner = 7, kRank = 3;
 
@@ -116,5 +117,6 @@ INSTANTIATE_TEST_SUITE_P(Activations, LoraGatedLinearTest,
                          testing::Values(GateActivation::kSilu, GateActivation::kGeluTanh,
                                          GateActivation::kGelu));
 
+}  // namespace
 }  // namespace lora_gated_linear_test
 }  // namespace coxswain::kernels

@@ -8,6 +8,7 @@
 
 namespace coxswain::kernels {
 namespace lora_linear_test {
+namespace {
 
 // Three members with gaps between and behind their columns, as q, k, v of one packed row.
 struct Problem {
@@ -261,5 +262,6 @@ TEST(LoraLinearTest, FiveMembersAreFiveAdapters) {
   ExpectWithin(all, sum, (23 + 2 + 4) * kUnit * 23 * 2 * 10, "y");
 }
 
+}  // namespace
 }  // namespace lora_linear_test
 }  // namespace coxswain::kernels

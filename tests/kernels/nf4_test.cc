@@ -10,6 +10,7 @@
 
 namespace coxswain::kernels {
 namespace nf4_test {
+namespace {
 
 struct Quantized {
   std::vector<uint8_t> codes, absmax_codes;
@@ -137,5 +138,6 @@ TEST(Nf4Test, PiecesAreTheWhole) {
   EXPECT_TRUE(std::equal(rest.absmax.begin(), rest.absmax.end(), whole.absmax.begin() + 10));
 }
 
+}  // namespace
 }  // namespace nf4_test
 }  // namespace coxswain::kernels

@@ -5,6 +5,7 @@
 
 namespace coxswain::kernels {
 namespace philox_test {
+namespace {
 
 TEST(PhiloxTest, EqualsTheGeneratorOfTheController) {
   for (uint32_t i = 0; i < 100; ++i) {
@@ -14,5 +15,6 @@ TEST(PhiloxTest, EqualsTheGeneratorOfTheController) {
   }
 }
 
+}  // namespace
 }  // namespace philox_test
 }  // namespace coxswain::kernels

@@ -6,6 +6,7 @@
 
 namespace coxswain::kernels {
 namespace qk_norm_test {
+namespace {
 
 constexpr float kEps = 1e-6f;
 
@@ -126,5 +127,6 @@ TEST(QkNormTest, RefusesEmptyHeads) {
   EXPECT_FALSE(QkNormSupports({.num_heads = 1, .num_kv_heads = 1, .head_dim = 0}));
 }
 
+}  // namespace
 }  // namespace qk_norm_test
 }  // namespace coxswain::kernels

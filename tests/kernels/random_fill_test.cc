@@ -5,6 +5,7 @@
 
 namespace coxswain::kernels {
 namespace random_fill_test {
+namespace {
 
 Floats Filled(RandomFillKind kind, double value, int64_t count, uint32_t counter = 3,
               int64_t first = 0) {
@@ -62,5 +63,6 @@ TEST(RandomFillTest, NormalValuesHaveTheirMoments) {
   EXPECT_NEAR(squares / 400000, 1.0, 5 * 0.0022);
 }
 
+}  // namespace
 }  // namespace random_fill_test
 }  // namespace coxswain::kernels

@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace reduce_test {
+namespace {
 
 TEST(SumTest, AddsInDouble) {
   Floats values(1000003, 1.0f);
@@ -17,5 +18,6 @@ TEST(SumTest, AddsInDouble) {
   EXPECT_EQ(sum, 0.0);
 }
 
+}  // namespace
 }  // namespace reduce_test
 }  // namespace coxswain::kernels

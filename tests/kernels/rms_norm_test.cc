@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace rms_norm_test {
+namespace {
 
 constexpr float kEps = 1e-6f;
 
@@ -214,5 +215,6 @@ TEST(RmsNormTest, RefusesBFloat16AndEmptyRows) {
   EXPECT_FALSE(RmsNormSupports({.hidden = 0}));
 }
 
+}  // namespace
 }  // namespace rms_norm_test
 }  // namespace coxswain::kernels

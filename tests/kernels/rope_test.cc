@@ -16,6 +16,7 @@
 
 namespace coxswain::kernels {
 namespace rope_test {
+namespace {
 
 TEST(RopeTest, FrequenciesFollowTheFormula) {
   for (const int64_t dim : {2, 10, 64, 128}) {
@@ -267,5 +268,6 @@ TEST(RopeTorchTest, TablesEqualTransformersWithinOneUnit) {
   }
 }
 
+}  // namespace
 }  // namespace rope_test
 }  // namespace coxswain::kernels

@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace rotated_linear_test {
+namespace {
 
 struct Problem {
   explicit Problem(const RotatedLinearCase& in) : c(in) {}
@@ -117,5 +118,6 @@ TEST(RotatedLinearTest, RefusesWhatCannotBeTurned) {
   EXPECT_TRUE(SameBits(qkv, p.Nothing()));
 }
 
+}  // namespace
 }  // namespace rotated_linear_test
 }  // namespace coxswain::kernels

@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace row_gather_test {
+namespace {
 
 TEST(RowGatherTest, ScatterAddOfGatheredRowsDoublesThem) {
   const RowGatherSpec spec{.columns = 9};
@@ -40,5 +41,6 @@ TEST(RowGatherTest, NoRowReadsAsZerosAndReceivesNothing) {
   EXPECT_TRUE(SameBits(target, {tall[0], tall[1], tall[2], tall[3] + 1, tall[4] + 1, tall[5] + 1}));
 }
 
+}  // namespace
 }  // namespace row_gather_test
 }  // namespace coxswain::kernels

@@ -6,6 +6,7 @@
 
 namespace coxswain::kernels {
 namespace scale_test {
+namespace {
 
 TEST(ScaleTest, MultipliesByTheFactorWithOneRounding) {
   const Floats given = Normal(101, 1);
@@ -21,5 +22,6 @@ TEST(ScaleTest, AFactorOfOneTouchesNothing) {
   EXPECT_NO_FATAL_FAILURE(Scale({.count = 101, .factor = &one, .x = nullptr}, nullptr));
 }
 
+}  // namespace
 }  // namespace scale_test
 }  // namespace coxswain::kernels

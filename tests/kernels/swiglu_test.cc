@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace swiglu_test {
+namespace {
 
 TEST(SwigluTest, MatchesReferenceForEveryTailAndLargeInputs) {
   for (const int64_t n : {1, 2, 3, 4, 5, 6, 7, 15, 16, 31, 33, 97}) {
@@ -77,5 +78,6 @@ TEST(SwigluTest, NanStaysAndTouchesNothingElse) {
   for (size_t j = 0; j < 20; ++j) EXPECT_EQ(std::isnan(y[j]), j == 3);
 }
 
+}  // namespace
 }  // namespace swiglu_test
 }  // namespace coxswain::kernels

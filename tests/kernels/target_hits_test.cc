@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace target_hits_test {
+namespace {
 
 // `padding` NaN elements between rows.
 Floats Hits(const Floats& rows_of_logits, const std::vector<int32_t>& targets,
@@ -47,5 +48,6 @@ TEST(TargetHitsTest, IgnoredRowsAndRowsWithNaNAreNoHits) {
 
 TEST(TargetHitsTest, NoRowsDoNothing) { TargetHits({.spec = {.vocab = 8}}, nullptr); }
 
+}  // namespace
 }  // namespace target_hits_test
 }  // namespace coxswain::kernels

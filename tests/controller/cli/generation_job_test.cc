@@ -78,18 +78,27 @@ TEST_F(GenerationJobTest, AJobIsAskedByItsCheckpoint) {
 
 TEST_F(GenerationJobTest, AJobIsAskedAsItsRecordsAre) {
   v1::Job job;
+  job.set_id("tiny-1");
   job.add_checkpoints()->set_step(4);
-  const auto style = [&](const std::string& dataset) {
-    job.set_effective_json(R"({"spec": {"base_model": {"path": "/m"}, "datasets": [)" + dataset +
-                           "]}}");
+  const auto style = [&](OrderedJson dataset) {
+    dataset["path"] = "/d";
+    const OrderedJson file = {
+        {"apiVersion", "coxswain/v1"},
+        {"kind", "FineTuneJob"},
+        {"metadata", {{"name", "tiny"}}},
+        {"spec", {{"base_model", {{"path", "/m"}}}, {"datasets", OrderedJson::array({dataset})}}}};
+    job.set_yaml(file.dump());
+    const config::ParsedJob parsed = config::ParseJob(job.yaml(), "/");
+    EXPECT_TRUE(parsed.errors.empty()) << config::FormatErrors(parsed.errors, "tiny");
+    job.set_effective_json(parsed.effective_json);
     return Parsed(JobGeneration(job, -1, asked_)).generate.style;
   };
-  const std::string alpaca = R"({"path": "/d", "format": "alpaca", "prompt_style": )";
-  EXPECT_EQ(style(alpaca + R"("alpaca"})"), config::AskingStyle::kAlpaca);
-  EXPECT_EQ(style(alpaca + R"("chat"})"), config::AskingStyle::kChat);
-  EXPECT_EQ(style(R"({"path": "/d", "format": "completion"})"), config::AskingStyle::kText);
+  const OrderedJson alpaca = {{"format", "alpaca"}, {"prompt_style", "alpaca"}};
+  EXPECT_EQ(style(alpaca), config::AskingStyle::kAlpaca);
+  EXPECT_EQ(style({{"format", "alpaca"}, {"prompt_style", "chat"}}), config::AskingStyle::kChat);
+  EXPECT_EQ(style({{"format", "completion"}}), config::AskingStyle::kText);
   asked_.style = "chat";
-  EXPECT_EQ(style(alpaca + R"("alpaca"})"), config::AskingStyle::kChat);
+  EXPECT_EQ(style(alpaca), config::AskingStyle::kChat);
 }
 
 TEST_F(GenerationJobTest, EitherPromptsOrMessages) {

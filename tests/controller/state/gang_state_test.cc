@@ -7,6 +7,7 @@
 
 namespace coxswain::state {
 namespace gang_table {
+namespace {
 
 using E = GangEvent;
 using P = GangPhase;
@@ -67,5 +68,6 @@ TEST(GangStateTest, WaitsForEveryRank) {
   EXPECT_EQ(gang.phase, P::kRunning);
 }
 
+}  // namespace
 }  // namespace gang_table
 }  // namespace coxswain::state

@@ -8,6 +8,7 @@
 
 namespace coxswain::state {
 namespace job_table {
+namespace {
 
 using E = JobEvent;
 constexpr auto kQueued = v1::JOB_STATE_QUEUED;
@@ -225,5 +226,6 @@ TEST(JobStateTest, RandomWalksKeepTheRules) {
   }
 }
 
+}  // namespace
 }  // namespace job_table
 }  // namespace coxswain::state

@@ -8,6 +8,7 @@
 
 namespace coxswain::state {
 namespace recovery_table {
+namespace {
 
 using E = RecoveryEvent;
 using S = RecoveryStage;
@@ -85,5 +86,6 @@ TEST(RecoveryStateTest, ByDeadlinesAloneAFailureEndsInTheQueue) {
   EXPECT_FALSE(Transition(stage, E::kDeadline).ok());
 }
 
+}  // namespace
 }  // namespace recovery_table
 }  // namespace coxswain::state

@@ -8,6 +8,7 @@
 
 namespace coxswain::state {
 namespace worker_table {
+namespace {
 
 using E = WorkerEvent;
 using P = WorkerPhase;
@@ -85,5 +86,6 @@ TEST(WorkerStateTest, RandomWalksKeepTheRules) {
   }
 }
 
+}  // namespace
 }  // namespace worker_table
 }  // namespace coxswain::state

@@ -10,6 +10,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_adamw_8bit_test {
+namespace {
 
 using Reference = reference::AdamW8bitState<double>;
 
@@ -224,5 +225,6 @@ TEST(AdamW8bitGpuTest, NanStaysInItsBlock) {
   }
 }
 
+}  // namespace
 }  // namespace gpu_adamw_8bit_test
 }  // namespace coxswain::kernels

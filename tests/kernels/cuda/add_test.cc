@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_add_test {
+namespace {
 
 class AddGpuTest : public testing::TestWithParam<DType> {};
 
@@ -44,5 +45,6 @@ TEST(AddRangeGpuTest, AddsBfloat16IntoFloat32) {
 INSTANTIATE_TEST_SUITE_P(DTypes, AddGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_add_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_argmax_test {
+namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -51,5 +52,6 @@ TEST_P(ArgmaxGpuTest, OfEqualMaximaTheFirstCountsAndNaNHasNone) {
 INSTANTIATE_TEST_SUITE_P(DTypes, ArgmaxGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_argmax_test
 }  // namespace coxswain::kernels

@@ -8,6 +8,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_attention_rotation_test {
+namespace {
 
 const std::vector<int32_t> kOddLengths = {1, 0, 63, 64, 65, 131, 0, 0, 2, 40};
 
@@ -196,5 +197,6 @@ TEST(AttentionRotationGpuTest, OthersTakeAPass) {
   Check({.heads = 4, .kv_heads = 2, .dim = 64, .interleaved = true, .folded = false});
 }
 
+}  // namespace
 }  // namespace gpu_attention_rotation_test
 }  // namespace coxswain::kernels

@@ -20,6 +20,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_attention_test {
+namespace {
 
 enum class Algorithm { kPlainFloat32, kPlainBFloat16, kFlash, kCudnn, kPacked, kDense };
 
@@ -643,5 +644,6 @@ TEST(AttentionGpuTest, RefusesWhatItCannotRun) {
   EXPECT_THROW(AttentionBackward(args, TestStream()), std::invalid_argument);
 }
 
+}  // namespace
 }  // namespace gpu_attention_test
 }  // namespace coxswain::kernels

@@ -10,6 +10,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_attention_views_test {
+namespace {
 
 constexpr int64_t kHeads = 4, kKvHeads = 2, kLength = 96, kDocuments = 3;
 constexpr int64_t kTokens = kLength * kDocuments;
@@ -118,5 +119,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{DType::kBFloat16, 128, false}, Case{DType::kBFloat16, 256, false},
                     Case{DType::kBFloat16, 64, true}, Case{DType::kBFloat16, 80, true}));
 
+}  // namespace
 }  // namespace gpu_attention_views_test
 }  // namespace coxswain::kernels

@@ -6,6 +6,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_bias_test {
+namespace {
 
 // Parameter: type of dy, type of dbias.
 class BiasGpuTest : public testing::TestWithParam<std::tuple<DType, DType>> {
@@ -81,5 +82,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, BiasGpuTest,
                                   Name(std::get<1>(info.param));
                          });
 
+}  // namespace
 }  // namespace gpu_bias_test
 }  // namespace coxswain::kernels

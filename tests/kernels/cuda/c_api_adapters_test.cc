@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_c_api_adapters_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -289,5 +290,6 @@ TEST_F(CApiDoraGpuTest, SaysWhatWasWrong) {
   EXPECT_REFUSED(coxswain_dora_backward(&args_, nullptr), "DoraBackward: workspace of 0 bytes");
 }
 
+}  // namespace
 }  // namespace gpu_c_api_adapters_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_c_api_attention_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 constexpr int64_t kHeads = 4, kKvHeads = 2, kDim = 64;
@@ -185,5 +186,6 @@ TEST(CApiAttentionGpuTest, QueriesKeysAndValuesTurnedByTheirProduct) {
   EXPECT_REFUSED(coxswain_rotated_linear_forward(&args, nullptr), "RotatedLinear");
 }
 
+}  // namespace
 }  // namespace gpu_c_api_attention_test
 }  // namespace coxswain::kernels

@@ -19,6 +19,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_c_api_layers_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -508,5 +509,6 @@ TEST(CApiLayersGpuTest, ClippedUpdate) {
   EXPECT_EQ(scalars.Read()[0].applied_updates, 1);
 }
 
+}  // namespace
 }  // namespace gpu_c_api_layers_test
 }  // namespace coxswain::kernels

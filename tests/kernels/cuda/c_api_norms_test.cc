@@ -6,6 +6,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_c_api_norms_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 constexpr int64_t kRows = 7, kHidden = 40, kCount = kRows * kHidden;
@@ -148,5 +149,6 @@ TEST_F(CApiNormsGpuTest, LayerNormWithABias) {
   EXPECT_REFUSED(coxswain_layer_norm_forward(&args, nullptr), "LayerNorm");
 }
 
+}  // namespace
 }  // namespace gpu_c_api_norms_test
 }  // namespace coxswain::kernels

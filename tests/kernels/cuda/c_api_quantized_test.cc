@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_c_api_quantized_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -185,5 +186,6 @@ TEST(CApiQuantizedGpuTest, AdamWWithStatesOf8Bits) {
   EXPECT_REFUSED(coxswain_adamw_8bit(&args, nullptr), "AdamW8bit: chunks is -1");
 }
 
+}  // namespace
 }  // namespace gpu_c_api_quantized_test
 }  // namespace coxswain::kernels

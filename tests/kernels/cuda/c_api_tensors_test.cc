@@ -12,6 +12,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_c_api_tensors_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 constexpr int64_t kCount = 1003;
@@ -197,5 +198,6 @@ TEST(CApiTensorsGpuTest, MaximaOfRowsThatLieApart) {
   EXPECT_REFUSED(coxswain_target_hits(&target_hits, nullptr), "96 elements between rows of 97");
 }
 
+}  // namespace
 }  // namespace gpu_c_api_tensors_test
 }  // namespace coxswain::kernels

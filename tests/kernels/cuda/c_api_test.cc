@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_c_api_test {
+namespace {
 
 TEST(CApiGpuTest, SameBitsAsTheOpOnADefaultStream) {
   const Floats logits = Normal(2 * 1008, 1, DType::kBFloat16);
@@ -134,5 +135,6 @@ TEST(CApiGpuTest, SaysWhatWasWrong) {
   EXPECT_EQ(coxswain_select_device(0), COXSWAIN_OK);
 }
 
+}  // namespace
 }  // namespace gpu_c_api_test
 }  // namespace coxswain::kernels

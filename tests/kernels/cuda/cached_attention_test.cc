@@ -5,6 +5,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_cached_attention_test {
+namespace {
 
 class CachedAttentionGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -63,5 +64,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CachedAttentionGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_cached_attention_test
 }  // namespace coxswain::kernels

@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_checksum_test {
+namespace {
 
 // Source: SplitMix64, the output function.
 uint64_t Mix(uint64_t z) {
@@ -105,5 +106,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, ChecksumGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_checksum_test
 }  // namespace coxswain::kernels

@@ -6,6 +6,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_convert_test {
+namespace {
 
 Floats Converted(DType from, DType to, const Floats& values) {
   const auto count = static_cast<int64_t>(values.size());
@@ -49,5 +50,6 @@ TEST(ConvertGpuTest, ReadsAndWritesUnaligned) {
   }
 }
 
+}  // namespace
 }  // namespace gpu_convert_test
 }  // namespace coxswain::kernels

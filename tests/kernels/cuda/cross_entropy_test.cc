@@ -8,6 +8,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_cross_entropy_test {
+namespace {
 
 constexpr double kFloatUnit = 0x1p-24;
 
@@ -344,5 +345,6 @@ TEST(CrossEntropyGpuSupportsTest, RefusesOptionsOutOfRange) {
                std::invalid_argument);
 }
 
+}  // namespace
 }  // namespace gpu_cross_entropy_test
 }  // namespace coxswain::kernels

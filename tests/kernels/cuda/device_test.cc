@@ -13,6 +13,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_device_test {
+namespace {
 
 AddArgs Doubled(const DeviceTensor& y) {
   return {
@@ -107,5 +108,6 @@ TEST(DeviceGpuDeathTest, AnIllegalAddressIsSticky) {
   EXPECT_EXIT(fault(), testing::ExitedWithCode(3), "");
 }
 
+}  // namespace
 }  // namespace gpu_device_test
 }  // namespace coxswain::kernels

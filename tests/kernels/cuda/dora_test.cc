@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_dora_test {
+namespace {
 
 constexpr double kFloatUnit = 0x1p-24;
 
@@ -211,5 +212,6 @@ TEST_P(DoraGpuTest, NoRowsLeaveTheGradients) {
 INSTANTIATE_TEST_SUITE_P(DTypes, DoraGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_dora_test
 }  // namespace coxswain::kernels

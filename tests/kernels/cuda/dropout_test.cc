@@ -5,6 +5,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_dropout_test {
+namespace {
 
 class DropoutGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -84,5 +85,6 @@ TEST_P(DropoutGpuTest, RateZeroIsTheIdentityInPlaceAndNot) {
 INSTANTIATE_TEST_SUITE_P(DTypes, DropoutGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_dropout_test
 }  // namespace coxswain::kernels

@@ -6,6 +6,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_early_launch_test {
+namespace {
 
 constexpr int kBlocks = 64, kThreads = 256, kCount = kBlocks * kThreads, kRounds = 20;
 
@@ -49,5 +50,6 @@ TEST(EarlyLaunchGpuTest, CapturesAndReplays) {
   DestroyGraph(graph);
 }
 
+}  // namespace
 }  // namespace gpu_early_launch_test
 }  // namespace coxswain::kernels

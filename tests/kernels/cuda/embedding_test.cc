@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_embedding_test {
+namespace {
 
 using Ids = std::vector<int32_t>;
 
@@ -217,5 +218,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, EmbeddingGpuTest,
                                   Name(std::get<1>(info.param));
                          });
 
+}  // namespace
 }  // namespace gpu_embedding_test
 }  // namespace coxswain::kernels

@@ -10,6 +10,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_gated_linear_test {
+namespace {
 
 constexpr GateActivation kActivations[] = {GateActivation::kSilu, GateActivation::kGeluTanh,
                                            GateActivation::kGelu};
@@ -295,5 +296,6 @@ TEST(GatedLinearGpuTest, NoRowsDoNothing) {
   EXPECT_THROW(GatedLinearForward({.spec = spec, .rows = -1}, TestStream()), std::invalid_argument);
 }
 
+}  // namespace
 }  // namespace gpu_gated_linear_test
 }  // namespace coxswain::kernels

@@ -8,6 +8,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_geglu_test {
+namespace {
 
 // Parameter: type, and whether it is the tanh form.
 class GegluGpuTest : public testing::TestWithParam<std::tuple<DType, bool>> {
@@ -105,5 +106,6 @@ INSTANTIATE_TEST_SUITE_P(Forms, GegluGpuTest,
                                   (std::get<1>(info.param) ? "_tanh" : "_erf");
                          });
 
+}  // namespace
 }  // namespace gpu_geglu_test
 }  // namespace coxswain::kernels

@@ -8,6 +8,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_gelu_test {
+namespace {
 
 // Parameter: type, and whether it is the tanh form.
 class GeluGpuTest : public testing::TestWithParam<std::tuple<DType, bool>> {
@@ -128,5 +129,6 @@ TEST(GeluGpuSizeTest, ElementsBehindTwoToThe31) {
   EXPECT_NEAR(read(x, elements - 1), want.value * want.slope, 0x1.1p-7 * want.value * want.slope);
 }
 
+}  // namespace
 }  // namespace gpu_gelu_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_gemm_test {
+namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -414,5 +415,6 @@ TEST(GemmTableGpuTest, RefusesWhatItCannotDo) {
   EXPECT_THROW(Gemm({.m = -1}, TestStream()), std::invalid_argument);
 }
 
+}  // namespace
 }  // namespace gpu_gemm_test
 }  // namespace coxswain::kernels

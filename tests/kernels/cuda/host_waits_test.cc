@@ -6,6 +6,7 @@
 
 namespace coxswain::bench {
 namespace gpu_host_waits_test {
+namespace {
 
 TEST(HostWaitsTest, CountsWhatWaitsSinceTheMark) {
   (void)cudaDeviceSynchronize();
@@ -21,5 +22,6 @@ TEST(HostWaitsTest, CountsWhatWaitsSinceTheMark) {
   EXPECT_EQ(waits.calls, "cudaStreamSynchronize 2, cudaMemcpy 1");
 }
 
+}  // namespace
 }  // namespace gpu_host_waits_test
 }  // namespace coxswain::bench

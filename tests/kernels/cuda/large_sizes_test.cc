@@ -19,6 +19,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_large_sizes_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 constexpr int64_t kLast = 5;  // rows that are not 0
@@ -405,5 +406,6 @@ TEST(LargeSizesGpuTest, TargetHits) {
   }
 }
 
+}  // namespace
 }  // namespace gpu_large_sizes_test
 }  // namespace coxswain::kernels

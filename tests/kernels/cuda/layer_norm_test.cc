@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_layer_norm_test {
+namespace {
 
 constexpr float kEps = 1e-5f;
 constexpr double kUnit32 = 0x1p-24;
@@ -225,5 +226,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, LayerNormGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_layer_norm_test
 }  // namespace coxswain::kernels

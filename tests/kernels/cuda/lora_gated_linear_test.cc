@@ -10,6 +10,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_lora_gated_linear_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -255,5 +256,6 @@ TEST_F(LoraGatedLinearGpuTest, TakesThePlainWayOtherwise) {
   EXPECT_TRUE(SameBits(product.Read(), plain.Read()));
 }
 
+}  // namespace
 }  // namespace gpu_lora_gated_linear_test
 }  // namespace coxswain::kernels

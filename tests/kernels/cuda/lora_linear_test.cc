@@ -11,6 +11,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_lora_linear_test {
+namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr uint32_t kStep = 4;
@@ -397,5 +398,6 @@ TEST(LoraLinearContractGpuTest, RefusesWhatItCannotDo) {
                std::invalid_argument);
 }
 
+}  // namespace
 }  // namespace gpu_lora_linear_test
 }  // namespace coxswain::kernels

@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_lora_product_test {
+namespace {
 
 constexpr DType kType = DType::kBFloat16;
 
@@ -295,5 +296,6 @@ TEST_F(LoraProductGpuTest, CapturesAndReplays) {
   DestroyGraph(graph);
 }
 
+}  // namespace
 }  // namespace gpu_lora_product_test
 }  // namespace coxswain::kernels

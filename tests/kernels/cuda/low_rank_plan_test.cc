@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels::cuda {
 namespace gpu_low_rank_plan_test {
+namespace {
 
 constexpr int64_t kWorkspace = int64_t{64} << 20;
 
@@ -102,5 +103,6 @@ TEST(LowRankPlanTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(PlanLowRank(Problem(1 << 20, {4864, 4864}, 2), kWorkspace).slices, 0);
 }
 
+}  // namespace
 }  // namespace gpu_low_rank_plan_test
 }  // namespace coxswain::kernels::cuda

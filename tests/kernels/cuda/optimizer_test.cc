@@ -10,6 +10,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_optimizer_test {
+namespace {
 
 constexpr double kFloatUnit = 0x1p-24;
 
@@ -443,5 +444,6 @@ TEST(AdamWGpuTest, SupportsAMasterOnlyBesideBFloat16) {
   EXPECT_FALSE(AdamWSupports(DType::kFloat32, DType::kFloat32, true));
 }
 
+}  // namespace
 }  // namespace gpu_optimizer_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_ordered_sum_test {
+namespace {
 
 class OrderedSumGpuTest : public testing::TestWithParam<DType> {};
 
@@ -67,5 +68,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, OrderedSumGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_ordered_sum_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_qk_norm_test {
+namespace {
 
 constexpr float kEps = 1e-6f;
 constexpr double kUnit32 = 0x1p-24;
@@ -252,5 +253,6 @@ TEST_P(QkNormGpuTest, RefusesLongHeadsAndOneFrozenWeight) {
 INSTANTIATE_TEST_SUITE_P(DTypes, QkNormGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_qk_norm_test
 }  // namespace coxswain::kernels

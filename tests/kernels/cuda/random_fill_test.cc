@@ -5,6 +5,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_random_fill_test {
+namespace {
 
 class RandomFillGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -68,5 +69,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, RandomFillGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_random_fill_test
 }  // namespace coxswain::kernels

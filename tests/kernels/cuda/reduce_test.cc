@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_reduce_test {
+namespace {
 
 double DeviceSum(const Floats& values, const double* before) {
   const DeviceTensor device(DType::kFloat32, values);
@@ -34,5 +35,6 @@ TEST(SumGpuTest, AddsInDoubleForEveryCount) {
   EXPECT_TRUE(std::isnan(DeviceSum({1.0f, std::nanf(""), 2.0f}, nullptr)));
 }
 
+}  // namespace
 }  // namespace gpu_reduce_test
 }  // namespace coxswain::kernels

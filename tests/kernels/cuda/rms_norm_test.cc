@@ -8,6 +8,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_rms_norm_test {
+namespace {
 
 constexpr float kEps = 1e-6f;
 constexpr double kUnit32 = 0x1p-24;
@@ -351,5 +352,6 @@ TEST(RmsNormModelGpuTest, MatchesReferenceInBFloat16) {
 INSTANTIATE_TEST_SUITE_P(DTypes, RmsNormGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_rms_norm_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_rope_test {
+namespace {
 
 constexpr int64_t kPositions = 512;
 
@@ -183,5 +184,6 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RopeGpuTest,
                                   (std::get<1>(info.param) ? "Interleaved" : "HalfSplit");
                          });
 
+}  // namespace
 }  // namespace gpu_rope_test
 }  // namespace coxswain::kernels

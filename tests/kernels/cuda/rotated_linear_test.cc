@@ -9,6 +9,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_rotated_linear_test {
+namespace {
 
 constexpr int64_t kPositions = 512;
 
@@ -223,5 +224,6 @@ TEST(RotatedLinearGpuTest, RefusesWhatItDoesNotSupport) {
   EXPECT_THROW(RotatedLinearForward(args, nullptr), std::invalid_argument);
 }
 
+}  // namespace
 }  // namespace gpu_rotated_linear_test
 }  // namespace coxswain::kernels

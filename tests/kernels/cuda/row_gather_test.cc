@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_row_gather_test {
+namespace {
 
 class RowGatherGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -68,5 +69,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, RowGatherGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_row_gather_test
 }  // namespace coxswain::kernels

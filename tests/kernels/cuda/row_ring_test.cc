@@ -5,6 +5,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_row_ring_test {
+namespace {
 
 constexpr int64_t kOfVector = 4;  // floats
 // Of longer rows two stages need 192 KiB, which not every GPU gives a block.
@@ -46,5 +47,6 @@ TEST_P(RowRingGpuTest, HandsOutEachRowWhenItHasArrived) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, RowRingGpuTest, testing::Values(1, 2));
 
+}  // namespace
 }  // namespace gpu_row_ring_test
 }  // namespace coxswain::kernels

@@ -4,6 +4,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_scale_test {
+namespace {
 
 class ScaleGpuTest : public testing::TestWithParam<DType> {};
 
@@ -33,5 +34,6 @@ TEST_P(ScaleGpuTest, AFactorOfOneTouchesNothing) {
 INSTANTIATE_TEST_SUITE_P(DTypes, ScaleGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_scale_test
 }  // namespace coxswain::kernels

@@ -5,6 +5,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_shared_memory_test {
+namespace {
 
 __global__ void FillKernel(float* out, int count) {
   extern __shared__ float shared[];
@@ -30,5 +31,6 @@ TEST(SharedMemoryGpuTest, MoreThanABlockHasIsAnErrorOfThatCallAlone) {
   cuda::CheckLaunch("a launch behind it");
 }
 
+}  // namespace
 }  // namespace gpu_shared_memory_test
 }  // namespace coxswain::kernels

@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_swiglu_test {
+namespace {
 
 class SwigluGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -131,5 +132,6 @@ TEST_P(SwigluGpuTest, NoRowsDoNothing) {
 INSTANTIATE_TEST_SUITE_P(DTypes, SwigluGpuTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_swiglu_test
 }  // namespace coxswain::kernels

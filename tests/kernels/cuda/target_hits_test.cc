@@ -7,6 +7,7 @@
 
 namespace coxswain::kernels {
 namespace gpu_target_hits_test {
+namespace {
 
 class TargetHitsGpuTest : public testing::TestWithParam<DType> {
  protected:
@@ -51,5 +52,6 @@ INSTANTIATE_TEST_SUITE_P(DTypes, TargetHitsGpuTest,
                          testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
+}  // namespace
 }  // namespace gpu_target_hits_test
 }  // namespace coxswain::kernels

@@ -8,6 +8,7 @@
 
 namespace coxswain::engine {
 namespace batch_test {
+namespace {
 
 class BatchTest : public testing::Test {
  protected:
@@ -114,5 +115,6 @@ TEST_F(BatchTest, ANonFiniteStepIsSkippedAndCounted) {
   EXPECT_NE(before, 0.0);
 }
 
+}  // namespace
 }  // namespace batch_test
 }  // namespace coxswain::engine

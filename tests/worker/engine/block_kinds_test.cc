@@ -13,6 +13,7 @@
 
 namespace coxswain::engine {
 namespace block_kinds_test {
+namespace {
 
 class BlockKindsTest : public testing::TestWithParam<BlockKind> {
  protected:
@@ -137,5 +138,6 @@ TEST_P(BlockKindsTest, RanksEqualOne) {
 INSTANTIATE_TEST_SUITE_P(All, BlockKindsTest, testing::ValuesIn(BlockKinds()),
                          [](const auto& info) { return info.param.name; });
 
+}  // namespace
 }  // namespace block_kinds_test
 }  // namespace coxswain::engine

@@ -17,6 +17,7 @@
 
 namespace coxswain::engine {
 namespace checkpoint_test {
+namespace {
 
 class CheckpointTest : public testing::Test {
  protected:
@@ -224,5 +225,6 @@ TEST_F(CheckpointTest, UnwritableDirectoryIsAnErrorThatNamesIt) {
   EXPECT_NE(status.message().find(directory_), absl::string_view::npos) << status;
 }
 
+}  // namespace
 }  // namespace checkpoint_test
 }  // namespace coxswain::engine

@@ -4,6 +4,7 @@
 
 namespace coxswain::engine {
 namespace chosen_algorithms_test {
+namespace {
 
 TEST(ChosenAlgorithmsTest, ProductsAreLines) {
   const std::string table =
@@ -30,5 +31,6 @@ TEST(ChosenAlgorithmsTest, TheCpuHasNoTable) {
   EXPECT_EQ(DescribeAlgorithms("blocks", "{"), "attention: blocks");
 }
 
+}  // namespace
 }  // namespace chosen_algorithms_test
 }  // namespace coxswain::engine

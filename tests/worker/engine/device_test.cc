@@ -13,6 +13,7 @@
 
 namespace coxswain::engine {
 namespace device_test {
+namespace {
 
 TEST(DeviceTest, TheCpuIsDevice0AndTheOnlyOne) {
   EXPECT_EQ(CountDevices().value(), 1);
@@ -89,5 +90,6 @@ TEST(SettledFreeBytesTest, EndsWhereMemoryComesFreeForEver) {
   EXPECT_GE(found, 2);
 }
 
+}  // namespace
 }  // namespace device_test
 }  // namespace coxswain::engine

@@ -18,6 +18,7 @@
 
 namespace coxswain::engine {
 namespace file_order_test {
+namespace {
 
 // The values of the parameter in memory order, from the tensors of the other family.
 std::vector<float> Values(const Tensors& llama, const model::Parameter& parameter) {
@@ -80,5 +81,6 @@ TEST(FileOrderTest, ALlamaPermutedIntoOneTensorGivesTheSameBits) {
   ExpectLossesOf(golden, plan);
 }
 
+}  // namespace
 }  // namespace file_order_test
 }  // namespace coxswain::engine

@@ -18,6 +18,7 @@
 
 namespace coxswain::engine {
 namespace generate_test {
+namespace {
 
 constexpr int64_t kLength = 80;
 
@@ -212,5 +213,6 @@ TEST_F(GenerateTest, RefusesWhatThePlanHasNoRoomFor) {
   refused(Chunk(), "no memory");
 }
 
+}  // namespace
 }  // namespace generate_test
 }  // namespace coxswain::engine

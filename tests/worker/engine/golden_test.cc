@@ -19,6 +19,7 @@
 
 namespace coxswain::engine {
 namespace golden_test {
+namespace {
 
 constexpr double kLogitsLimit = 1e-5, kLossLimit = 1e-6, kGradientLimit = 2e-5;
 constexpr double kStepLossLimit = 1e-5, kStepNormLimit = 5e-5;
@@ -207,5 +208,6 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenTest, testing::ValuesIn(kGoldenCases),
 INSTANTIATE_TEST_SUITE_P(Quantized, GoldenTest, testing::Values("llama_qlora"),
                          [](const auto& info) { return std::string(info.param); });
 
+}  // namespace
 }  // namespace golden_test
 }  // namespace coxswain::engine

@@ -17,6 +17,7 @@
 
 namespace coxswain::engine {
 namespace gradient_test {
+namespace {
 
 class GradientTest : public testing::Test {
  protected:
@@ -141,5 +142,6 @@ TEST_F(GradientTest, EvaluationDropsNothing) {
   EXPECT_NE(trained[0], trained[1]);
 }
 
+}  // namespace
 }  // namespace gradient_test
 }  // namespace coxswain::engine

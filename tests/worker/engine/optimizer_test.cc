@@ -19,6 +19,7 @@
 
 namespace coxswain::engine {
 namespace optimizer_test {
+namespace {
 
 using Doubles = std::vector<double>;
 using Options = reference::AdamWOptions<double>;
@@ -172,5 +173,6 @@ INSTANTIATE_TEST_SUITE_P(FullAndAdapters, OptimizerTest,
                                   (std::get<1>(info.param) == 0 ? "Full" : "Lora");
                          });
 
+}  // namespace
 }  // namespace optimizer_test
 }  // namespace coxswain::engine

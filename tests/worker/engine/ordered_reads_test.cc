@@ -10,6 +10,7 @@
 
 namespace coxswain::engine {
 namespace ordered_reads_test {
+namespace {
 
 OrderedRead Number(int64_t i, std::string* used) {
   return {
@@ -70,5 +71,6 @@ TEST(OrderedReadsTest, WhatAUseThrowsIsThrownOn) {
   EXPECT_THROW((void)RunOrderedReads(reads, 3), std::runtime_error);
 }
 
+}  // namespace
 }  // namespace ordered_reads_test
 }  // namespace coxswain::engine

@@ -14,6 +14,7 @@
 
 namespace coxswain::engine {
 namespace packing_test {
+namespace {
 
 // Relative float32 error of a sum over a few hundred tokens that is added in another order: below
 // 8 eps = 2^-20.
@@ -163,5 +164,6 @@ TEST(PackingTest, DropoutFollowsStepAndToken) {
   EXPECT_GT(RelativeError(GradientsOf(Plan(options), moved, 3).values, third.values), 1e-4);
 }
 
+}  // namespace
 }  // namespace packing_test
 }  // namespace coxswain::engine

@@ -14,6 +14,7 @@
 
 namespace coxswain::engine {
 namespace parallel_test {
+namespace {
 
 constexpr int kSteps = 20;
 
@@ -107,5 +108,6 @@ TEST(ParallelTest, AbortWakesAWaitingRank) {
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
 }
 
+}  // namespace
 }  // namespace parallel_test
 }  // namespace coxswain::engine

@@ -13,6 +13,7 @@
 
 namespace coxswain::engine {
 namespace pinned_pieces_test {
+namespace {
 
 constexpr int64_t kBytes = 2 * PinnedPieces::kPieceBytes + 4096;
 
@@ -60,5 +61,6 @@ TEST(PinnedPiecesTest, NothingToLockIsNothing) {
   EXPECT_EQ(pieces.pinned(), 0);
 }
 
+}  // namespace
 }  // namespace pinned_pieces_test
 }  // namespace coxswain::engine

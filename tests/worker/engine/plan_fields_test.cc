@@ -19,6 +19,7 @@ extern "C" const char* __asan_default_options() { return "allocator_may_return_n
 
 namespace coxswain::engine {
 namespace plan_fields_test {
+namespace {
 
 // Everything that an observer of the engine can see of a short job, or the error.
 std::string Outcome(const plan::Plan& plan, int64_t documents_per_bin) {
@@ -265,5 +266,6 @@ TEST(PlanFieldsTest, ABufferThatCannotBeHadIsNamed) {
   EXPECT_NE(std::string(status.message()).find("head.logits"), std::string::npos) << status;
 }
 
+}  // namespace
 }  // namespace plan_fields_test
 }  // namespace coxswain::engine

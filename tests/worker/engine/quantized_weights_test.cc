@@ -14,6 +14,7 @@
 
 namespace coxswain::engine {
 namespace quantized_weights_test {
+namespace {
 
 // Extents of which no matrix is whole blocks.
 plan::Plan OddPlan(const std::string& format, const std::string& init = "random") {
@@ -112,5 +113,6 @@ INSTANTIATE_TEST_SUITE_P(Formats, QuantizedWeightsTest,
                          testing::Values("nf4", "nf4_double", "int8"),
                          [](const auto& info) { return std::string(info.param); });
 
+}  // namespace
 }  // namespace quantized_weights_test
 }  // namespace coxswain::engine

@@ -7,6 +7,7 @@
 
 namespace coxswain::engine {
 namespace sample_token_test {
+namespace {
 
 constexpr uint32_t kDraws = 20000;
 
@@ -90,5 +91,6 @@ TEST(SampleTokenTest, SoftcapBoundsLogits) {
   EXPECT_EQ(logits[0], -2.0f);
 }
 
+}  // namespace
 }  // namespace sample_token_test
 }  // namespace coxswain::engine

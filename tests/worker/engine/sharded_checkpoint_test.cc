@@ -18,6 +18,7 @@
 
 namespace coxswain::engine {
 namespace sharded_checkpoint_test {
+namespace {
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
@@ -191,5 +192,6 @@ TEST_F(ShardedCheckpointTest, AMissingShardIsNamed) {
   EXPECT_NE(status.message().find(directory), absl::string_view::npos) << status;
 }
 
+}  // namespace
 }  // namespace sharded_checkpoint_test
 }  // namespace coxswain::engine

@@ -8,6 +8,7 @@
 
 namespace coxswain::engine {
 namespace sharded_generate_test {
+namespace {
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
@@ -54,5 +55,6 @@ TEST(ShardedGenerateTest, EveryMeshAnswersAsOneRank) {
   }
 }
 
+}  // namespace
 }  // namespace sharded_generate_test
 }  // namespace coxswain::engine

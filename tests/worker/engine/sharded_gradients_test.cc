@@ -12,6 +12,7 @@
 
 namespace coxswain::engine {
 namespace sharded_gradients_test {
+namespace {
 
 struct Mesh {
   int32_t replicate = 1, shard = 1, zero = 0;
@@ -84,5 +85,6 @@ TEST(ShardedGradientsTest, NothingIsLeftOnARankWithoutBins) {
   }
 }
 
+}  // namespace
 }  // namespace sharded_gradients_test
 }  // namespace coxswain::engine

@@ -13,6 +13,7 @@
 
 namespace coxswain::engine {
 namespace sharded_test {
+namespace {
 
 constexpr int64_t kSteps = 20;
 
@@ -344,5 +345,6 @@ TEST(ShardedRunTest, EvaluateWithoutGroupIsRefused) {
   EXPECT_EQ((*engine)->Evaluate(Bins(0)).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+}  // namespace
 }  // namespace sharded_test
 }  // namespace coxswain::engine

@@ -15,6 +15,7 @@
 
 namespace coxswain::engine {
 namespace state_copy_test {
+namespace {
 
 class StateCopyTest : public testing::TestWithParam<bool> {  // in slices
  protected:
@@ -98,5 +99,6 @@ TEST_P(StateCopyTest, NoOtherIsTakenWhileOneIsBeingRead) {
 
 INSTANTIATE_TEST_SUITE_P(Slices, StateCopyTest, testing::Bool());
 
+}  // namespace
 }  // namespace state_copy_test
 }  // namespace coxswain::engine

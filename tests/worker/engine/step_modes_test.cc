@@ -13,6 +13,7 @@
 
 namespace coxswain::engine {
 namespace step_modes_test {
+namespace {
 
 struct Numbers {
   std::vector<double> losses, norms;
@@ -135,5 +136,6 @@ TEST(StepModesTest, Bfloat16StaysNearFloat32) {
   EXPECT_LT(rounded.losses[2], rounded.losses[0]);
 }
 
+}  // namespace
 }  // namespace step_modes_test
 }  // namespace coxswain::engine

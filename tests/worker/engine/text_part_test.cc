@@ -9,6 +9,7 @@
 
 namespace coxswain::engine {
 namespace text_part_test {
+namespace {
 
 TEST(TextPartTest, TrainsAsTheTextModelByItself) {
   const GoldenCase golden = LoadGoldenCase("gemma3_text_full");
@@ -20,5 +21,6 @@ TEST(TextPartTest, TrainsAsTheTextModelByItself) {
   ExpectLossesOf(golden, part);
 }
 
+}  // namespace
 }  // namespace text_part_test
 }  // namespace coxswain::engine

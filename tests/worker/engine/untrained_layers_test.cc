@@ -18,6 +18,7 @@
 
 namespace coxswain::engine {
 namespace untrained_layers_test {
+namespace {
 
 constexpr const char* kTraining[] = {"full", "lora", "dora", "qlora", "modules_to_save"};
 constexpr const char* kFaults[] = {"freeze", "zero gradient", "detach"};
@@ -216,5 +217,6 @@ TEST(UntrainedLayersTest, AHealthyJobPasses) {
   }
 }
 
+}  // namespace
 }  // namespace untrained_layers_test
 }  // namespace coxswain::engine

@@ -15,6 +15,7 @@
 
 namespace coxswain::engine {
 namespace verified_families_test {
+namespace {
 
 class VerifiedFamiliesTest : public testing::TestWithParam<const char*> {};
 
@@ -68,5 +69,6 @@ TEST_P(VerifiedFamiliesTest, HealthyJobsPass) {
 INSTANTIATE_TEST_SUITE_P(Cases, VerifiedFamiliesTest, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 
+}  // namespace
 }  // namespace verified_families_test
 }  // namespace coxswain::engine

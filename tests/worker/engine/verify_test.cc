@@ -20,6 +20,7 @@
 
 namespace coxswain::engine {
 namespace verify_test {
+namespace {
 
 PlanOptions Options(int64_t lora_rank) {
   PlanOptions options;
@@ -502,5 +503,6 @@ TEST_F(VerificationRulesTest, TinyGradientsMoveLittle) {
   EXPECT_FALSE(verification_->LooksAt(1e-4));
 }
 
+}  // namespace
 }  // namespace verify_test
 }  // namespace coxswain::engine

@@ -21,6 +21,7 @@
 
 namespace coxswain::engine {
 namespace weights_test {
+namespace {
 
 class WeightsTest : public testing::Test {
  protected:
@@ -334,5 +335,6 @@ PlanOptions OfStage(int32_t zero, int64_t dora_rank) {
 
 INSTANTIATE_TEST_SUITE_P(Zero, AbsentWeightsTest, testing::Values(OfStage(1, 0), OfStage(3, 4)));
 
+}  // namespace
 }  // namespace weights_test
 }  // namespace coxswain::engine

@@ -17,6 +17,7 @@
 
 namespace coxswain::engine {
 namespace written_gradients_test {
+namespace {
 
 struct Job {
   std::string name;
@@ -158,5 +159,6 @@ TEST(WrittenGradientsTest, BesideIsTheRest) {
   EXPECT_EQ(Beside({{0, 4}, {4, 9}}, 9), Ranges());
 }
 
+}  // namespace
 }  // namespace written_gradients_test
 }  // namespace coxswain::engine

@@ -5,6 +5,7 @@
 
 namespace coxswain::comm {
 namespace nccl_library_test {
+namespace {
 
 TEST(NcclLibraryTest, IsFoundInAVersionThatFitsOrTheSentenceSaysWhatToInstall) {
   const auto nccl = LoadNccl();
@@ -33,5 +34,6 @@ TEST(NcclLibraryTest, VersionsReadAsTheirReleases) {
   EXPECT_EQ(NcclVersionText(23000), "2.30.0");
 }
 
+}  // namespace
 }  // namespace nccl_library_test
 }  // namespace coxswain::comm

@@ -14,6 +14,7 @@
 
 namespace coxswain::engine {
 namespace nccl_step_test {
+namespace {
 
 using comm::ThisRank;
 
@@ -159,5 +160,6 @@ TEST_P(NcclStep, RanksEqualOneAndEachOther) {
   }
 }
 
+}  // namespace
 }  // namespace nccl_step_test
 }  // namespace coxswain::engine

@@ -11,6 +11,7 @@
 
 namespace coxswain::comm {
 namespace nccl_test {
+namespace {
 
 using kernels::DType;
 using std::chrono::milliseconds;
@@ -292,5 +293,6 @@ TEST(NcclTest, AGroupThatDoesNotFormNamesTheMissingRank) {
       << group.status();
 }
 
+}  // namespace
 }  // namespace nccl_test
 }  // namespace coxswain::comm

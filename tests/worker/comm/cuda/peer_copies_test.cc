@@ -10,6 +10,7 @@
 
 namespace coxswain::comm {
 namespace peer_copies_test {
+namespace {
 
 using kernels::DType;
 using std::chrono::milliseconds;
@@ -238,5 +239,6 @@ TEST_P(PeerCopiesAborted, EndsTheWaits) {
   ASSERT_TRUE(meeting->Set(absl::StrCat("done", group_->rank()), "1").ok());
 }
 
+}  // namespace
 }  // namespace peer_copies_test
 }  // namespace coxswain::comm

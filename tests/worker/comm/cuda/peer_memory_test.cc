@@ -12,6 +12,7 @@
 
 namespace coxswain::comm {
 namespace peer_memory_test {
+namespace {
 
 // Strings of all ranks, round by round.
 class Meeting {
@@ -82,5 +83,6 @@ TEST(PeerMemoryTest, AnExchangeThatFailsIsNoReasonToGoOn) {
             absl::UnavailableError("rank 1 is gone"));
 }
 
+}  // namespace
 }  // namespace peer_memory_test
 }  // namespace coxswain::comm

@@ -18,6 +18,7 @@
 
 namespace coxswain::engine {
 namespace golden_bf16_test {
+namespace {
 
 constexpr double kCosine = 0.999, kNorm = 0.02, kMeanNorm = 0.005, kLoss = 0.01;
 
@@ -100,5 +101,6 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenBf16Test, testing::ValuesIn(kGoldenCases),
 INSTANTIATE_TEST_SUITE_P(Quantized, GoldenBf16Test, testing::Values("llama_qlora"),
                          [](const auto& info) { return std::string(info.param); });
 
+}  // namespace
 }  // namespace golden_bf16_test
 }  // namespace coxswain::engine
