@@ -4,8 +4,7 @@
 
 #include "kernels/torch/registration.h"
 
-namespace coxswain::kernels::torch_ops::lora_linear_op {
-
+namespace coxswain::kernels::torch_ops {
 namespace {
 
 coxswain_lora_linear_args ArgsOf(const LoraOperands& o, const Tensor& h) {
@@ -61,6 +60,7 @@ LoraGradients LoraBackward(const LoraOperands& operands, const Tensor& dy, const
   return {da.to(a.scalar_type()), db.to(b.scalar_type())};
 }
 
+namespace lora_linear_op {
 namespace {
 
 std::tuple<Tensor, Tensor> LoraLinear(const Tensor& x_given, const Tensor& weight,
@@ -149,4 +149,5 @@ TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("lora_linear", Differentiable); }
 TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) { library.impl("lora_linear", Autocast); }
 
-}  // namespace coxswain::kernels::torch_ops::lora_linear_op
+}  // namespace lora_linear_op
+}  // namespace coxswain::kernels::torch_ops

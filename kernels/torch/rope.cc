@@ -3,7 +3,7 @@
 
 #include "kernels/torch/registration.h"
 
-namespace coxswain::kernels::torch_ops::rope_op {
+namespace coxswain::kernels::torch_ops {
 
 void RotateInPlace(const Tensor& qkv, const Rotation& rotation, bool backward) {
   RequireDims(qkv, 2, "qkv");
@@ -32,6 +32,7 @@ void RotateInPlace(const Tensor& qkv, const Rotation& rotation, bool backward) {
   }
 }
 
+namespace rope_op {
 namespace {
 
 Tensor Rope(const Tensor& qkv, const Tensor& cos, const Tensor& sin, const Tensor& positions,
@@ -99,4 +100,5 @@ TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) { library.impl("rope", Differentiable); }
 
-}  // namespace coxswain::kernels::torch_ops::rope_op
+}  // namespace rope_op
+}  // namespace coxswain::kernels::torch_ops
