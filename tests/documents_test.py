@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Documents: prose wraps at 100 columns, and a C++ name or a file in `backticks` is in the tree. Tables, code, headings
-and a word that is longer by itself, such as a link or a command, may be wider.
+"""Documents: prose wraps at 100 columns, a C++ name or a file in `backticks` is in the tree, and the comments that
+tests/first_hour.sh follows are understood. Tables, code, headings and a word that is longer by itself, such as a link or
+a command, may be wider.
 
   tests/documents_test.py          prints every violation; exit 1 when there is one
   tests/documents_test.py --wrap   wraps the prose that is too long, in place
 """
 import os, re, sys
 
+from command_blocks import MarkError, blocks
 from tracked_files import ROOT, tracked
 
 COLUMNS = 100
@@ -107,6 +109,13 @@ def has_file(span, files, folder):
     return os.path.normpath(os.path.join(folder, span)) in files or any(path.endswith('/' + span) or path == span for path in files)
 
 
+def unknown_marks(text):
+    try:
+        list(blocks(text))
+    except MarkError as error:
+        yield str(error)
+
+
 def main():
     pages = [path for path in tracked('*.md') if path not in GENERATED]
     if sys.argv[1:] == ['--wrap']:
@@ -120,6 +129,7 @@ def main():
     for path in pages:
         text = read(path)
         bad += [f'{path}:{number}: {columns} columns, prose wraps at {COLUMNS}' for number, columns in too_long(text)]
+        bad += [f'{path}:{message}' for message in unknown_marks(text)]
         bad += [f'{path}: {message}' for message in sorted(set(missing_names(text, where, files, os.path.dirname(path))))]
     print('\n'.join(bad) or f'{len(pages)} documents wrap at {COLUMNS} columns and name what is here')
     return 1 if bad else 0
