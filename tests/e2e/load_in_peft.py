@@ -5,7 +5,8 @@
 
 EXPORT_DIR is what `cox describe` names as artifact: an adapter (adapter_config.json) or a model.
 Checks that every tensor of the file is used, that the adapter changes the logits, that the tokenizer
-loads, and with --merged that the merged model's logits equal base + adapter.
+loads, that an adapter which names its base by a path loads by its own name, and with --merged that
+the merged model's logits equal base + adapter.
 """
 import argparse, json, os, sys
 import torch
@@ -36,6 +37,11 @@ def check_adapter(args, ids):
     change = ((adapted - plain).norm() / plain.norm()).item()
     assert change > 1e-3, f'the adapter changes the logits by {change:.1e} only'
     print(f'adapter: {len(names)} tensors loaded, logits change by {change:.3f} relative')
+    base_name = model.peft_config['default'].base_model_name_or_path
+    if base_name and os.path.isabs(base_name):
+        named = peft.AutoPeftModelForCausalLM.from_pretrained(args.export, dtype=torch.float32).eval()
+        assert torch.equal(logits(named, ids), adapted), f'with {base_name}, which it names, the logits differ'
+        print(f'adapter: loads over the base that it names, {base_name}')
     return adapted
 
 
