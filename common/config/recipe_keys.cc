@@ -76,7 +76,9 @@ void AddKeys(const Json& spec, std::initializer_list<const char*> keys, KeyValue
   for (const std::string key : keys) {
     const Json::json_pointer at(absl::StrCat("/", absl::StrReplaceAll(key, {{".", "/"}})));
     if (!spec.contains(at) || !Reads(spec, key)) continue;
-    (*values)[key] = spec.at(at).dump(-1, ' ', false, Json::error_handler_t::replace);
+    // By name, whatever order the job has: a stored job has another than one just parsed.
+    const nlohmann::json sorted = spec.at(at);
+    (*values)[key] = sorted.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 }
 

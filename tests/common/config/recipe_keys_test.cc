@@ -34,6 +34,15 @@ TEST(RecipeKeysTest, DifferencesNameTheKeyAndBothValues) {
   EXPECT_EQ(Differences(there, there), "");
 }
 
+TEST(RecipeKeysTest, OrderOfFieldsMakesNoDifference) {
+  const KeyValues there = RecipeKeys(R"({"spec": {"adapter": "none", "packing":
+      {"max_documents_per_bin": 32, "strategy": "best_fit"}}})");
+  const KeyValues here = RecipeKeys(R"({"spec": {"adapter": "none", "packing":
+      {"strategy": "best_fit", "max_documents_per_bin": 32}}})");
+  EXPECT_EQ(there.count("packing"), 1u);
+  EXPECT_EQ(Differences(there, here), "");
+}
+
 TEST(RecipeKeysTest, WhatTheJobDoesNotReadDecidesNothing) {
   EXPECT_EQ(DecidingKeys(JobOf("  adapter: none\n")).count("lora.r"), 0u);
   EXPECT_EQ(DecidingKeys(JobOf("")).count("base_model.seed"), 0u);
