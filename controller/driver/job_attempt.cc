@@ -226,9 +226,10 @@ void JobAttempt::Formed() {
         "order of sums), world size, GEMM table or plan: they are not compared bit by bit");
   }
   RememberLinks(deps_, gang);
-  parts_.record->AddEvent(GangFormedEvent(gang, plan_),
-                          absl::StrCat("gang ", gang.epoch, ": ", gang.world_size(),
-                                       " ranks, from step ", gang.start_step));
+  parts_.record->AddEvent(
+      GangFormedEvent(gang, plan_),
+      absl::StrCat("gang ", gang.epoch, ": ", gang.world_size(),
+                   gang.world_size() == 1 ? " rank" : " ranks", ", from step ", gang.start_step));
 }
 
 void JobAttempt::Reenter(std::shared_ptr<const Curriculum> curriculum,

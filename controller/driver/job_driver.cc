@@ -131,7 +131,8 @@ absl::Status JobDriver::Resume(int64_t steps) {
   }
   RETURN_IF_ERROR(record_.Decide(
       state::JobEvent::kResumed,
-      steps > 0 ? absl::StrCat("resumed for ", steps, " steps") : std::string("resumed"),
+      steps > 0 ? absl::StrCat("resumed for ", steps, steps == 1 ? " step" : " steps")
+                : std::string("resumed"),
       [&](store::JobRow* row) {
         row->stop_at_step = steps > 0 ? job().progress().step() + steps : 0;
       }));

@@ -78,7 +78,8 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
   recovery_.Placed();
   yields_to_.clear();
   if (!TakeGang(GangOf(job().id(), *deps_.registry, workers),
-                absl::StrCat(workers.size(), " workers reserved"))) {
+                absl::StrCat(workers.size(), workers.size() == 1 ? " worker" : " workers",
+                             " reserved"))) {
     return;
   }
   attempt_.Begin(preparation_.curriculum(), workers);

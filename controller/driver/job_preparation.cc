@@ -222,9 +222,10 @@ void JobPreparation::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curri
 
 void JobPreparation::SayPrepared() {
   const v1::DatasetSummary& data = record_->job().data();
-  record_->AddEvent(DataPreparedEvent(data, curriculum_->total_steps()),
+  const int64_t steps = curriculum_->total_steps();
+  record_->AddEvent(DataPreparedEvent(data, steps),
                     absl::StrCat(data.documents(), " documents, ", data.tokens(), " tokens, ",
-                                 curriculum_->total_steps(), " steps"));
+                                 steps, steps == 1 ? " step" : " steps"));
   for (const std::string& warning : curriculum_->warnings()) {
     record_->AddEvent(WarningEvent(), warning);
   }

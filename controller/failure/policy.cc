@@ -40,7 +40,8 @@ Verdict Ends(v1::Error error, const std::string& why, const JobFacts& facts) {
           .error = std::move(error),
           .reason = facts.restarts == 0
                         ? std::string("failed")
-                        : absl::StrCat("failed after ", facts.restarts, " restarts")};
+                        : absl::StrCat("failed after ", facts.restarts,
+                                       facts.restarts == 1 ? " restart" : " restarts")};
 }
 
 Verdict Waits(v1::Error error, const JobFacts& facts) {

@@ -336,6 +336,19 @@ TEST_F(JobReportTest, TheTrainerStateIsMadeWhenTheShardsAreThere) {
   EXPECT_EQ(early, 1);  // for the manifest
 }
 
+TEST_F(JobReportTest, OneIsNotCountedAsMany) {
+  Simulation::Options options;
+  options.workers = 1;
+  Simulation sim(options);
+  const std::string id = sim.Submit({.workers = 1, .steps = 1});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(Messages(sim, id, "GangFormed").front(), "gang 1: 1 rank, from step 0");
+  const std::string prepared = Messages(sim, id, "DataPrepared").front();
+  EXPECT_TRUE(prepared.ends_with(" tokens, 1 step")) << prepared;
+  const std::vector<std::string> changes = Messages(sim, id, "StateChanged");
+  EXPECT_EQ(std::count(changes.begin(), changes.end(), "1 worker reserved"), 1);
+}
+
 TEST_F(JobReportTest, TheHistorySaysEachThingOnce) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 1});
@@ -357,7 +370,7 @@ TEST_F(JobReportTest, TheHistorySaysEachThingOnce) {
   EXPECT_EQ(std::count_if(all.begin(), all.end(),
                           [&](const auto& text) { return text.find(sentence) != text.npos; }),
             2);  // AttemptFailed, once per attempt
-  EXPECT_EQ(Messages(sim, id, "StateChanged").back(), "failed after 1 restarts");
+  EXPECT_EQ(Messages(sim, id, "StateChanged").back(), "failed after 1 restart");
   EXPECT_NE(sim.Job(id).error().message().find("worker lost"), std::string::npos);
 }
 
