@@ -19,25 +19,31 @@ absl::Status CheckpointsGone(const std::string& output_dir, int known) {
 
 // Where a job saved nothing yet it is refused what somebody put in its way; later it goes on, and
 // waits when it comes to replace that.
-absl::Status LookForStrangers(const DraftInput& input, Draft* draft) {
-  if (input.known_checkpoints > 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const OutputFindings there, LookAtOutput(input.files, input.spec));
-  const std::string& output_dir = input.spec.output_dir;
-  for (std::string& warning : there.Warnings(output_dir, input.query.job)) {
+absl::StatusOr<OutputFindings> LookForStrangers(const DraftInput& input) {
+  if (input.known_checkpoints > 0) return OutputFindings();
+  ASSIGN_OR_RETURN(OutputFindings there, LookAtOutput(input.files, input.spec));
+  RETURN_IF_ERROR(there.Refusal(input.spec.output_dir));
+  return there;
+}
+
+// A job loses nothing of the one that it goes on from, which the event Resuming names.
+void WarnOfOthers(const DraftInput& input, OutputFindings there, Draft* draft) {
+  if (draft->resume) there.by_job.erase(draft->resume->manifest.job);
+  for (std::string& warning : there.Warnings(input.spec.output_dir, input.query.job)) {
     draft->warnings.push_back(std::move(warning));
   }
-  return there.Refusal(output_dir);
 }
 
 }  // namespace
 
 absl::Status DraftAttempt(const DraftInput& input, Draft* draft) {
   RETURN_IF_ERROR(EnterOutput(input.files, input.output.get(), input.spec));
-  RETURN_IF_ERROR(LookForStrangers(input, draft));
+  ASSIGN_OR_RETURN(OutputFindings there, LookForStrangers(input));
   ASSIGN_OR_RETURN(draft->output_identity, input.files->Identity(input.spec.output_dir));
   draft->phase = "resume";
   ASSIGN_OR_RETURN(draft->resume,
                    checkpoint::FindResumePoint(input.files, input.query, &draft->warnings));
+  WarnOfOthers(input, std::move(there), draft);
   if (!draft->resume && input.known_checkpoints > 0) {
     return CheckpointsGone(input.query.output_dir, input.known_checkpoints);
   }

@@ -183,6 +183,7 @@ TEST_F(JobOutputTest, ASecondRunGoesOnFromTheFirstAndItsManifestSaysSo) {
   ASSERT_TRUE(sim.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
   EXPECT_NE(sim.Events(second, "Resuming").at(0).message().find("goes on from job " + first),
             std::string::npos);
+  EXPECT_EQ(CountOf(sim, second, "Warning"), 0);
   const auto seal = ReadSeal(&sim.files(), "/out/job/adapter");
   ASSERT_TRUE(seal.ok()) << seal.status();
   EXPECT_EQ(seal->author.job, second);
