@@ -247,10 +247,10 @@ absl::Status CheckProcesses(const Cluster& cluster) {
   return absl::OkStatus();
 }
 
-bool StopCluster(const Cluster& cluster, std::chrono::milliseconds grace) {
-  const bool prometheus_left = Terminate(cluster.prometheus.process, grace);
-  const bool workers_left = Terminate(cluster.supervisor, grace);
-  const bool controller_left = Terminate(cluster.controller, grace);
+bool StopCluster(const Cluster& cluster, std::chrono::milliseconds grace, Patience patience) {
+  const bool prometheus_left = Terminate(cluster.prometheus.process, grace, patience);
+  const bool workers_left = Terminate(cluster.supervisor, grace, patience);
+  const bool controller_left = Terminate(cluster.controller, grace, patience);
   std::error_code error;
   fs::remove(Path(cluster.directory, "endpoint.json"), error);
   fs::remove(Path(cluster.directory, "cluster.json"), error);

@@ -58,9 +58,10 @@ absl::Status CheckProcesses(const Cluster& cluster);
 inline constexpr std::chrono::seconds kStopGrace{45};
 
 // Prometheus and supervisor (which stops its workers) first, then the controller. Each is killed
-// when it has not ended within `grace`; the workers end with their supervisor. Says on false that
-// one had to be killed.
-bool StopCluster(const Cluster& cluster, std::chrono::milliseconds grace = kStopGrace);
+// when it has not ended within `grace`, or as long as `patience` lasts; the workers end with their
+// supervisor. Says on false that one had to be killed.
+bool StopCluster(const Cluster& cluster, std::chrono::milliseconds grace = kStopGrace,
+                 Patience patience = Patience::kWhole);
 
 // Holds DIR/lock while it lives: one cox at a time starts or stops a cluster there.
 class ClusterLock {

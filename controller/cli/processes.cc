@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "controller/cli/interrupt.h"
 
 namespace coxswain::cli {
 namespace {
@@ -96,13 +97,15 @@ bool IsRunning(const Process& process) {
   return stat.start_ticks != 0 && stat.start_ticks == process.start_ticks && stat.state != 'Z';
 }
 
-bool Terminate(const Process& process, std::chrono::milliseconds grace) {
+bool Terminate(const Process& process, std::chrono::milliseconds grace, Patience patience) {
   if (!IsRunning(process)) return true;
   kill(process.pid, SIGTERM);
   const auto deadline = std::chrono::steady_clock::now() + grace;
   bool killed = false;
   while (IsRunning(process)) {
-    if (!killed && std::chrono::steady_clock::now() >= deadline) {
+    const bool over = std::chrono::steady_clock::now() >= deadline ||
+                      (patience == Patience::kUntilInterrupted && InterruptSignal() != 0);
+    if (!killed && over) {
       kill(process.pid, SIGKILL);
       killed = true;
     }

@@ -33,8 +33,14 @@ absl::StatusOr<Process> Spawn(const SpawnArgs& args);
 // False for an ended process (a zombie counts as ended) and for another one with the same number.
 bool IsRunning(const Process& process);
 
+enum class Patience {
+  kWhole,             // the whole grace, whatever signals come
+  kUntilInterrupted,  // no longer than until the user interrupts (interrupt.h)
+};
+
 // SIGTERM, then SIGKILL after `grace`; returns when it is gone. True: it went by itself.
-bool Terminate(const Process& process, std::chrono::milliseconds grace);
+bool Terminate(const Process& process, std::chrono::milliseconds grace,
+               Patience patience = Patience::kWhole);
 
 // The program beside this executable, in ../libexec/coxswain, or in PATH. NotFound lists the
 // places.

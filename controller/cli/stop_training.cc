@@ -34,7 +34,7 @@ bool StopTraining(Cox* cox, const std::string& id,
   const bool hurried = InterruptSignal() != 0;
   if (hurried) ClearInterrupt();  // what follows is to be said all the same
   if (!job.ok()) {
-    cox->err() << name << ": "
+    cox->err() << (hurried ? "\n" : "") << name << ": "
                << (hurried ? "stopped without waiting"
                            : OneLine(std::string(job.status().message())))
                << "\n";

@@ -173,16 +173,19 @@ int RunTrain(Cox* cox, const TrainArgs& args) {
   cox->err() << "starting a controller and " << workers
              << (workers == 1 ? " worker\n" : " workers\n");
   const auto cluster = StartCluster(*wanted);
-  if (!cluster.ok()) {
-    return InterruptSignal() != 0 ? static_cast<int>(kInterrupted) : cox->Fail(cluster.status());
+  if (!cluster.ok() && InterruptSignal() != 0) {
+    cox->err() << "\ninterrupted: no job was submitted\n";
+    return kInterrupted;
   }
+  if (!cluster.ok()) return cox->Fail(cluster.status());
   cox->UseOwn(cluster->endpoint.grpc);
   cox->err() << "metrics: http://" << cluster->endpoint.metrics << "/metrics\n";
   bool hurried = false;
   const int code = SubmitAndFollow(cox, args, *file, *cluster, &hurried);
   ClearInterrupt();
-  const bool clean =
-      StopCluster(*cluster, hurried ? std::chrono::milliseconds(0) : kStopGrace) || hurried;
+  const bool ended = StopCluster(*cluster, hurried ? std::chrono::milliseconds(0) : kStopGrace,
+                                 Patience::kUntilInterrupted);
+  const bool clean = ended || hurried || InterruptSignal() != 0;
   cox->err() << (clean ? "controller and workers stopped\n" : "cox: a process had to be killed\n");
   if (code == kOk || code == kInterrupted) {
     std::error_code error;

@@ -231,5 +231,38 @@ TEST_F(ClusterTest, InterruptedTrainCancelsAndStopsEverything) {
   }
 }
 
+// The worker stands still, so that its checkpoint is never saved.
+TEST_F(ClusterTest, ASecondInterruptEndsTrainAtOnce) {
+  const std::string log = TempDir() + "/train.log";
+  const Shell train = RunShell(
+      std::string(COX_BINARY " train ") + Job(1000) + " > " + log + " 2>&1 & pid=$!\n" +
+      "until_says() { for i in $(seq 600); do grep -q \"$1\" " + log +
+      " && break; sleep 0.1; done; }\n" + "until_says 'step 1/'\n" +
+      "supervisor=$(pgrep -P $pid -f coxswain-supervisor); workers=$(pgrep -P $supervisor)\n" +
+      "kill -STOP $workers; kill -INT $pid; until_says 'Ctrl-C again'\n" +
+      "began=$(date +%s); kill -INT $pid; wait $pid; echo code $?\n" +
+      "[ $(( $(date +%s) - began )) -lt 15 ] && echo at once\n" +
+      "for process in $supervisor $workers; do for i in $(seq 100); do\n" +
+      "  [ -e /proc/$process/exe ] || continue 2; sleep 0.1; done; echo left $process; done");
+  std::ifstream in(log);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(train.out, "code 130\nat once\n") << text;
+  EXPECT_NE(text.find("stopped without waiting"), std::string::npos) << text;
+  EXPECT_NE(text.find("controller and workers stopped"), std::string::npos) << text;
+}
+
+// Eight workers take a while to start.
+TEST_F(ClusterTest, AnInterruptWhileTheWorkersStartSubmitsNothing) {
+  const std::string log = TempDir() + "/train.log";
+  const Shell train =
+      RunShell(std::string(COX_BINARY " train ") + Job(1000) + " --workers 8 > " + log +
+               " 2>&1 & pid=$!\n" + "for i in $(seq 3000); do grep -q 'starting a controller' " +
+               log + " && break; sleep 0.02; done\n" + "kill -INT $pid; wait $pid; echo code $?");
+  std::ifstream in(log);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(train.out, "code 130\n") << text;
+  EXPECT_NE(text.find("interrupted: no job was submitted"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace coxswain::cli

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/cli/cluster.h"
+#include "controller/cli/interrupt.h"
 #include "controller/cli/processes.h"
 #include "tests/controller/cli/fake_jobs.h"
 #include "tests/controller/cli/temp_dir.h"
@@ -118,6 +120,17 @@ TEST(ProcessesTest, SpawnReportsWhatCannotStart) {
             std::string::npos);
 }
 
+// Ignores SIGTERM from when this returns.
+absl::StatusOr<Process> SpawnStubborn(const std::string& log) {
+  std::filesystem::remove(log);
+  const auto stubborn =
+      Spawn({.binary = "/bin/sh",
+             .args = {"-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"},
+             .log_path = log});
+  EXPECT_TRUE(Eventually([&] { return ReadFile(log) == "ready\n"; }));
+  return stubborn;
+}
+
 TEST(ProcessesTest, TerminateStopsAndKills) {
   const std::string log = TempDir() + "/terminate.log";
   const auto polite = Spawn({.binary = "/bin/sleep", .args = {"100"}, .log_path = log});
@@ -125,14 +138,23 @@ TEST(ProcessesTest, TerminateStopsAndKills) {
   EXPECT_TRUE(IsRunning(*polite));
   EXPECT_TRUE(Terminate(*polite, std::chrono::seconds(10)));
   EXPECT_FALSE(IsRunning(*polite));
-  const auto stubborn =
-      Spawn({.binary = "/bin/sh",
-             .args = {"-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"},
-             .log_path = log});
+  const auto stubborn = SpawnStubborn(log);
   ASSERT_TRUE(stubborn.ok());
-  ASSERT_TRUE(Eventually([&] { return ReadFile(log) == "ready\n"; }));
   EXPECT_FALSE(Terminate(*stubborn, milliseconds(100)));
   EXPECT_FALSE(IsRunning(*stubborn));
+}
+
+TEST(ProcessesTest, AnInterruptEndsThePatience) {
+  const auto stubborn = SpawnStubborn(TempDir() + "/interrupted.log");
+  ASSERT_TRUE(stubborn.ok());
+  CatchInterrupts();
+  raise(SIGINT);
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_FALSE(Terminate(*stubborn, std::chrono::seconds(100), Patience::kUntilInterrupted));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(50));
+  EXPECT_FALSE(IsRunning(*stubborn));
+  ClearInterrupt();
+  for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
 }
 
 // Invariant cli-6.
