@@ -19,6 +19,7 @@
 #include "controller/cli/job_step.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
+#include "controller/cli/resume_command.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 
@@ -38,8 +39,27 @@ bool IsModel(const std::string& source) {
   return std::filesystem::exists(source + "/config.json", error);
 }
 
+// A job's name has no slash.
+bool IsFolder(const std::string& source) {
+  std::error_code error;
+  return source.find('/') != std::string::npos && std::filesystem::is_directory(source, error);
+}
+
+absl::Status NotAModel(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::exists(folder + "/adapter_config.json", error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder,
+        " holds an adapter and no model. Give it with --adapter: cox generate MODEL --adapter ",
+        ShellQuoted(folder), ", where MODEL is the folder of its base model"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder, " holds neither config.json of a model nor an adapter"));
+}
+
 absl::StatusOr<nlohmann::ordered_json> JobOf(Cox* cox, const GenerateArgs& args) {
   if (IsModel(args.source)) return ModelGeneration(args.source, args.asked);
+  if (IsFolder(args.source)) return NotAModel(args.source);
   const auto [id, step] = SplitStep(args.source);
   ASSIGN_OR_RETURN(const v1::Job job, cox->Server().Get(id));
   return JobGeneration(job, step, args.asked);

@@ -56,6 +56,20 @@ TEST(DataCheckTest, ExitCodesTellFindingsFromErrors) {
   EXPECT_EQ(RunInProcess({"data", "check", file}).code, 2);
 }
 
+TEST(GenerateTest, AFolderThatIsNoModelAsksNoServer) {
+  const std::string folder = TempDir() + "/generate";
+  std::filesystem::create_directories(folder);
+  const std::vector<std::string> args = {"generate", folder, "-p", "a", "--server", "127.0.0.1:1"};
+  const Ran empty = RunInProcess(args);
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_NE(empty.err.find(folder + " holds neither config.json"), std::string::npos) << empty.err;
+  std::ofstream(folder + "/adapter_config.json") << "{}";
+  const Ran adapter = RunInProcess(args);
+  EXPECT_EQ(adapter.code, 2);
+  EXPECT_NE(adapter.err.find("cox generate MODEL --adapter " + folder), std::string::npos)
+      << adapter.err;
+}
+
 TEST(PlanTest, FindingsAreOfTheJsonAndTheirPlacesWhereAsked) {
   setenv("XDG_CACHE_HOME", TempDir().c_str(), 1);
   const std::string file = TempDir() + "/plan.jsonl", job = TempDir() + "/plan.yaml";
