@@ -51,7 +51,7 @@ make_root() {
   cp -a /etc/apt/. "$root/etc/apt/"
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io"  # it need not outlive a loss of power
   cp -a /usr/share/keyrings/. "$root/usr/share/keyrings/"
-  cp -a /usr/local/share/ca-certificates "$root/usr/local/share/"
+  [[ ! -d /usr/local/share/ca-certificates ]] || cp -a /usr/local/share/ca-certificates "$root/usr/local/share/"
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
   [[ ! -f /etc/pip.conf ]] || cp -L /etc/pip.conf "$root/etc/"
@@ -119,17 +119,18 @@ SH
 cox export "$(ls -d out-table/checkpoint-*)" -o ./whole --merge
 cox generate ./whole/model -n 8 -p 'Ann had 3 pens. What was it about?'
 SH
-  own "a mistyped key is refused, by name" <<'SH'
+  own "a mistyped key is refused, by name" shown <<'SH'
 code=0; cox train job.yaml --set train.learning_rat=1e-3 2>refused.txt || code=$?
 cat refused.txt
 [[ $code -eq 2 ]] && grep -q "learning_rate" refused.txt
 SH
 }
 
+# Adds the step of standard input, named $1; $2 is typed, or shown: what it says is printed too.
 own() {
   local file=$blocks/own-$((++own_count))
   cat >"$file"
-  printf '%s\ttyped\t-\t%s\n' "own: $1" "$file" >>"$blocks/index"
+  printf '%s\t%s\t-\t%s\n' "own: $1" "${2:-typed}" "$file" >>"$blocks/index"
 }
 
 # In the chroot: types the commands of file $1, one after the other, until one fails. A command of several lines is whole
@@ -166,9 +167,12 @@ fill_placeholders() {
 # Prints a row of the table: since $1 (seconds), $2 the outcome, $3 what it was.
 row() { printf '%5d.%d  %-8s %s\n' $(((SECONDS - $1) / 60)) $(((SECONDS - $1) % 60 / 6)) "$2" "$3"; }
 
+log_of() { echo "build/first_hour/${1//[^A-Za-z0-9.]/-}.log"; }
+
 # Runs the command of $2... as block $1, with its words in a log.
 block() {
-  local name=$1 start=$SECONDS log=build/first_hour/${1//[^A-Za-z0-9.]/-}.log code
+  local name=$1 start=$SECONDS log code
+  log=$(log_of "$name")
   shift
   set +e  # of a command that is asked for its outcome, bash would go on after an error
   (set -e; "$@") >"$log" 2>&1 </dev/null
@@ -192,6 +196,7 @@ follow_index() {
     [[ $rule != needs || $argument != 'an hour' || -z $long ]] || rule=typed
     case $rule in
       typed) block "$place" type_block "$file" ;;
+      shown) block "$place" type_block "$file"; sed 's/^/    /' "$(log_of "$place")" ;;
       'saved as') cp "$file" "$root$home/coxswain/$argument" ;;
       needs) row $SECONDS skipped "$place needs $argument"; skipped_count=$((skipped_count + 1)) ;;
     esac

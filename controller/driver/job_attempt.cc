@@ -242,7 +242,8 @@ void JobAttempt::WarnOfOtherThreads() {
       WarningEvent(),
       absl::StrCat(
           "the checkpoint was computed with ", resumed_threads_,
-          " CPU threads a worker, these workers have ", now,
+          resumed_threads_ == 1 ? " CPU thread" : " CPU threads", " a worker, these workers have ",
+          now,
           ": bits of the steps will differ; for the same bits, start the workers with --threads ",
           resumed_threads_));
 }

@@ -114,7 +114,7 @@ TEST_F(JobReportTest, OtherThreadsThanTheCheckpointsAreWarnedOf) {
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   const auto warnings = Messages(sim, id, "Warning");
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("computed with 1 CPU threads a worker, these workers have 4"),
+  EXPECT_NE(warnings[0].find("computed with 1 CPU thread a worker, these workers have 4"),
             std::string::npos)
       << warnings[0];
 }
