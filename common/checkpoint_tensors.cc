@@ -1,7 +1,6 @@
 #include "common/checkpoint_tensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -75,8 +74,7 @@ void CopyRangeBytes(const PiecedTensor& tensor, int64_t begin, int64_t count, ui
     const int64_t first = std::max(begin, piece.begin);
     const int64_t end = std::min(begin + count, piece.begin + piece.values->elements());
     if (first >= end) continue;
-    std::memcpy(out + (first - begin) * bytes, piece.values->data + (first - piece.begin) * bytes,
-                static_cast<size_t>((end - first) * bytes));
+    CopyRangeBytes(*piece.values, first - piece.begin, end - first, out + (first - begin) * bytes);
   }
 }
 

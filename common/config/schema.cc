@@ -41,7 +41,7 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "Hugging Face model directory; a plain path means `{path: ...}`.",
        .shorthand = "path"},
       {.path = "spec.base_model.path", .type = Type::kPath,
-       .doc = "Directory with config.json, safetensors and tokenizer.json.",
+       .doc = "Directory with config.json, tokenizer.json and safetensors or pytorch_model.bin.",
        .path_use = PathUse::kHub},
       {.path = "spec.base_model.name", .type = Type::kString, .def = "null",
        .doc = "What an exported adapter calls its base, e.g. a Hub id; absent: the Hub id that "

@@ -13,6 +13,13 @@ namespace {
 constexpr int64_t kBlock = 64, kGroup = 256;
 constexpr int64_t kLargestExtent = (int64_t{1} << 31) - 1;  // keeps products inside int64
 
+// The bytes of what is packed are read in place.
+absl::Status CheckInPlace(const TensorInfo& tensor) {
+  if (tensor.strides.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensor \"", tensor.name, "\" is a view with strides; save its contiguous()"));
+}
+
 // Finds tensors of one matrix and checks each.
 class Parts {
  public:
@@ -29,6 +36,7 @@ class Parts {
                        std::string(DTypeName(tensor->dtype)), ", the format has ", elements, " of ",
                        std::string(DTypeName(dtype))));
     }
+    RETURN_IF_ERROR(CheckInPlace(*tensor));
     out_->tensors.push_back(name);
     return tensor;
   }
@@ -55,6 +63,7 @@ absl::StatusOr<Nf4State> ReadNf4State(const TensorInfo& tensor) {
   const auto bad = [&](const char* what) {
     return absl::InvalidArgumentError(absl::StrCat("tensor \"", tensor.name, "\": ", what));
   };
+  RETURN_IF_ERROR(CheckInPlace(tensor));
   const auto json = nlohmann::json::parse(tensor.data, tensor.data + tensor.bytes, nullptr, false);
   if (!json.is_object()) return bad("not a JSON object");
   const auto number = [&](const char* key) {
@@ -140,6 +149,7 @@ absl::StatusOr<std::optional<PackedMatrix>> FindPackedMatrix(const WeightFiles& 
   if (weight == nullptr || (weight->dtype != DType::kU8 && weight->dtype != DType::kI8)) {
     return std::nullopt;
   }
+  RETURN_IF_ERROR(CheckInPlace(*weight));
   PackedMatrix matrix;
   Parts parts(files, &matrix);
   if (const TensorInfo* state = files.Find(name + ".quant_state.bitsandbytes__nf4")) {

@@ -1,8 +1,5 @@
 #include "common/files/safetensors.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <bit>
 #include <cstring>
 #include <string_view>
@@ -10,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/files/lfs_pointer.h"
 #include "common/files/mapped_file.h"
 #include "common/files/safetensors_header.h"
@@ -25,26 +21,7 @@ absl::Status Refuse(const std::string& path, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, " is not a valid safetensors file: ", what));
 }
 
-template <typename Bits, typename Convert>
-void ConvertAll(const uint8_t* from, int64_t count, float* out, Convert convert) {
-  for (int64_t i = 0; i < count; ++i) {
-    Bits bits;
-    std::memcpy(&bits, from + i * static_cast<int64_t>(sizeof(Bits)), sizeof(Bits));
-    out[i] = convert(bits);
-  }
-}
-
 }  // namespace
-
-int64_t TensorInfo::elements() const {
-  int64_t count = 1;
-  for (const int64_t extent : shape) count *= extent;
-  return count;
-}
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
 
 struct SafetensorsFile::Impl {
   std::string path;
@@ -94,15 +71,6 @@ absl::Status SafetensorsFile::Impl::ReadHeader() {
   return absl::OkStatus();
 }
 
-void ReleasePages(const TensorInfo& tensor) {
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.data);
-  const uintptr_t first = (begin + page - 1) / page * page;
-  const uintptr_t last = (begin + static_cast<uintptr_t>(tensor.bytes)) / page * page;
-  if (first >= last) return;
-  ::madvise(const_cast<uint8_t*>(tensor.data) + (first - begin), last - first, MADV_DONTNEED);
-}
-
 SafetensorsFile::SafetensorsFile() : impl_(std::make_unique<Impl>()) {}
 SafetensorsFile::~SafetensorsFile() = default;
 
@@ -130,37 +98,5 @@ const std::string& SafetensorsFile::path() const { return impl_->path; }
 std::string_view SafetensorsFile::content() const { return impl_->mapping->bytes(); }
 
 absl::Status SafetensorsFile::Intact() const { return impl_->mapping->Intact(); }
-
-absl::Status CopyAsFloat(const TensorInfo& tensor, float* out) {
-  return CopyRangeAsFloat(tensor, 0, tensor.elements(), out);
-}
-
-absl::Status CopyRangeAsFloat(const TensorInfo& tensor, int64_t begin, int64_t count, float* out) {
-  const int64_t elements = tensor.elements();
-  if (begin < 0 || count < 0 || begin > elements - count) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor \"", tensor.name, "\" has ", elements,
-                                                   " elements, asked for [", begin, ", ",
-                                                   begin + count, ")"));
-  }
-  const uint8_t* from = tensor.data + begin * (DTypeBits(tensor.dtype) / 8);
-  switch (tensor.dtype) {
-    case DType::kF32:
-      if (count > 0) std::memcpy(out, from, static_cast<size_t>(count) * sizeof(float));
-      return absl::OkStatus();
-    case DType::kBF16:
-      ConvertAll<uint16_t>(from, count, out, &Bf16ToFloat);
-      return absl::OkStatus();
-    case DType::kF16:
-      ConvertAll<uint16_t>(from, count, out, &HalfToFloat);
-      return absl::OkStatus();
-    case DType::kF64:
-      ConvertAll<double>(from, count, out, [](double value) { return static_cast<float>(value); });
-      return absl::OkStatus();
-    default:
-      return absl::InvalidArgumentError(absl::StrCat("tensor \"", tensor.name, "\" has dtype ",
-                                                     std::string(DTypeName(tensor.dtype)),
-                                                     ", expected F32, BF16, F16 or F64"));
-  }
-}
 
 }  // namespace coxswain

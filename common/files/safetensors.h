@@ -3,7 +3,6 @@
 #ifndef COXSWAIN_COMMON_FILES_SAFETENSORS_H_
 #define COXSWAIN_COMMON_FILES_SAFETENSORS_H_
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,22 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/dtype.h"
+#include "common/files/tensor_info.h"
 
 namespace coxswain {
-
-struct TensorInfo {
-  std::string name;
-  DType dtype{};
-  std::vector<int64_t> shape;
-  int64_t bytes = 0;
-  const uint8_t* data = nullptr;  // into the mapping; not aligned: memcpy, never cast
-
-  int64_t elements() const;
-};
-
-// "[90, 72]".
-std::string ShapeText(const std::vector<int64_t>& shape);
 
 // A mapped file. Tensors stay valid as long as it lives. Open refuses (InvalidArgument, with path
 // and tensor name): short file, oversized header, bad JSON, duplicate names, unknown dtype, shape
@@ -50,16 +36,6 @@ class SafetensorsFile {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Lets go of the memory that a tensor of a mapped file has been read into; it is read again when it
-// is used again.
-void ReleasePages(const TensorInfo& tensor);
-
-// Copies a tensor of dtype F32, BF16, F16 or F64 as float32. InvalidArgument names tensor and
-// dtype.
-absl::Status CopyAsFloat(const TensorInfo& tensor, float* out);
-// Copies elements [begin, begin + count) of it.
-absl::Status CopyRangeAsFloat(const TensorInfo& tensor, int64_t begin, int64_t count, float* out);
 
 }  // namespace coxswain
 

@@ -1,20 +1,33 @@
 #include "common/files/weight_files.h"
 
+#include <array>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/files/read_file.h"
+#include "common/files/safetensors.h"
+#include "common/files/torch_file.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr char kSingle[] = "model.safetensors";
-constexpr char kIndex[] = "model.safetensors.index.json";
+
+// The better first.
+constexpr std::array<std::string_view, 4> kWeights = {
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+    "pytorch_model.bin.index.json"};
+
+bool IsIndex(std::string_view name) { return name.ends_with(".index.json"); }
 
 // name -> file name, from the only key a reader may need.
 absl::StatusOr<std::map<std::string, std::string>> ReadWeightMap(const std::string& path) {
@@ -35,24 +48,33 @@ absl::StatusOr<std::map<std::string, std::string>> ReadWeightMap(const std::stri
   return files;
 }
 
+using WeightFile = std::variant<std::unique_ptr<SafetensorsFile>, std::unique_ptr<TorchFile>>;
+
+absl::StatusOr<WeightFile> OpenWeightFile(const std::string& path) {
+  if (path.ends_with(".bin")) return TorchFile::Open(path);
+  return SafetensorsFile::Open(path);
+}
+
 }  // namespace
 
 struct WeightFiles::Impl {
   Renames renames;
-  std::map<std::string, std::unique_ptr<SafetensorsFile>> files;
+  std::map<std::string, WeightFile> files;
   std::vector<const TensorInfo*> tensors;
   std::unordered_map<std::string, const TensorInfo*> by_name;
+  std::unordered_map<const TensorInfo*, const std::string*> paths;
 
-  absl::StatusOr<const SafetensorsFile*> File(const std::string& path) {
-    auto& slot = files[path];
-    if (slot == nullptr) {
-      ASSIGN_OR_RETURN(slot, SafetensorsFile::Open(path));
-    }
-    return slot.get();
+  absl::Status Open(const std::string& path) {
+    if (files.contains(path)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(WeightFile file, OpenWeightFile(path));
+    files.emplace(path, std::move(file));
+    return absl::OkStatus();
   }
 
-  absl::Status Add(const std::string& directory, const TensorInfo* tensor) {
+  absl::Status Add(const std::string& directory, const std::string& path,
+                   const TensorInfo* tensor) {
     tensors.push_back(tensor);
+    paths.emplace(tensor, &files.find(path)->first);
     const auto [there, added] = by_name.emplace(Renamed(tensor->name, renames), tensor);
     if (added) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -60,18 +82,27 @@ struct WeightFiles::Impl {
                      "\" are two names of one tensor; remove the one that is out of date"));
   }
 
-  absl::Status OpenSharded(const std::string& directory) {
-    const std::string index = (fs::path(directory) / kIndex).string();
+  absl::Status OpenSingle(const std::string& directory, const std::string& path) {
+    RETURN_IF_ERROR(Open(path));
+    const std::vector<TensorInfo>& all = std::visit(
+        [](const auto& file) -> const std::vector<TensorInfo>& { return file->tensors(); },
+        files.at(path));
+    for (const TensorInfo& tensor : all) RETURN_IF_ERROR(Add(directory, path, &tensor));
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenSharded(const std::string& directory, const std::string& index) {
     ASSIGN_OR_RETURN(const auto weight_map, ReadWeightMap(index));
     for (const auto& [name, file] : weight_map) {
       const std::string path = (fs::path(directory) / file).string();
-      ASSIGN_OR_RETURN(const SafetensorsFile* shard, File(path));
-      const TensorInfo* tensor = shard->Find(name);
+      RETURN_IF_ERROR(Open(path));
+      const TensorInfo* tensor = std::visit(
+          [&name = name](const auto& shard) { return shard->Find(name); }, files.at(path));
       if (tensor == nullptr) {
         return absl::InvalidArgumentError(
             absl::StrCat(index, " places tensor \"", name, "\" in ", path, ", which lacks it"));
       }
-      RETURN_IF_ERROR(Add(directory, tensor));
+      RETURN_IF_ERROR(Add(directory, path, tensor));
     }
     return absl::OkStatus();
   }
@@ -80,28 +111,37 @@ struct WeightFiles::Impl {
 WeightFiles::WeightFiles() : impl_(std::make_unique<Impl>()) {}
 WeightFiles::~WeightFiles() = default;
 
+absl::StatusOr<std::string> FindWeights(const std::string& directory) {
+  for (const std::string_view name : kWeights) {
+    std::error_code ignored;
+    const fs::path path = fs::path(directory) / name;
+    if (fs::exists(path, ignored)) return path.string();
+  }
+  return absl::NotFoundError(absl::StrCat(
+      directory, " holds no weights: none of ",
+      absl::StrJoin(kWeights, ", ",
+                    [](std::string* out, std::string_view name) { out->append(name); })));
+}
+
+absl::StatusOr<std::vector<std::string>> WeightPaths(const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::string found, FindWeights(directory));
+  if (!IsIndex(found)) return std::vector<std::string>{found};
+  ASSIGN_OR_RETURN(const auto weight_map, ReadWeightMap(found));
+  std::set<std::string> paths;
+  for (const auto& [name, file] : weight_map) {
+    paths.insert((fs::path(directory) / file).string());
+  }
+  return std::vector<std::string>(paths.begin(), paths.end());
+}
+
 absl::StatusOr<std::unique_ptr<WeightFiles>> WeightFiles::Open(const std::string& directory,
                                                                const Renames& renames) {
+  ASSIGN_OR_RETURN(const std::string found, FindWeights(directory));
   std::unique_ptr<WeightFiles> weights(new WeightFiles());
   weights->impl_->renames = renames;
-  std::error_code ignored;
-  if (fs::exists(fs::path(directory) / kSingle, ignored)) {
-    ASSIGN_OR_RETURN(const SafetensorsFile* file,
-                     weights->impl_->File((fs::path(directory) / kSingle).string()));
-    for (const TensorInfo& tensor : file->tensors()) {
-      RETURN_IF_ERROR(weights->impl_->Add(directory, &tensor));
-    }
-    return weights;
-  }
-  if (fs::exists(fs::path(directory) / kIndex, ignored)) {
-    RETURN_IF_ERROR(weights->impl_->OpenSharded(directory));
-    return weights;
-  }
-  return absl::NotFoundError(
-      absl::StrCat(directory, " holds neither ", kSingle, " nor ", kIndex,
-                   fs::exists(fs::path(directory) / "pytorch_model.bin", ignored)
-                       ? "; pytorch_model.bin is not read, convert it to safetensors first"
-                       : ""));
+  RETURN_IF_ERROR(IsIndex(found) ? weights->impl_->OpenSharded(directory, found)
+                                 : weights->impl_->OpenSingle(directory, found));
+  return weights;
 }
 
 std::string WeightFiles::Renamed(std::string_view name, const Renames& renames) {
@@ -118,8 +158,14 @@ const TensorInfo* WeightFiles::Find(const std::string& name) const {
 
 std::vector<const TensorInfo*> WeightFiles::tensors() const { return impl_->tensors; }
 
+const std::string& WeightFiles::PathOf(const TensorInfo& tensor) const {
+  return *impl_->paths.at(&tensor);
+}
+
 absl::Status WeightFiles::Intact() const {
-  for (const auto& [path, file] : impl_->files) RETURN_IF_ERROR(file->Intact());
+  for (const auto& [path, file] : impl_->files) {
+    RETURN_IF_ERROR(std::visit([](const auto& open) { return open->Intact(); }, file));
+  }
   return absl::OkStatus();
 }
 

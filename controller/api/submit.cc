@@ -87,9 +87,12 @@ absl::Status CheckModel(Files* files, const config::JobSpec& job) {
   if (job.init == "random") return absl::OkStatus();  // nothing but the configuration is read
   ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(model));
   for (const FileEntry& entry : entries) {
-    if (entry.name.ends_with(".safetensors")) return absl::OkStatus();
+    if (entry.name.ends_with(".safetensors") || entry.name.starts_with("pytorch_model.bin")) {
+      return absl::OkStatus();
+    }
   }
-  return absl::NotFoundError(absl::StrCat("no *.safetensors file in ", model, what_to_do));
+  return absl::NotFoundError(
+      absl::StrCat("no *.safetensors and no pytorch_model.bin in ", model, what_to_do));
 }
 
 // What the files say of a job, before it is accepted. Runs on the pool.

@@ -1,16 +1,13 @@
 #include "controller/planner/base_weights.h"
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/packed_matrix.h"
-#include "common/files/safetensors.h"
 #include "common/files/weight_files.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
@@ -20,22 +17,6 @@
 #include "controller/planner/tied_head.h"
 
 namespace coxswain::planner {
-namespace {
-
-// The file of `directory` that holds `tensor`; the directory itself when none can be named.
-std::string FileOf(const std::string& directory, const std::string& tensor) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() != ".safetensors") continue;
-    const auto file = SafetensorsFile::Open(entry->path().string());
-    if (file.ok() && (*file)->Find(tensor) != nullptr) return entry->path().string();
-  }
-  return directory;
-}
-
-}  // namespace
-
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model) {
   RETURN_IF_ERROR(CheckAdapterSettings(job, model));
   if (job.init == "random") return absl::OkStatus();
@@ -52,15 +33,15 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
     }
     const auto found = FindPackedMatrix(*files, parameter.name);
     if (!found.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(FileOf(job.model_path, parameter.name), ": ",
-                                                     std::string(found.status().message())));
+      return absl::InvalidArgumentError(
+          absl::StrCat(files->PathOf(*tensor), ": ", std::string(found.status().message())));
     }
     const std::optional<PackedMatrix>& packed = *found;
     const std::vector<int64_t>& shape = packed.has_value() ? packed->shape : tensor->shape;
     if (shape != wanted) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          FileOf(job.model_path, parameter.name), ": tensor \"", parameter.name, "\" has shape ",
-          ShapeText(shape), ", config.json asks for ", ShapeText(wanted)));
+      return absl::InvalidArgumentError(
+          absl::StrCat(files->PathOf(*tensor), ": tensor \"", parameter.name, "\" has shape ",
+                       ShapeText(shape), ", config.json asks for ", ShapeText(wanted)));
     }
     // The linears of blocks are quantised alike, and nothing else is.
     const std::string wanted_format = model::IsLinear(parameter.role) ? model.quantization : "";
@@ -68,9 +49,9 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
     if (format != wanted_format) {
       const auto said = [](const std::string& one) { return one.empty() ? "not quantised" : one; };
       return absl::InvalidArgumentError(absl::StrCat(
-          FileOf(job.model_path, parameter.name), ": tensor \"", parameter.name, "\" is ",
-          said(format), ", by quantization_config of config.json it should be ",
-          said(wanted_format), "; use a checkpoint whose linears of blocks are all quantised, or ",
+          files->PathOf(*tensor), ": tensor \"", parameter.name, "\" is ", said(format),
+          ", by quantization_config of config.json it should be ", said(wanted_format),
+          "; use a checkpoint whose linears of blocks are all quantised, or ",
           "the unquantised model"));
     }
   }

@@ -55,10 +55,12 @@ class Page {
   std::string text_;
 };
 
-void AddModel(const config::JobSpec& job, const PlannedJob& planned, Page& page) {
+void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
+              Page& page) {
   const Estimate& e = planned.estimate;
   const plan::Plan& plan = planned.plan;
   page.Row("Model", absl::StrCat(plan.model.architecture, ", ", plan.model_path));
+  page.Row("  weights", recipe.weights().empty() ? "drawn at random" : recipe.weights());
   page.Row("Parameters",
            absl::StrFormat("%s total, %s trainable (%.2f %%)", FormatCount(e.total_parameters),
                            FormatCount(e.trainable_parameters),
@@ -224,7 +226,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
                        const data::PreparedData& data) {
   Page page;
   page.Row("Job", job.name);
-  AddModel(job, planned, page);
+  AddModel(job, recipe, planned, page);
   AddData(job, recipe, data, page);
   AddSteps(recipe, planned.plan, page);
   AddDevice(job, planned, page);

@@ -152,6 +152,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                      {"plan_hash", ToHex(planned.hash)},
                      {"model",
                       {{"path", planned.plan.model_path},
+                       {"weights", recipe.weights()},
                        {"architecture", planned.plan.model.architecture},
                        {"total_parameters", e.total_parameters},
                        {"trainable_parameters", e.trainable_parameters}}},

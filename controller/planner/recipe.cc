@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/weight_files.h"
 #include "common/status_macros.h"
 #include "controller/planner/ceil_div.h"
 #include "controller/planner/recipe_hash.h"
@@ -164,6 +166,8 @@ absl::StatusOr<Recipe> Recipe::Make(const config::JobSpec& job, const model::Mod
                     .total_steps = recipe.total_steps()};
   if (job.init != "random") {
     ASSIGN_OR_RETURN(facts.weights_identity, WeightsIdentity(job.model_path));
+    ASSIGN_OR_RETURN(const std::string weights, FindWeights(job.model_path));
+    recipe.weights_ = std::filesystem::path(weights).filename().string();
   }
   if (job.adapter != config::Adapter::kNone && job.lora.init_from.has_value()) {
     ASSIGN_OR_RETURN(facts.adapter_identity, WeightsIdentity(*job.lora.init_from));

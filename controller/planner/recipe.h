@@ -64,8 +64,9 @@ class Recipe {
   int64_t attention_span() const { return attention_span_; }
   double single_document_bins() const;  // first pass, share of the bins that hold one document
   double packing_efficiency() const { return packing_efficiency_; }  // first pass, filled / slots
-  const std::string& hash() const { return hash_; }                  // 32 bytes
-  const std::string& stem() const { return stem_; }                  // 32 bytes, RecipeStem
+  const std::string& weights() const { return weights_; }  // file of FindWeights; empty: drawn
+  const std::string& hash() const { return hash_; }        // 32 bytes
+  const std::string& stem() const { return stem_; }        // 32 bytes, RecipeStem
   // What of the hash comes from files and workers, for people: the global batch as
   // train.global_batch_size, the rest as "contents of base_model" (datasets, lora.init_from) with
   // the first 12 digits of a SHA-256.
@@ -85,7 +86,7 @@ class Recipe {
   LearningRate learning_rate_;
   int64_t train_tokens_ = 0, eval_tokens_ = 0, attention_span_ = 0;
   double packing_efficiency_ = 0.0;
-  std::string hash_, stem_;
+  std::string weights_, hash_, stem_;
   config::KeyValues facts_;
 };
 

@@ -5,8 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/mapped_file.h"
 #include "common/files/regular_file.h"
 #include "common/files/safetensors_header.h"
+#include "common/files/torch_pickle.h"
+#include "common/files/torch_zip.h"
+#include "common/files/weight_files.h"
 #include "common/hash.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
@@ -29,7 +33,21 @@ absl::Status HashRange(const RegularFile& file, uint64_t begin, uint64_t bytes,
   return absl::OkStatus();
 }
 
-absl::Status HashFile(const fs::path& path, Sha256Stream& hash) {
+void HashName(const fs::path& path, uint64_t size, Sha256Stream& hash) {
+  hash.Update(absl::StrCat(path.filename().string(), "\n", size, "\n"));
+}
+
+// Blocks of what lies behind `header` bytes.
+absl::Status HashBlocks(const RegularFile& file, uint64_t header, Sha256Stream& hash) {
+  const uint64_t data = static_cast<uint64_t>(file.bytes()) - header;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    const uint64_t begin = data / kBlocks * i;
+    RETURN_IF_ERROR(HashRange(file, header + begin, std::min(kBlockBytes, data - begin), hash));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HashSafetensors(const fs::path& path, Sha256Stream& hash) {
   ASSIGN_OR_RETURN(const RegularFile file, RegularFile::Open(path.string()));
   const auto size = static_cast<uint64_t>(file.bytes());
   uint64_t header = 0;
@@ -37,14 +55,24 @@ absl::Status HashFile(const fs::path& path, Sha256Stream& hash) {
   if (size < sizeof(header) || header > std::min(size - 8, kMaxSafetensorsHeaderBytes)) {
     return absl::InvalidArgumentError(absl::StrCat(path.string(), " is not a safetensors file"));
   }
-  hash.Update(absl::StrCat(path.filename().string(), "\n", size, "\n"));
+  HashName(path, size, hash);
   RETURN_IF_ERROR(HashRange(file, 0, 8 + header, hash));
-  const uint64_t data = size - 8 - header;
-  for (uint64_t i = 0; i < kBlocks; ++i) {
-    const uint64_t begin = data / kBlocks * i;
-    RETURN_IF_ERROR(HashRange(file, 8 + header + begin, std::min(kBlockBytes, data - begin), hash));
+  return HashBlocks(file, 8 + header, hash);
+}
+
+absl::Status HashTorchFile(const fs::path& path, Sha256Stream& hash) {
+  ASSIGN_OR_RETURN(const auto mapped, MappedFile::Open(path.string()));
+  const absl::StatusOr<TorchZip> zip = TorchZip::Read(mapped->bytes());
+  if (!zip.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.string(), " ", std::string(zip.status().message())));
   }
-  return absl::OkStatus();
+  HashName(path, mapped->bytes().size(), hash);
+  hash.Update(zip->directory());
+  hash.Update(zip->Find("data.pkl").substr(0, kMostPickleBytes));
+  RETURN_IF_ERROR(mapped->Intact());
+  ASSIGN_OR_RETURN(const RegularFile file, RegularFile::Open(path.string()));
+  return HashBlocks(file, /*header=*/0, hash);
 }
 
 }  // namespace
@@ -57,12 +85,20 @@ absl::StatusOr<std::string> WeightsIdentity(const std::string& directory) {
     if (entry->path().extension() == ".safetensors") paths.push_back(entry->path());
   }
   if (error) return ErrnoStatus(error.value(), "list", directory);
-  if (paths.empty()) {
-    return absl::NotFoundError(absl::StrCat(directory, " holds no *.safetensors file"));
-  }
   std::sort(paths.begin(), paths.end());
   Sha256Stream hash;
-  for (const fs::path& path : paths) RETURN_IF_ERROR(HashFile(path, hash));
+  for (const fs::path& path : paths) RETURN_IF_ERROR(HashSafetensors(path, hash));
+  const absl::StatusOr<std::vector<std::string>> weights = WeightPaths(directory);
+  if (!absl::IsNotFound(weights.status())) RETURN_IF_ERROR(weights.status());
+  for (const std::string& path : weights.ok() ? *weights : std::vector<std::string>()) {
+    if (!path.ends_with(".bin")) continue;
+    paths.emplace_back(path);
+    RETURN_IF_ERROR(HashTorchFile(path, hash));
+  }
+  if (paths.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(directory, " holds no *.safetensors file and no pytorch_model.bin"));
+  }
   return ToHex(hash.Finish());
 }
 

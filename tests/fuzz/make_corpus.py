@@ -3,7 +3,7 @@
 
   tests/fuzz/make_corpus.py
 """
-import glob, gzip, json, os, re, shutil, struct, subprocess, sys
+import glob, gzip, json, os, re, shutil, struct, subprocess, sys, zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CORPUS = os.path.join(ROOT, 'tests/fuzz/corpus')
@@ -184,6 +184,14 @@ def tokenizer_json():
         yield f'sentencepiece-{name}', open(f'{FIXTURES}/tokenizer/sentencepiece_{name}.model', 'rb').read()
 
 
+def torch_file():
+    for version in ('1_13', '2_15'):
+        path = f'{FIXTURES}/torch_files/by_torch_{version}.bin'
+        pickled = zipfile.ZipFile(path).read(f'by_torch_{version}/data.pkl')
+        yield f'file-{version}', bytes([0]) + open(path, 'rb').read()
+        yield f'pickle-{version}', bytes([1]) + pickled
+
+
 def manifest():
     point = {'step': 3, 'loss': 1.5, 'seconds': 0.5, 'token_accuracy': 0.25}
     run = {'step': 3, 'applied_updates': 3, 'tokens': 100, 'loss': 1.25, 'grad_norm': None, 'seconds': 60.5,
@@ -203,7 +211,7 @@ def status_page():
 
 
 def main():
-    for target in (chat_template, job_yaml, manifest, records, rpc, safetensors_header, status_page, tokenizer_json):
+    for target in (chat_template, job_yaml, manifest, records, rpc, safetensors_header, status_page, tokenizer_json, torch_file):
         folder = os.path.join(CORPUS, target.__name__)
         os.makedirs(folder, exist_ok=True)
         for path in glob.glob(os.path.join(folder, '*')):

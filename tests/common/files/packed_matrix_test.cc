@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"

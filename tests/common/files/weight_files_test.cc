@@ -6,6 +6,7 @@
 #include "common/files/safetensors_writer.h"
 #include "common/files/weight_files.h"
 #include "gtest/gtest.h"
+#include "tests/common/files/torch_archive.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain {
@@ -24,8 +25,13 @@ class WeightFilesTest : public testing::Test {
     ASSERT_TRUE(WriteSafetensors(folder_ + "/" + file, {source}).ok());
   }
 
-  void WriteIndex(const std::string& text) {
-    std::ofstream(folder_ + "/model.safetensors.index.json") << text;
+  void WriteIndex(const std::string& text, const std::string& of = "model.safetensors") {
+    std::ofstream(folder_ + "/" + of + ".index.json") << text;
+  }
+
+  void WriteTorchFile(const std::string& file, const std::string& tensor, float value) {
+    std::ofstream(folder_ + "/" + file) << archive::File(
+        {{.name = tensor, .elements = 1, .shape = {1}, .strides = {1}}}, archive::Bytes(value));
   }
 
   const support::ScratchFolder scratch_;
@@ -98,12 +104,39 @@ TEST_F(WeightFilesTest, RefusesAnIndexThatIsNotOne) {
   }
 }
 
+TEST_F(WeightFilesTest, ReadsFilesOfTorchWhereThereAreNoSafetensors) {
+  WriteIndex(R"({"weight_map":{"a":"pytorch_model-1.bin","b":"pytorch_model-2.bin"}})",
+             "pytorch_model.bin");
+  WriteTorchFile("pytorch_model-1.bin", "a", 1.0f);
+  WriteTorchFile("pytorch_model-2.bin", "b", 2.0f);
+  const auto sharded = WeightFiles::Open(folder_);
+  ASSERT_TRUE(sharded.ok()) << sharded.status();
+  EXPECT_EQ(Value((*sharded)->Find("a")), 1.0f);
+  EXPECT_EQ(Value((*sharded)->Find("b")), 2.0f);
+  EXPECT_EQ((*sharded)->PathOf(*(*sharded)->Find("b")), folder_ + "/pytorch_model-2.bin");
+  EXPECT_TRUE((*sharded)->Intact().ok());
+  EXPECT_EQ(*WeightPaths(folder_), (std::vector<std::string>{folder_ + "/pytorch_model-1.bin",
+                                                             folder_ + "/pytorch_model-2.bin"}));
+
+  WriteTorchFile("pytorch_model.bin", "w", 3.0f);
+  EXPECT_EQ(*FindWeights(folder_), folder_ + "/pytorch_model.bin");
+  EXPECT_EQ(*WeightPaths(folder_), std::vector<std::string>{folder_ + "/pytorch_model.bin"});
+  const auto single = WeightFiles::Open(folder_);
+  ASSERT_TRUE(single.ok()) << single.status();
+  EXPECT_EQ(Value((*single)->Find("w")), 3.0f);
+
+  // Safetensors win, sharded ones too.
+  WriteShard("s.safetensors", "w", 4.0f);
+  WriteIndex(R"({"weight_map":{"w":"s.safetensors"}})");
+  EXPECT_EQ(*FindWeights(folder_), folder_ + "/model.safetensors.index.json");
+  EXPECT_EQ(Value((*WeightFiles::Open(folder_))->Find("w")), 4.0f);
+}
+
 TEST_F(WeightFilesTest, EmptyFolderSaysWhatWasLookedFor) {
-  std::ofstream(folder_ + "/pytorch_model.bin") << "x";
   const auto status = WeightFiles::Open(folder_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   for (const std::string& part : {folder_, std::string("model.safetensors.index.json"),
-                                  std::string("convert it to safetensors")}) {
+                                  std::string("pytorch_model.bin.index.json")}) {
     EXPECT_NE(status.ToString().find(part), std::string::npos) << status;
   }
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "controller/planner/extension.h"
 #include "gtest/gtest.h"
+#include "tests/common/files/torch_archive.h"
 #include "tests/controller/planner/job_fixture.h"
 #include "tests/support/scratch_folder.h"
 
@@ -378,6 +379,32 @@ TEST(RecipeTest, HashKnowsTheWeightsButNotTheirPlace) {
   job.model_path = root + "/a";
   job.lora.init_from = root + "/b";
   EXPECT_NE(MustMake(job, data).hash(), hash);
+}
+
+// Beside a file of safetensors that is not the model's.
+TEST(RecipeTest, HashKnowsTheWeightsOfTorchFiles) {
+  const data::PreparedData data = SmallData(40);
+  const support::ScratchFolder folder;
+  config::JobSpec job = SmallJob();
+  job.init = "pretrained";
+  job.model_path = folder.path();
+  WriteWeights(folder.path(), 'x');
+  std::filesystem::rename(folder.path() + "/model.safetensors",
+                          folder.path() + "/other.safetensors");
+  const auto hash_of = [&](char fill, const std::string& name) {
+    std::ofstream(folder.path() + "/pytorch_model.bin", std::ios::binary)
+        << archive::File({{.name = name, .elements = 25'000, .shape = {25'000}, .strides = {1}}},
+                         std::string(100'000, fill));
+    const Recipe recipe = MustMake(job, data);
+    EXPECT_EQ(recipe.weights(), "pytorch_model.bin");
+    return recipe.hash();
+  };
+  const std::string hash = hash_of('x', "a");
+  EXPECT_EQ(hash_of('x', "a"), hash);
+  EXPECT_NE(hash_of('y', "a"), hash);
+  EXPECT_NE(hash_of('x', "b"), hash);
+  WriteWeights(folder.path(), 'x');
+  EXPECT_EQ(MustMake(job, data).weights(), "model.safetensors");
 }
 
 }  // namespace
