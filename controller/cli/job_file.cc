@@ -11,6 +11,8 @@
 #include "common/config/override.h"
 #include "common/files/read_file.h"
 #include "common/status_macros.h"
+#include "controller/checkpoint/goes_on.h"
+#include "controller/output_place.h"
 
 namespace coxswain::cli {
 namespace {
@@ -33,6 +35,14 @@ const std::string* OverrideOf(const JobFile& file, const std::string& path) {
     if (parts.compare(0, key.size(), key) == 0) return &*it;
   }
   return nullptr;
+}
+
+// OK, or InvalidArgument with every error.
+absl::Status StatusOf(const JobFile& file, const std::vector<config::ConfigError>& errors) {
+  if (errors.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(errors.size(),
+                                                 errors.size() == 1 ? " error" : " errors", " in ",
+                                                 file.shown, "\n", ErrorLines(file, errors)));
 }
 
 }  // namespace
@@ -92,10 +102,19 @@ std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigErro
 absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file,
                                                const config::ChosenResources& chosen) {
   config::ParsedJob job = config::ParseJob(file.yaml, file.base_dir, chosen);
-  if (job.errors.empty()) return job;
-  return absl::InvalidArgumentError(
-      absl::StrCat(job.errors.size(), job.errors.size() == 1 ? " error" : " errors", " in ",
-                   file.shown, "\n", ErrorLines(file, job.errors)));
+  RETURN_IF_ERROR(StatusOf(file, job.errors));
+  return job;
+}
+
+void AddErrorsOfDisk(config::ParsedJob* job) {
+  DiskFiles files;
+  if (job->errors.empty()) AddOutputPlaceErrors(&files, job);
+  if (job->errors.empty()) checkpoint::AddGoesOnErrors(&files, job);
+}
+
+absl::Status CheckDisk(const JobFile& file, config::ParsedJob job) {
+  AddErrorsOfDisk(&job);
+  return StatusOf(file, job.errors);
 }
 
 }  // namespace coxswain::cli

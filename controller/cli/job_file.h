@@ -41,6 +41,13 @@ std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigErro
 absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file,
                                                const config::ChosenResources& chosen = {});
 
+// What only the disk tells of a job without errors, as further errors of it: that it would write
+// over files, or go on from checkpoints of other settings.
+void AddErrorsOfDisk(config::ParsedJob* job);
+
+// AddErrorsOfDisk as a status, in the form of ParseJobFile.
+absl::Status CheckDisk(const JobFile& file, config::ParsedJob job);
+
 }  // namespace coxswain::cli
 
 #endif  // COXSWAIN_CONTROLLER_CLI_JOB_FILE_H_

@@ -67,6 +67,7 @@ absl::StatusOr<ClusterArgs> WantedCluster(Cox* cox, const TrainArgs& args, JobFi
   ClusterArgs wanted;
   wanted.directory = absl::StrCat(StateDir(), "/train-", RandomHex(8));
   ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, wanted.directory, args, file));
+  RETURN_IF_ERROR(CheckDisk(*file, job));
   const int64_t needed = job.spec.workers;
   const int64_t workers = args.workers == 0 ? needed : args.workers;
   if (workers < needed) {
@@ -138,7 +139,6 @@ int SubmitAndFollow(Cox* cox, const TrainArgs& args, const JobFile& file, const 
                     bool* hurried) {
   const auto submitted = SubmitJob(cox, file, {});
   if (!submitted.ok()) return cox->Fail(submitted.status());
-  cox->err() << "job " << OneLine(submitted->id()) << " submitted\n";
   // It was parsed before it was submitted.
   HistoryKeeper history(ParseJobFile(file)->spec.output_dir, submitted->id());
   history.Job(*submitted);

@@ -1,13 +1,11 @@
 #include <memory>
 
 #include "common/config/job_parser.h"
-#include "controller/checkpoint/goes_on.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_file.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
-#include "controller/output_place.h"
 
 namespace coxswain::cli {
 namespace {
@@ -35,9 +33,7 @@ int RunValidate(Cox* cox, const ValidateArgs& args) {
   const absl::StatusOr<JobFile> file = ReadJobFile(args.file);
   if (!file.ok()) return cox->Fail(file.status());
   config::ParsedJob job = config::ParseJob(file->yaml, file->base_dir);
-  DiskFiles files;
-  if (job.errors.empty()) AddOutputPlaceErrors(&files, &job);
-  if (job.errors.empty()) checkpoint::AddGoesOnErrors(&files, &job);
+  AddErrorsOfDisk(&job);
   if (IsStructured(args.output)) {
     PrintStructured(ReportJson(*file, job), args.output, cox->out());
   } else if (job.errors.empty()) {

@@ -251,6 +251,17 @@ TEST_F(ClusterTest, ASecondInterruptEndsTrainAtOnce) {
   EXPECT_NE(text.find("controller and workers stopped"), std::string::npos) << text;
 }
 
+TEST_F(ClusterTest, AnotherLearningRateInTheSameFolderStartsNothing) {
+  const std::string train = "train " + Job(1) + " --set checkpoint.output_dir=" + TempDir() +
+                            "/rates --set checkpoint.resume=auto --set checkpoint.save_steps=1";
+  ASSERT_EQ(Cox(train).code, 0);
+  const Shell other = Cox(train + " --set train.learning_rate=0.5");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.out.find("train.learning_rate is 0.0002 there and 0.5 here"), std::string::npos)
+      << other.out;
+  EXPECT_EQ(other.out.find("starting a controller"), std::string::npos) << other.out;
+}
+
 // Eight workers take a while to start.
 TEST_F(ClusterTest, AnInterruptWhileTheWorkersStartSubmitsNothing) {
   const std::string log = TempDir() + "/train.log";
