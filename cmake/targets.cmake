@@ -10,7 +10,7 @@ endif()
 
 # Many small files behind the same large headers. With COXSWAIN_LUMPS eight of them are compiled as one. What computes
 # is not among them: its bits and its speed never hang on which functions share a file.
-set(COXSWAIN_LUMPED agent api checkpoint cli config controller_core data driver export failure foreign_keys gang jinja job_import
+set(COXSWAIN_LUMPED agent api checkpoint cli config controller_core data driver export failure foreign_keys gang hub jinja job_import
   plan_checks planner proto_grpc relay safetensors scheduler sim state status_page store supervisor tokenizer)
 list(TRANSFORM COXSWAIN_LUMPED PREPEND coxswain_)
 
