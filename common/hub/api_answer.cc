@@ -19,7 +19,7 @@ namespace coxswain::hub {
 namespace {
 
 constexpr size_t kMostAnswerBytes = size_t{64} << 20;
-constexpr std::chrono::milliseconds kLook{100};  // how long a cancellation may wait
+constexpr std::chrono::milliseconds kPatience{100};  // how long a cancellation may wait
 
 // The target of rel="next". Source: RFC 8288, "Link Serialisation in HTTP Headers"; the Hub's
 // targets hold no comma.
@@ -59,7 +59,7 @@ absl::StatusOr<ApiAnswer> AskApi(const Settings& settings, const Repository& rep
     calls->Start({.url = url, .on_bytes = keep, .on_end = [&](const HttpEnd& how) { end = how; }});
     while (!end) {
       if (cancelled && cancelled()) return stopped;
-      RETURN_IF_ERROR(calls->Wait(kLook));
+      RETURN_IF_ERROR(calls->Wait(kPatience));
     }
     if (end->ok()) return ApiAnswer{.body = body, .next = NextPage(end->head)};
     const std::optional<std::chrono::milliseconds> delay = retries.After(*end);

@@ -19,7 +19,7 @@ struct HubFile {
   int64_t bytes = 0;
   // Of its content: the SHA-256 where it lies in Git LFS (64 digits), else git's SHA-1 of the blob
   // (40). Names the content in a cache.
-  std::string etag;
+  std::string etag = {};
 
   bool operator==(const HubFile&) const = default;
 };

@@ -26,10 +26,10 @@ std::optional<milliseconds> Retries::After(const HttpEnd& end) {
 }
 
 bool Pause(milliseconds time, const std::function<bool()>& cancelled) {
-  constexpr milliseconds kLook{50};
-  for (; time.count() > 0; time -= kLook) {
+  constexpr milliseconds kStep{50};
+  for (; time.count() > 0; time -= kStep) {
     if (cancelled && cancelled()) return false;
-    std::this_thread::sleep_for(std::min(time, kLook));
+    std::this_thread::sleep_for(std::min(time, kStep));
   }
   return !cancelled || !cancelled();
 }

@@ -23,7 +23,7 @@ class Retries {
   std::optional<std::chrono::milliseconds> After(const HttpEnd& end);
 
  private:
-  const Limits limits_;
+  Limits limits_;
   int failures_ = 0;
 };
 
