@@ -77,6 +77,7 @@ TEST_F(HubApiTest, ARevisionIsACommitAndItsFilesComeInPages) {
   }
 }
 
+// Invariant hub-6.
 TEST_F(HubApiTest, PathsThatLeadAwayAreRefused) {
   const std::string commit = hub_.server().CommitOf("models/org/tiny");
   for (const std::string& path :
