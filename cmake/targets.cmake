@@ -11,7 +11,7 @@ endif()
 # Many small files behind the same large headers. With COXSWAIN_LUMPS eight of them are compiled as one. The kernels are
 # not among them: their bits and their speed never hang on which functions share a file.
 set(COXSWAIN_LUMPED access agent api buffer_table checkpoint cli columnar config controller_core data driver engine export
-  failure foreign_keys gang incidents jinja job_import kernels_c_api model plan_checks planner proto_grpc relay safetensors
+  failure foreign_keys gang hub incidents jinja job_import kernels_c_api model plan_checks planner proto_grpc relay safetensors
   scheduler sim state status_page store supervisor tokenizer torch written_folder)
 list(TRANSFORM COXSWAIN_LUMPED PREPEND coxswain_)
 

@@ -11,7 +11,7 @@ packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libyaml-cpp-dev prometheus-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsimdjson-dev
   libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev
-  libcpp-httplib-dev libctemplate-dev
+  libcpp-httplib-dev libctemplate-dev libcurl4-openssl-dev
   libtorch-dev libopenblas0-pthread libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
   binutils patchelf prometheus openssl
 )

@@ -19,11 +19,11 @@ deploy/fetch-arrow.sh || echo "tests/run.sh: Arrow cannot be fetched: the tests 
 deploy/build.sh "$preset"
 [[ $preset == cuda* ]] && COXSWAIN_BUILD=build/$preset deploy/bundle.sh build/bundle
 
-# safetensors reads back what we write, kubernetes-validate the manifests. A virtual environment keeps the
-# system clean.
+# safetensors reads back what we write, huggingface_hub what we download, kubernetes-validate the manifests. A
+# virtual environment keeps the system clean.
 venv=build/venv
-if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -c 'import safetensors, numpy, kubernetes_validate' 2>/dev/null; then
-  python3 -m venv "$venv" && "$venv/bin/pip" install -q 'safetensors>=0.4' numpy 'kubernetes-validate==1.37.0'
+if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -c 'import safetensors, numpy, huggingface_hub, kubernetes_validate' 2>/dev/null; then
+  python3 -m venv "$venv" && "$venv/bin/pip" install -q 'safetensors>=0.4' numpy 'huggingface_hub>=1' 'kubernetes-validate==1.37.0'
 fi
 export COXSWAIN_PYTHON="$PWD/$venv/bin/python"
 

@@ -26,7 +26,7 @@ const std::vector<VerbGroup>& Groups() {
       {"jobs",
        {AddLogs, AddEvents, AddExplain, AddInspect, AddPause, AddResume, AddStep, AddDelete,
         AddDump, AddExport}},
-      {"data, models", {AddData, AddTemplate, AddTokenize, AddModels, AddImport}},
+      {"data, models", {AddPull, AddData, AddTemplate, AddTokenize, AddModels, AddImport}},
       {"service", {AddWorkers, AddToken, AddHealth}},
       {"cox itself", {AddConfig, AddHelp, AddVersion, AddCompletion}},
   };
@@ -57,7 +57,8 @@ void BuildApp(CLI::App* app, Cox* cox) {
                 "Plaintext on loopback although certificates are given");
   app->footer(
       "Exit codes: 0 ok, 1 failed, 2 usage or invalid job, 3 job cancelled, 4 not found,\n"
-      "            5 controller unreachable or refuses the caller, 124 timeout, 130 interrupted");
+      "            5 controller or Hub unreachable or refuses the caller, 124 timeout, 130 "
+      "interrupted");
   app->set_version_flag("-V,--version", ClientVersion(), "Version of cox; cox version tells both");
   for (const VerbGroup& group : Groups()) {
     const size_t before = VerbsOf(*app).size();

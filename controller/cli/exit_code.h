@@ -12,8 +12,8 @@ enum ExitCode : int {
   kFailed = 1,       // the request or the job failed
   kUsage = 2,        // wrong arguments or an invalid job
   kCancelled = 3,    // the job was cancelled
-  kNotFound = 4,     // no such job, worker or file
-  kUnreachable = 5,  // no controller, or it refuses this user
+  kNotFound = 4,     // no such job, worker, file or repository
+  kUnreachable = 5,  // no controller or Hub, or it refuses this user
   kTimeout = 124,
   kInterrupted = 130,  // Ctrl-C
 };

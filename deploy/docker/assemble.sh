@@ -72,6 +72,9 @@ if [[ $image == controller && -e $columnar ]]; then
   cp .deps/arrow-*/LICENSE.txt "$root/usr/share/doc/apache-arrow/copyright"
 fi
 put /lib64/ld-linux-x86-64.so.2 /usr/lib64/ld-linux-x86-64.so.2
+# By these cox knows the Hugging Face Hub.
+mkdir -p "$root/etc/ssl/certs"
+put /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 if [[ $image == worker-cuda ]]; then
   for library in $(ldconfig -p | awk '{print $NF}' | grep -E "/[^/]+$" | sort -u); do
     [[ ${library##*/} =~ $cuda_dlopened ]] && put "$library" "/usr/lib/x86_64-linux-gnu/${library##*/}"

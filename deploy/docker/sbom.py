@@ -25,6 +25,8 @@ def owners(paths):
     for line in run('dpkg-query', '-S', *{n for p in paths for n in names_of(p)}).splitlines():
         packages, name = line.rsplit(': ', 1)
         found[name] = packages.split(',')[0].split(':')[0]
+    # The package writes it at its installation.
+    found['/etc/ssl/certs/ca-certificates.crt'] = 'ca-certificates'
     return {p: found[n] for p in paths for n in names_of(p) if n in found}
 
 

@@ -684,10 +684,11 @@ TEST(CompletionTest, NamesEveryVerb) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string script = RunInProcess({"completion", shell}).out;
     for (const char* verb :
-         {"submit", "validate", "plan",       "get",     "describe", "logs",  "watch",   "events",
-          "cancel", "pause",    "resume",     "workers", "inspect",  "step",  "explain", "download",
-          "data",   "tokenize", "completion", "version", "up",       "down",  "train",   "delete",
-          "dump",   "health",   "template",   "models",  "generate", "export"}) {
+         {"submit",   "validate", "plan",   "get",      "describe",   "logs",     "watch",
+          "events",   "cancel",   "pause",  "resume",   "workers",    "inspect",  "step",
+          "explain",  "download", "data",   "tokenize", "completion", "version",  "up",
+          "down",     "train",    "delete", "dump",     "health",     "template", "models",
+          "generate", "export",   "pull"}) {
       EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
     }
     EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;

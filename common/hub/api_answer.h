@@ -1,0 +1,26 @@
+// One question to the API of the Hub.
+#ifndef COXSWAIN_COMMON_HUB_API_ANSWER_H_
+#define COXSWAIN_COMMON_HUB_API_ANSWER_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/hub/hub_settings.h"
+#include "common/hub/repository.h"
+
+namespace coxswain::hub {
+
+struct ApiAnswer {
+  std::string body;
+  std::string next;  // the URL of the next page; empty: it is the last
+};
+
+// What GET of `url` answers, after Retries. Errors as FailureOf for `repository`. ResourceExhausted
+// above 64 MiB. Cancelled soon after `cancelled` (may be empty) says so.
+absl::StatusOr<ApiAnswer> AskApi(const Settings& settings, const Repository& repository,
+                                 const std::string& url, const std::function<bool()>& cancelled);
+
+}  // namespace coxswain::hub
+
+#endif  // COXSWAIN_COMMON_HUB_API_ANSWER_H_

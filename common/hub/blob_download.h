@@ -1,0 +1,100 @@
+// One content of a repository on its way into the cache.
+#ifndef COXSWAIN_COMMON_HUB_BLOB_DOWNLOAD_H_
+#define COXSWAIN_COMMON_HUB_BLOB_DOWNLOAD_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/hub/file_lock.h"
+#include "common/hub/http_calls.h"
+#include "common/hub/hub_settings.h"
+#include "common/hub/partial_blob.h"
+#include "common/hub/repository_cache.h"
+#include "common/hub/retries.h"
+
+namespace coxswain::hub {
+
+// What all blobs of a download share. Outlives them.
+struct BlobPlace {
+  const Settings& settings;
+  const Repository& repository;
+  const RepositoryCache& cache;
+  const std::string& commit;
+};
+
+// First Begin until it is not kElsewhere; then every piece that NextPiece names is asked for by a
+// call of CallOf, and Advance digests; then it is kDone.
+class BlobDownload {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class State {
+    kIdle,       // not begun
+    kElsewhere,  // another process downloads it
+    kOpen,       // this one does
+    kDone,       // linked in the snapshot
+  };
+
+  // `files` have the same content: at least one.
+  BlobDownload(const BlobPlace& place, std::vector<HubFile> files);
+
+  State state() const { return state_; }
+  int64_t bytes() const { return files_[0].bytes; }
+  int64_t done() const;  // of them, that are there
+  int64_t files() const { return static_cast<int64_t>(files_.size()); }
+
+  // Takes the lock and opens what an earlier download left; links a content that somebody else
+  // fetched.
+  absl::Status Begin();
+
+  // A piece whose time has come and that nobody asks for.
+  std::optional<size_t> NextPiece(Time now) const;
+  // The call for it. Without on_end, which is for Ended.
+  HttpCall CallOf(size_t index);
+  // What came of the call. An error is of the whole download.
+  absl::Status Ended(size_t index, const HttpEnd& end, Time now);
+
+  // Digests some more of what came; true: there may be more to digest at once. Ends the download of
+  // a content whose digest is right, and begins one anew whose digest is wrong, once.
+  // DataLoss names file and both hashes.
+  absl::StatusOr<bool> Advance();
+
+ private:
+  struct PieceCall {
+    explicit PieceCall(const Limits& limits) : retries(limits) {}
+    bool running = false;
+    bool by_location = false;  // it went to location_ at once
+    Retries retries;
+    Time due = {};
+  };
+
+  absl::Status OnHead(int64_t begin, int64_t end, const HttpHead& head);
+  absl::Status OnBytes(size_t index, std::string_view bytes);
+  absl::Status Again();   // from the beginning
+  absl::Status Finish();  // to kDone
+  void ResetCalls();
+  bool AsksForRange(size_t index) const;
+  std::string Name() const;  // "config.json of model org/name"
+
+  const BlobPlace& place_;
+  const std::vector<HubFile> files_;
+  State state_ = State::kIdle;
+  std::optional<FileLock> lock_;
+  std::unique_ptr<PartialBlob> partial_;
+  std::vector<PieceCall> calls_;  // as partial_->pieces()
+  int running_ = 0;
+  std::string location_;  // behind the redirects of the file's URL; empty: not known
+  int expired_ = 0;       // locations that were refused
+  bool without_ranges_ = false;
+  bool restart_ = false;  // as soon as no call runs
+  bool damaged_before_ = false;
+};
+
+}  // namespace coxswain::hub
+
+#endif  // COXSWAIN_COMMON_HUB_BLOB_DOWNLOAD_H_

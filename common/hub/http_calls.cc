@@ -1,0 +1,258 @@
+#include "common/hub/http_calls.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <list>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/build_info.h"
+#include "common/hub/url.h"
+#include "common/outside_text.h"
+#include "common/status_macros.h"
+
+namespace coxswain::hub {
+namespace {
+
+constexpr int kMostRedirects = 10;
+constexpr long kBufferBytes = 512 << 10;  // the most that libcurl takes
+constexpr size_t kMostHeadBytes = 256 << 10;
+constexpr size_t kMostPassedOver = 1 << 20;
+
+void InitCurl() {
+  static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
+  (void)once;
+}
+
+// Another try ends the same way.
+bool Stays(CURLcode code) {
+  return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+         code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
+}
+
+// The t of `"api";r=0;t=55`. Source: draft-ietf-httpapi-ratelimit-headers-09, "RateLimit".
+int64_t RateLimitSeconds(const std::string& header) {
+  const size_t at = header.find(";t=");
+  if (header.find(";r=0") == std::string::npos || at == std::string::npos) return 0;
+  const size_t end = header.find_first_not_of("0123456789", at + 3);
+  int64_t seconds = 0;
+  const bool read = absl::SimpleAtoi(header.substr(at + 3, end - (at + 3)), &seconds);
+  return read ? seconds : 0;
+}
+
+}  // namespace
+
+std::string HttpHead::Header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+
+struct HttpCalls::Impl {
+  struct Running {
+    HttpCall call;
+    CURL* easy = nullptr;
+    HttpEnd end = {};
+    int redirects = 0;
+    size_t head_bytes = 0;
+    size_t passed_over = 0;  // bytes of bodies that do not count
+    bool head_told = false;
+    char error[CURL_ERROR_SIZE] = "";
+  };
+
+  explicit Impl(const Settings& used) : settings(used), multi(curl_multi_init()) {
+    plain = curl_slist_append(nullptr, "Accept: */*");
+    if (settings.token.empty()) return;
+    secret = curl_slist_append(nullptr, "Accept: */*");
+    secret = curl_slist_append(secret, settings.token.AuthorizationHeader().c_str());
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl();
+
+  void Begin(Running* running, const std::string& url);
+  void Finish(CURL* easy, CURLcode code);
+  bool Redirect(Running* running);
+  static absl::Status TellHead(Running* running);
+  static size_t OnHeader(char* text, size_t size, size_t count, void* running);
+  static size_t OnBytes(char* bytes, size_t size, size_t count, void* running);
+
+  const Settings settings;
+  std::string origin;  // of the endpoint
+  CURLM* multi;
+  curl_slist* plain = nullptr;
+  curl_slist* secret = nullptr;  // with the token; null: there is none
+  std::list<std::unique_ptr<Running>> running;
+};
+
+HttpCalls::Impl::~Impl() {
+  for (const std::unique_ptr<Running>& one : running) {
+    curl_multi_remove_handle(multi, one->easy);
+    curl_easy_cleanup(one->easy);
+  }
+  curl_multi_cleanup(multi);
+  curl_slist_free_all(plain);
+  curl_slist_free_all(secret);
+}
+
+// A status line begins an answer anew: behind "100 Continue" comes another.
+size_t HttpCalls::Impl::OnHeader(char* text, size_t size, size_t count, void* of) {
+  auto* running = static_cast<Running*>(of);
+  const std::string_view line(text, size * count);
+  if (line.compare(0, 5, "HTTP/") == 0) {
+    running->end.head.headers.clear();
+    return line.size();
+  }
+  running->head_bytes += line.size();
+  if (running->head_bytes > kMostHeadBytes) return 0;
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return line.size();
+  std::string value(line.substr(colon + 1));
+  absl::StripAsciiWhitespace(&value);
+  const std::string name = absl::AsciiStrToLower(std::string(line.substr(0, colon)));
+  running->end.head.headers[name] = std::move(value);
+  return line.size();
+}
+
+absl::Status HttpCalls::Impl::TellHead(Running* running) {
+  running->head_told = true;
+  return running->call.on_head ? running->call.on_head(running->end.head) : absl::OkStatus();
+}
+
+size_t HttpCalls::Impl::OnBytes(char* bytes, size_t size, size_t count, void* of) {
+  auto* running = static_cast<Running*>(of);
+  long status = 0;
+  curl_easy_getinfo(running->easy, CURLINFO_RESPONSE_CODE, &status);
+  running->end.head.status = static_cast<int>(status);
+  if (status / 100 != 2) {
+    running->passed_over += size * count;
+    return running->passed_over <= kMostPassedOver ? size * count : 0;
+  }
+  absl::Status& refused = running->end.refused;
+  if (!running->head_told) refused = TellHead(running);
+  if (refused.ok() && running->call.on_bytes)
+    refused = running->call.on_bytes({bytes, size * count});
+  return refused.ok() ? size * count : 0;
+}
+
+void HttpCalls::Impl::Begin(Running* of, const std::string& url) {
+  CURL* easy = of->easy;
+  curl_easy_reset(easy);
+  of->end.head = {.status = 0, .url = url};
+  const absl::StatusOr<std::string> to = OriginOf(url);
+  const bool trusted = secret != nullptr && to.ok() && *to == origin;
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, trusted ? secret : plain);
+  curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kBufferBytes);
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                   static_cast<long>(settings.limits.connect.count()));
+  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(settings.limits.stall.count()));
+  curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, of->error);
+  curl_easy_setopt(easy, CURLOPT_PRIVATE, of);
+  curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, &OnHeader);
+  curl_easy_setopt(easy, CURLOPT_HEADERDATA, of);
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &OnBytes);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, of);
+  curl_easy_setopt(easy, CURLOPT_USERAGENT,
+                   absl::StrCat("coxswain/", std::string(BuildVersion())).c_str());
+  if (!settings.ca_file.empty()) {
+    curl_easy_setopt(easy, CURLOPT_CAINFO, settings.ca_file.c_str());
+  }
+  if (of->call.end > 0) {
+    const std::string range = absl::StrCat(of->call.begin, "-", of->call.end - 1);
+    curl_easy_setopt(easy, CURLOPT_RANGE, range.c_str());
+  }
+  curl_multi_add_handle(multi, easy);
+}
+
+// Whether the answer leads elsewhere and the call goes on there.
+bool HttpCalls::Impl::Redirect(Running* of) {
+  char* to = nullptr;
+  curl_easy_getinfo(of->easy, CURLINFO_REDIRECT_URL, &to);
+  if (to == nullptr) return false;
+  const std::string url = to, from = of->end.head.url;
+  of->end.stays = true;
+  if (++of->redirects > kMostRedirects) {
+    of->end.failure = absl::StrCat("it leads to another address ", kMostRedirects, " times");
+  } else if (from.compare(0, 8, "https://") == 0 && url.compare(0, 8, "https://") != 0) {
+    of->end.failure = absl::StrCat("it leads from https to ", PublicUrl(url));
+  } else {
+    of->end.stays = false;
+    of->head_bytes = 0;
+    Begin(of, url);
+    return true;
+  }
+  return false;
+}
+
+void HttpCalls::Impl::Finish(CURL* easy, CURLcode code) {
+  Running* of = nullptr;
+  curl_easy_getinfo(easy, CURLINFO_PRIVATE, &of);
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+  curl_multi_remove_handle(multi, easy);
+  HttpEnd& end = of->end;
+  end.head.status = static_cast<int>(status);
+  if (of->passed_over > kMostPassedOver) code = CURLE_OK;
+  if (code == CURLE_OK && status / 100 == 3 && Redirect(of)) return;
+  if (code == CURLE_OK && status / 100 == 2 && !of->head_told) end.refused = TellHead(of);
+  if (code != CURLE_OK && end.refused.ok()) {
+    end.failure = OneLine(of->error[0] != '\0' ? of->error : curl_easy_strerror(code));
+    end.stays = Stays(code);
+  }
+  curl_off_t seconds = 0;
+  curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
+  end.retry_after = std::chrono::seconds(std::max<int64_t>(
+      seconds, status == 429 ? RateLimitSeconds(end.head.Header("ratelimit")) : 0));
+  const auto found = std::find_if(running.begin(), running.end(),
+                                  [of](const auto& one) { return one.get() == of; });
+  const std::unique_ptr<Running> ended = std::move(*found);
+  running.erase(found);
+  curl_easy_cleanup(easy);
+  if (ended->call.on_end) ended->call.on_end(ended->end);
+}
+
+HttpCalls::HttpCalls(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpCalls::~HttpCalls() = default;
+
+absl::StatusOr<std::unique_ptr<HttpCalls>> HttpCalls::Make(const Settings& settings) {
+  InitCurl();
+  auto impl = std::make_unique<Impl>(settings);
+  ASSIGN_OR_RETURN(impl->origin, OriginOf(settings.endpoint));
+  return std::unique_ptr<HttpCalls>(new HttpCalls(std::move(impl)));
+}
+
+void HttpCalls::Start(HttpCall call) {
+  auto running = std::make_unique<Impl::Running>();
+  running->call = std::move(call);
+  running->easy = curl_easy_init();
+  impl_->running.push_back(std::move(running));
+  impl_->Begin(impl_->running.back().get(), impl_->running.back()->call.url);
+}
+
+int HttpCalls::running() const { return static_cast<int>(impl_->running.size()); }
+
+absl::Status HttpCalls::Wait(std::chrono::milliseconds most) {
+  int left = 0;
+  CURLMcode code = curl_multi_perform(impl_->multi, &left);
+  bool ended = false;
+  for (const CURLMsg* message; (message = curl_multi_info_read(impl_->multi, &left)) != nullptr;) {
+    if (message->msg != CURLMSG_DONE) continue;
+    ended = true;
+    impl_->Finish(message->easy_handle, message->data.result);
+  }
+  if (code == CURLM_OK && !ended && running() > 0) {
+    code = curl_multi_poll(impl_->multi, nullptr, 0, static_cast<int>(most.count()), nullptr);
+  }
+  if (code == CURLM_OK) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("libcurl: ", curl_multi_strerror(code)));
+}
+
+}  // namespace coxswain::hub

@@ -1,0 +1,74 @@
+// GETs over HTTP, several at a time, on the thread of their caller (libcurl).
+#ifndef COXSWAIN_COMMON_HUB_HTTP_CALLS_H_
+#define COXSWAIN_COMMON_HUB_HTTP_CALLS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/hub/hub_settings.h"
+
+namespace coxswain::hub {
+
+struct HttpHead {
+  int status = 0;                                   // 0: no answer came
+  std::string url;                                  // that answered, behind redirects
+  std::map<std::string, std::string> headers = {};  // names in lower case
+
+  std::string Header(const std::string& name) const;  // "" where there is none
+};
+
+// How a call ended.
+struct HttpEnd {
+  HttpHead head;
+  // What went wrong with the connection or the length of the body, in curl's words. Empty: the
+  // answer came whole.
+  std::string failure;
+  bool stays = false;  // another try fails the same way: a certificate, a forbidden redirect
+  // Of Retry-After, or of the Hub's RateLimit; 0: neither.
+  std::chrono::seconds retry_after{0};
+  absl::Status refused = {};  // what a callback of the call returned
+
+  bool ok() const { return failure.empty() && refused.ok() && head.status / 100 == 2; }
+};
+
+// Callbacks run inside HttpCalls::Wait. What on_head or on_bytes return that is not OK ends the
+// call.
+struct HttpCall {
+  std::string url;
+  int64_t begin = 0;  // of the file, in bytes
+  int64_t end = 0;    // behind the last byte; 0: no range is asked for
+  // Before the body of an answer 2xx; redirects and errors have none that counts.
+  std::function<absl::Status(const HttpHead& head)> on_head = {};
+  std::function<absl::Status(std::string_view bytes)> on_bytes = {};
+  std::function<void(const HttpEnd& end)> on_end = {};  // once; it may start another call
+};
+
+// The token goes to the origin of the endpoint and nowhere else, whatever redirects say (invariant
+// hub-2). A redirect from https to http is not followed. Connections are kept for later calls.
+class HttpCalls {
+ public:
+  static absl::StatusOr<std::unique_ptr<HttpCalls>> Make(const Settings& settings);
+  ~HttpCalls();  // drops what is running, without on_end
+
+  void Start(HttpCall call);
+  int running() const;
+  // Until bytes moved or `most` passed. Internal: libcurl itself fails.
+  absl::Status Wait(std::chrono::milliseconds most);
+
+ private:
+  struct Impl;
+  explicit HttpCalls(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace coxswain::hub
+
+#endif  // COXSWAIN_COMMON_HUB_HTTP_CALLS_H_

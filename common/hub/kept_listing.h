@@ -1,0 +1,28 @@
+// The files of a commit as a cache keeps them: a commit does not change, so they are asked for
+// once.
+#ifndef COXSWAIN_COMMON_HUB_KEPT_LISTING_H_
+#define COXSWAIN_COMMON_HUB_KEPT_LISTING_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/hub/repository_cache.h"
+#include "common/hub/repository_listing.h"
+
+namespace coxswain::hub {
+
+// What ours or huggingface_hub's listing of `commit` says. Nothing: neither is there, or it cannot
+// be read.
+std::optional<std::vector<HubFile>> ReadKeptListing(const RepositoryCache& cache,
+                                                    const std::string& commit);
+
+// Writes ours, in the form of huggingface_hub's, beside it and not in its place: by its own,
+// huggingface_hub takes a snapshot of some files for one that is damaged. Errors as ErrnoStatus.
+absl::Status KeepListing(const RepositoryCache& cache, const std::string& commit,
+                         const std::vector<HubFile>& files);
+
+}  // namespace coxswain::hub
+
+#endif  // COXSWAIN_COMMON_HUB_KEPT_LISTING_H_

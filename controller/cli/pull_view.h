@@ -1,0 +1,39 @@
+// The live view of a download from the Hub.
+#ifndef COXSWAIN_CONTROLLER_CLI_PULL_VIEW_H_
+#define COXSWAIN_CONTROLLER_CLI_PULL_VIEW_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/hub/download_options.h"
+#include "controller/cli/progress_view.h"
+#include "controller/cli/terminal.h"
+
+namespace coxswain::cli {
+
+// "org/tiny [###   ] 50% 494.0 MiB/988.0 MiB 112.0 MiB/s 4s left": at most `columns` columns; the
+// bar gives way first, and without it the end.
+std::string PullLine(const std::string& name, const hub::Progress& progress, int columns);
+
+class PullView {
+ public:
+  // `terminal` outlives the view.
+  PullView(const Terminal& terminal, ProgressMode mode, std::string name)
+      : terminal_(terminal), mode_(mode), name_(std::move(name)) {}
+
+  // Plain lines, which have no bar, come at most every `kPlainMs`.
+  static constexpr int64_t kPlainMs = 5000;
+  void Show(const hub::Progress& progress, int64_t now_unix_ms);
+  void Close();  // ends the bar's line
+
+ private:
+  const Terminal& terminal_;
+  const ProgressMode mode_;
+  const std::string name_;
+  std::string shown_;
+  int64_t plain_ms_ = 0;  // of the newest plain line
+};
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_PULL_VIEW_H_
