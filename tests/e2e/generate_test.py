@@ -147,7 +147,7 @@ class GenerateTest(Cluster):
         job = self.run_job('none')
         told = self.events(job, 'PromptAnswered')
         self.assertEqual(self.answer(job), told[-2]['answer'])
-        self.assertEqual(self.answer(self.cox_json('get', job)['artifact_dir']), told[-2]['answer'])
+        self.assertEqual(self.answer(self.cox_json('get', job)['artifact_dir'], '--style', 'alpaca'), told[-2]['answer'])
 
 
 if __name__ == '__main__':
