@@ -24,7 +24,7 @@ using support::ReadFile;
 
 constexpr int64_t kWanted = 2 + 70'000 + SmallHub::kWeightBytes;  // bytes of the tiny model
 
-bool Holds(const absl::Status& status, const std::string& text) {
+bool FailedWith(const absl::Status& status, const std::string& text) {
   return status.ToString().find(text) != std::string::npos;
 }
 
@@ -150,9 +150,9 @@ TEST_F(HubDownloadTest, AServerThatFailsForGoodIsNamedAndNothingIsLost) {
   });
   const absl::Status status = Pull().status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_TRUE(Holds(status, "of model org/tiny")) << status;
-  EXPECT_TRUE(Holds(status, "127.0.0.1")) << status;
-  EXPECT_FALSE(Holds(status, "s3cr3t")) << status;
+  EXPECT_TRUE(FailedWith(status, "of model org/tiny")) << status;
+  EXPECT_TRUE(FailedWith(status, "127.0.0.1")) << status;
+  EXPECT_FALSE(FailedWith(status, "s3cr3t")) << status;
   Change([](HubBehaviour* hub) { hub->cut = 0; });
   ExpectWhole(Pull());
 }
@@ -165,7 +165,7 @@ TEST_F(HubDownloadTest, AByteThatIsWrongIsFound) {
   Change([](HubBehaviour* hub) { hub->damage = 1000; });
   const absl::Status status = Pull().status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-  EXPECT_TRUE(Holds(status, "came twice with the hash")) << status;
+  EXPECT_TRUE(FailedWith(status, "came twice with the hash")) << status;
   EXPECT_FALSE(fs::exists(CacheFolder() + "/refs/main"));
   Change([](HubBehaviour* hub) { hub->damage = 0; });
   ExpectWhole(Pull());
@@ -211,7 +211,7 @@ TEST_F(HubDownloadTest, RefusalsAreSentences) {
   Change([](HubBehaviour* hub) { hub->gated = true; });
   const absl::Status gated = Pull().status();
   EXPECT_EQ(gated.code(), StatusCode::kPermissionDenied);
-  EXPECT_TRUE(Holds(gated, "accept the conditions at")) << gated;
+  EXPECT_TRUE(FailedWith(gated, "accept the conditions at")) << gated;
   EXPECT_EQ(PullAs(hub_.settings(), {}, Model("org/tiny", "v9")).status().code(),
             StatusCode::kNotFound);
 }
@@ -221,7 +221,7 @@ TEST_F(HubDownloadTest, OfflineItIsWhatTheCacheHolds) {
   offline.offline = true;
   const absl::Status nothing = PullAs(offline).status();
   EXPECT_EQ(nothing.code(), StatusCode::kNotFound);
-  EXPECT_TRUE(Holds(nothing, "HF_HUB_OFFLINE")) << nothing;
+  EXPECT_TRUE(FailedWith(nothing, "HF_HUB_OFFLINE")) << nothing;
   ExpectWhole(Pull());
   const int asked = hub_.server().counters().api;
   ExpectWhole(PullAs(offline));
@@ -232,8 +232,8 @@ TEST_F(HubDownloadTest, OfflineItIsWhatTheCacheHolds) {
   fs::remove(PullAs(offline)->path + "/tokenizer.json");
   const absl::Status missing = PullAs(offline).status();
   EXPECT_EQ(missing.code(), StatusCode::kNotFound);
-  EXPECT_TRUE(Holds(missing, "not tokenizer.json of model org/tiny at main")) << missing;
-  EXPECT_TRUE(Holds(missing, "cox pull org/tiny")) << missing;
+  EXPECT_TRUE(FailedWith(missing, "not tokenizer.json of model org/tiny at main")) << missing;
+  EXPECT_TRUE(FailedWith(missing, "cox pull org/tiny")) << missing;
 }
 
 TEST_F(HubDownloadTest, ASnapshotWithoutAListingIsWhatIsThere) {
@@ -246,7 +246,7 @@ TEST_F(HubDownloadTest, ASnapshotWithoutAListingIsWhatIsThere) {
       << R"({"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}})";
   const absl::Status part = FindSnapshot(hub_.settings(), Model(), commit, {}).status();
   EXPECT_EQ(part.code(), StatusCode::kNotFound);
-  EXPECT_TRUE(Holds(part, "model-2.safetensors")) << part;
+  EXPECT_TRUE(FailedWith(part, "model-2.safetensors")) << part;
   EXPECT_FALSE(FindSnapshot(hub_.settings(), Model(), std::string(40, 'a'), {}).ok());
 }
 

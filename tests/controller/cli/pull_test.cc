@@ -42,7 +42,7 @@ class PullTest : public testing::Test {
   std::unique_ptr<support::HubServer> hub_;
 };
 
-bool Says(const std::string& text, const std::string& part) {
+bool PullSays(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -50,9 +50,10 @@ TEST_F(PullTest, PrintsTheFolderAndOnStderrWhatCame) {
   const Ran ran = RunInProcess({"pull", "org/tiny"});
   EXPECT_EQ(ran.code, kOk) << ran.err;
   EXPECT_EQ(ran.out, Snapshot() + "\n");
-  EXPECT_TRUE(Says(ran.err, "org/tiny 0% 0 B/4.88 KiB\n")) << ran.err;
-  EXPECT_TRUE(Says(ran.err, "2 files, 4.88 KiB, of which 4.88 KiB were downloaded now")) << ran.err;
-  EXPECT_FALSE(Says(ran.err, "\r")) << "redrawn without a terminal";
+  EXPECT_TRUE(PullSays(ran.err, "org/tiny 0% 0 B/4.88 KiB\n")) << ran.err;
+  EXPECT_TRUE(PullSays(ran.err, "2 files, 4.88 KiB, of which 4.88 KiB were downloaded now"))
+      << ran.err;
+  EXPECT_FALSE(PullSays(ran.err, "\r")) << "redrawn without a terminal";
   const Ran again = RunInProcess({"pull", "org/tiny", "--progress", "none"});
   EXPECT_EQ(again.out, ran.out);
   EXPECT_EQ(again.err, "");
@@ -80,10 +81,10 @@ TEST_F(PullTest, AWrongTokenIsRefusedAndNotShown) {
   setenv("HF_TOKEN", kToken, 1);
   const Ran ran = RunInProcess({"pull", "org/tiny"});
   EXPECT_EQ(ran.code, kUnreachable);
-  EXPECT_TRUE(Says(ran.err, "does not accept the token")) << ran.err;
-  EXPECT_FALSE(Says(ran.out + ran.err, kToken)) << ran.err;
+  EXPECT_TRUE(PullSays(ran.err, "does not accept the token")) << ran.err;
+  EXPECT_FALSE(PullSays(ran.out + ran.err, kToken)) << ran.err;
   unsetenv("HF_TOKEN");
-  EXPECT_TRUE(Says(RunInProcess({"pull", "org/tiny"}).err, "give a token: HF_TOKEN"));
+  EXPECT_TRUE(PullSays(RunInProcess({"pull", "org/tiny"}).err, "give a token: HF_TOKEN"));
 }
 
 TEST_F(PullTest, WithoutTheHubItIsWhatTheCacheHas) {
@@ -92,7 +93,7 @@ TEST_F(PullTest, WithoutTheHubItIsWhatTheCacheHas) {
   const Ran ran = RunInProcess({"pull", "org/tiny"});
   EXPECT_EQ(ran.code, kOk) << ran.err;
   EXPECT_EQ(ran.out, Snapshot() + "\n");
-  EXPECT_TRUE(Says(ran.err, "what the cache has is taken")) << ran.err;
+  EXPECT_TRUE(PullSays(ran.err, "what the cache has is taken")) << ran.err;
 }
 
 TEST(PullViewTest, TheBarGivesWayFirst) {
@@ -104,7 +105,8 @@ TEST(PullViewTest, TheBarGivesWayFirst) {
   EXPECT_EQ(PullLine("org/tiny", half, 20), "org/tiny 50% 50.0 Mi");
   hub::Progress waits = half;
   waits.waits = true;
-  EXPECT_TRUE(Says(PullLine("a", waits, 100), "waits for another process")) << "says why it stands";
+  EXPECT_TRUE(PullSays(PullLine("a", waits, 100), "waits for another process"))
+      << "says why it stands";
 }
 
 TEST(PullViewTest, ATerminalGetsOneLineAndOthersOneAWhile) {
