@@ -290,9 +290,14 @@ void HubServer::Impl::Send(const ServedFile& file, Response& response) {
     strikes = behaviour;
     if (behaviour.cut > 0) --behaviour.cut;
     if (behaviour.damage > 0) --behaviour.damage;
+    ++counters.open_bodies;
   }
   const int fd = open(file.on_disk.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto close_file = [fd](bool /*sent*/) { close(fd); };
+  const auto close_file = [this, fd](bool /*sent*/) {
+    close(fd);
+    const std::lock_guard lock(mu);
+    --counters.open_bodies;
+  };
   const auto begin = std::make_shared<size_t>(SIZE_MAX);
   if (strikes.no_ranges) {
     const auto bytes = static_cast<size_t>(file.bytes);
@@ -375,6 +380,7 @@ void HubServer::Impl::AnswerControl(const Request& request, Response& response) 
                             {"files", counters.files},
                             {"cdn", counters.cdn},
                             {"body_bytes", counters.body_bytes},
+                            {"open_bodies", counters.open_bodies},
                             {"tokens", counters.tokens},
                             {"strayed_tokens", counters.strayed_tokens}}
                            .dump(),

@@ -30,6 +30,7 @@ struct HubBehaviour {
 struct HubCounters {
   int api = 0, files = 0, cdn = 0;  // requests
   int64_t body_bytes = 0;           // of contents of files
+  int open_bodies = 0;              // that are being sent
   int tokens = 0;                   // requests to the Hub that brought one
   int strayed_tokens = 0;           // requests to the second server that brought one
 };

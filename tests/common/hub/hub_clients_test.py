@@ -155,6 +155,7 @@ class KillTest(HubTest):
         cox.send_signal(signal.SIGKILL)
         cox.communicate()
         self.tell('set?hold_after=-1')
+        wait_for('no body goes to the dead', lambda: self.tell()['open_bodies'] == 0)
         before = self.tell()['body_bytes']
         folder = self.cox()
         self.expect_whole(folder)
