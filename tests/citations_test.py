@@ -15,7 +15,7 @@ LINK = re.compile(r'\]\(([^)#\s]+)(?:#[^)]*)?\)')
 QUOTED = re.compile(r'`([\w./-]*\w\.(?:cc|cuh|cu|h|\*))`')
 SECTION = re.compile(r'(?<![\w/.])([\w./-]*\w\.md), (?:section )?"([^"\n]+)"')
 # Documents of other projects, and files that programs write.
-FOREIGN = {'README.md', 'MODEL_CARD.md', 'docs/operations/Attention.md'}
+FOREIGN = {'README.md', 'MODEL_CARD.md', 'instruction.md', 'docs/operations/Attention.md'}
 WRITTEN = re.compile(r'/|bench/results/.*\.json$')
 
 

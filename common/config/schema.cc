@@ -137,8 +137,10 @@ void AppendData(std::vector<Key>* t) {
               "sorted by name."},
       {.path = "spec.datasets[].split", .type = Type::kString, .def = "null",
        .doc = "Reads only the files of a folder whose names begin with this word, such as "
-              "`train`. null: the files of `train` where there are any (in `test_datasets`: of "
-              "`validation` or `test`), else all files.",
+              "`train`; a single file is `train`. Records of them as the datasets library writes "
+              "it: `train[:90%]`, `train[100:200]`, `train[-50:]`, `train+test[:10]`, `all`. null: "
+              "the files of `train` where there are any (in `test_datasets`: of `validation` or "
+              "`test`), else all files.",
        .nullable = true},
       {.path = "spec.datasets[].max_samples", .type = Type::kInt, .def = "null",
        .range = kAtLeastOne, .doc = "Read only this many records, the first ones.",

@@ -57,6 +57,20 @@ absl::StatusOr<nlohmann::json> DescribeFiles(const config::DatasetSpec& dataset,
   return hashes.size() == 1 ? hashes[0] : hashes;
 }
 
+// Which records of the files are read, where it is not all: [[files, slice], ...].
+absl::StatusOr<nlohmann::json> DescribeRows(const config::DatasetSpec& dataset) {
+  ASSIGN_OR_RETURN(const DatasetFiles files, ListDatasetFiles(dataset));
+  nlohmann::json rows = nlohmann::json::array();
+  bool whole = true;
+  for (const DatasetPart& part : files.parts) {
+    SplitSlice unnamed = part.rows;
+    unnamed.split = "rows";  // what files it has is in their hashes
+    rows.push_back({part.files, SplitText(unnamed)});
+    whole = whole && part.rows.whole();
+  }
+  return whole ? nlohmann::json::array() : rows;
+}
+
 absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::DatasetSpec>& datasets,
                                                 const Cancelled& cancelled) {
   nlohmann::json described = nlohmann::json::array();
@@ -72,6 +86,8 @@ absl::StatusOr<nlohmann::json> DescribeDatasets(const std::vector<config::Datase
       described.back()["special_tokens"] = static_cast<int>(dataset.special_tokens);
     }
     if (dataset.max_samples) described.back()["max_samples"] = *dataset.max_samples;
+    ASSIGN_OR_RETURN(nlohmann::json rows, DescribeRows(dataset));
+    if (!rows.empty()) described.back()["rows"] = std::move(rows);
   }
   return described;
 }

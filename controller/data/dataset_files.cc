@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -69,9 +70,20 @@ Paths OfSplit(const Paths& paths, std::string_view split) {
   return chosen;
 }
 
-// The splits of which the source may be, the best first.
-std::vector<std::string> SplitsFor(const config::DatasetSpec& dataset) {
-  if (dataset.split) return {*dataset.split};
+// Splits that are asked for by name; empty: none.
+absl::StatusOr<std::vector<SplitSlice>> AskedSplits(const config::DatasetSpec& dataset) {
+  if (!dataset.split) return std::vector<SplitSlice>();
+  // A word alone may be the beginning of any file's name.
+  if (*dataset.split != "all" && dataset.split->find_first_of("[(+") == std::string::npos) {
+    return std::vector<SplitSlice>{{.split = *dataset.split, .from = {}, .to = {}}};
+  }
+  absl::StatusOr<std::vector<SplitSlice>> asked = ParseSplitExpression(*dataset.split);
+  if (asked.ok()) return asked;
+  return BadDataset(dataset, absl::StrCat(": ", std::string(asked.status().message())));
+}
+
+// The splits that a source without `split` may be, the best first.
+std::vector<std::string> UsualSplits(const config::DatasetSpec& dataset) {
   if (!dataset.held_out) return {"train"};
   return {"validation", "valid", "val", "dev", "eval", "test"};
 }
@@ -114,35 +126,89 @@ absl::Status CheckKinds(const config::DatasetSpec& dataset, const Paths& paths) 
   return absl::OkStatus();
 }
 
-// Of `paths` those of the dataset's split. Only a split that was asked for must be there.
-absl::StatusOr<DatasetFiles> ChooseSplit(const config::DatasetSpec& dataset, Paths paths) {
-  for (const std::string& split : SplitsFor(dataset)) {
-    Paths chosen = OfSplit(paths, split);
-    if (chosen.empty()) continue;
-    DatasetFiles files;
-    if (chosen.size() < paths.size()) {
-      files.note = absl::StrCat("dataset ", dataset.path, ": ", chosen.size(), " of ", paths.size(),
-                                " files are read, those of split ", split, ": ", NamesOf(chosen));
-    }
-    files.paths = std::move(chosen);
-    return files;
-  }
-  if (!dataset.split) return DatasetFiles{std::move(paths), ""};
-  return BadDataset(dataset, absl::StrCat(" has no file of split \"", *dataset.split,
-                                          "\"; there are ", NamesOf(paths)));
+DatasetFiles WholeOf(Paths paths) {
+  DatasetFiles files;
+  files.parts.push_back({.files = paths.size(), .rows = {}});
+  files.paths = std::move(paths);
+  return files;
 }
 
-absl::StatusOr<DatasetFiles> FilesOfFolder(const config::DatasetSpec& dataset) {
-  ASSIGN_OR_RETURN(Folder folder, ListFolder(dataset.path));
-  std::vector<std::string> inner = SplitsFor(dataset);
-  inner.insert(inner.begin(), "data");
-  for (const std::string& name : inner) {
-    const bool there =
-        std::find(folder.folders.begin(), folder.folders.end(), name) != folder.folders.end();
-    if (!folder.data.empty() || !there) continue;
-    ASSIGN_OR_RETURN(Folder below, ListFolder(absl::StrCat(dataset.path, "/", name)));
-    folder.data = std::move(below.data);
+std::string ChosenNote(const config::DatasetSpec& dataset, const Paths& chosen, size_t of,
+                       const std::string& split) {
+  if (chosen.size() >= of) return "";
+  return absl::StrCat("dataset ", dataset.path, ": ", chosen.size(), " of ", of,
+                      " files are read, those of split ", split, ": ", NamesOf(chosen));
+}
+
+// Of `paths` those of a usual split, else all.
+DatasetFiles ChooseUsual(const config::DatasetSpec& dataset, Paths paths) {
+  for (const std::string& split : UsualSplits(dataset)) {
+    Paths chosen = OfSplit(paths, split);
+    if (chosen.empty()) continue;
+    std::string note = ChosenNote(dataset, chosen, paths.size(), split);
+    DatasetFiles files = WholeOf(std::move(chosen));
+    files.note = std::move(note);
+    return files;
   }
+  return WholeOf(std::move(paths));
+}
+
+// Of `paths` those of the splits that are asked for, each of which must be there.
+absl::StatusOr<DatasetFiles> ChooseAsked(const config::DatasetSpec& dataset,
+                                         const std::vector<SplitSlice>& asked, const Paths& paths) {
+  DatasetFiles files;
+  for (const SplitSlice& slice : asked) {
+    Paths chosen = slice.split.empty() ? paths : OfSplit(paths, slice.split);
+    // Files that are named one by one are train, whatever they are called.
+    const bool named = !dataset.data_files.empty();
+    if (chosen.empty() && named && slice.split == "train") chosen = paths;
+    if (chosen.empty()) {
+      return BadDataset(dataset, absl::StrCat(" has no file of split \"", slice.split,
+                                              "\"; there are ", NamesOf(paths)));
+    }
+    files.parts.push_back({.files = chosen.size(), .rows = slice});
+    files.paths.insert(files.paths.end(), chosen.begin(), chosen.end());
+  }
+  files.note = ChosenNote(dataset, files.paths, paths.size(), *dataset.split);
+  return files;
+}
+
+absl::StatusOr<DatasetFiles> Choose(const config::DatasetSpec& dataset,
+                                    const std::vector<SplitSlice>& asked, Paths paths) {
+  if (asked.empty()) return ChooseUsual(dataset, std::move(paths));
+  return ChooseAsked(dataset, asked, paths);
+}
+
+// Adds the data of the folder's own folder `name`, if it has one.
+absl::Status AddInner(const config::DatasetSpec& dataset, const std::string& name, Folder* folder) {
+  if (std::find(folder->folders.begin(), folder->folders.end(), name) == folder->folders.end()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const Folder below, ListFolder(absl::StrCat(dataset.path, "/", name)));
+  folder->data.insert(folder->data.end(), below.data.begin(), below.data.end());
+  return absl::OkStatus();
+}
+
+// For a folder without data of its own: that of its folder `data`, else of those of the splits.
+absl::Status AddInnerData(const config::DatasetSpec& dataset, const std::vector<SplitSlice>& asked,
+                          Folder* folder) {
+  RETURN_IF_ERROR(AddInner(dataset, "data", folder));
+  if (!folder->data.empty()) return absl::OkStatus();
+  std::set<std::string> added;
+  for (const SplitSlice& slice : asked) {
+    if (added.insert(slice.split).second) RETURN_IF_ERROR(AddInner(dataset, slice.split, folder));
+  }
+  for (const std::string& split : UsualSplits(dataset)) {
+    if (!asked.empty() || !folder->data.empty()) break;
+    RETURN_IF_ERROR(AddInner(dataset, split, folder));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DatasetFiles> FilesOfFolder(const config::DatasetSpec& dataset,
+                                           const std::vector<SplitSlice>& asked) {
+  ASSIGN_OR_RETURN(Folder folder, ListFolder(dataset.path));
+  if (folder.data.empty()) RETURN_IF_ERROR(AddInnerData(dataset, asked, &folder));
   if (folder.data.empty()) {
     return BadDataset(
         dataset,
@@ -153,8 +219,24 @@ absl::StatusOr<DatasetFiles> FilesOfFolder(const config::DatasetSpec& dataset) {
                 ? ""
                 : absl::StrCat("; give one of its folders as path: ", NamesOf(folder.folders))));
   }
-  ASSIGN_OR_RETURN(DatasetFiles files, ChooseSplit(dataset, std::move(folder.data)));
+  ASSIGN_OR_RETURN(DatasetFiles files, Choose(dataset, asked, std::move(folder.data)));
   RETURN_IF_ERROR(CheckKinds(dataset, files.paths));
+  return files;
+}
+
+// A single file is the split train.
+absl::StatusOr<DatasetFiles> PartsOfFile(const config::DatasetSpec& dataset,
+                                         const std::vector<SplitSlice>& asked) {
+  if (asked.empty()) return WholeOf({dataset.path});
+  DatasetFiles files;
+  for (const SplitSlice& slice : asked) {
+    if (!slice.split.empty() && slice.split != "train") {
+      return BadDataset(dataset, absl::StrCat(" is a file, which is split train, and split \"",
+                                              slice.split, "\" was asked for"));
+    }
+    files.parts.push_back({.files = 1, .rows = slice});
+    files.paths.push_back(dataset.path);
+  }
   return files;
 }
 
@@ -198,19 +280,20 @@ absl::StatusOr<Paths> NamedFiles(const config::DatasetSpec& dataset) {
 }  // namespace
 
 absl::StatusOr<DatasetFiles> ListDatasetFiles(const config::DatasetSpec& dataset) {
+  ASSIGN_OR_RETURN(const std::vector<SplitSlice> asked, AskedSplits(dataset));
   std::error_code error;
-  Paths paths = {dataset.path};
+  Paths paths;
   if (!dataset.data_files.empty()) {
     ASSIGN_OR_RETURN(paths, NamedFiles(dataset));
   } else if (fs::is_directory(dataset.path, error)) {
-    return FilesOfFolder(dataset);
+    return FilesOfFolder(dataset, asked);
   } else if (IsGlob(dataset.path) && !fs::exists(dataset.path, error)) {
     ASSIGN_OR_RETURN(paths, Matching(dataset, dataset.path));
-  } else if (dataset.split) {
-    return BadDataset(dataset, ": split is of a folder or a glob, and this is a file");
+  } else {
+    return PartsOfFile(dataset, asked);
   }
-  if (!dataset.split) return DatasetFiles{std::move(paths), ""};
-  return ChooseSplit(dataset, std::move(paths));
+  if (asked.empty()) return WholeOf(std::move(paths));
+  return ChooseAsked(dataset, asked, paths);
 }
 
 }  // namespace coxswain::data

@@ -2,25 +2,36 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_DATASET_FILES_H_
 #define COXSWAIN_CONTROLLER_DATA_DATASET_FILES_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "controller/data/split_expression.h"
 
 namespace coxswain::data {
+
+// The next so many files of a dataset, and which of their records are read.
+struct DatasetPart {
+  size_t files = 0;
+  SplitSlice rows;
+};
 
 struct DatasetFiles {
   std::vector<std::string> paths;  // in the order in which they are read; at least one
   std::string note;                // which files of the folder were taken; empty: all
+  std::vector<DatasetPart> parts;  // at least one; together they have all paths
 };
 
 // A path that is no folder and matches as no glob is taken as it is: opening it says what is wrong.
 // Of a folder those files are taken whose names are of data (file_kind.h), sorted by name, without
 // hidden ones and the metadata of Hugging Face's datasets. A folder without such files stands for
-// its folder `data`, or the one named like the split. A file is of a split when its name begins
-// with it, or its folder bears it. InvalidArgument, naming the path: nothing is there, matches or
-// is of the split; a folder holds data of several kinds; an entry of data_files leaves the folder.
+// its folder `data`, or those named like the splits. A file is of a split when its name begins with
+// it, or its folder bears it; a single file is train, and files that are named one by one are where
+// none is of it. InvalidArgument, naming the path: nothing is
+// there, matches or is of the split; the split is no expression (split_expression.h); a folder
+// holds data of several kinds; an entry of data_files leaves the folder.
 absl::StatusOr<DatasetFiles> ListDatasetFiles(const config::DatasetSpec& dataset);
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// The records of a dataset of a job: of its files one after the other, at most max_samples.
+// The records of a dataset of a job: of its parts one after the other, at most max_samples.
 #ifndef COXSWAIN_CONTROLLER_DATA_DATASET_READER_H_
 #define COXSWAIN_CONTROLLER_DATA_DATASET_READER_H_
 
@@ -12,16 +12,18 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "controller/data/dataset_files.h"
 #include "controller/data/readers/record_reader.h"
 
 namespace coxswain::data {
 
 class DatasetReader {
  public:
-  // Opens the first file. Errors as ListDatasetFiles and RecordReader::Open.
+  // Opens the first file that is read. A part whose slice is in percent, or from the end, is read
+  // once before, to count its records. Errors as ListDatasetFiles, RecordReader::Open and RowsOf.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(const config::DatasetSpec& dataset);
 
-  // False at the end. Errors as RecordReader.
+  // False at the end. Errors as RecordReader; InvalidArgument: a slice has none of its part's.
   absl::StatusOr<bool> Next(RawRecord* record);
 
   // Columns of Parquet and Arrow that were not decoded, by name, and records that have them.
@@ -36,18 +38,29 @@ class DatasetReader {
   int64_t consumed_bytes() const;
 
  private:
-  DatasetReader(std::vector<std::string> paths, std::vector<Column> columns, int64_t max_samples)
-      : paths_(std::move(paths)), columns_(std::move(columns)), left_(max_samples) {}
+  DatasetReader(DatasetFiles files, std::vector<Column> columns, int64_t max_samples)
+      : paths_(std::move(files.paths)),
+        parts_(std::move(files.parts)),
+        columns_(std::move(columns)),
+        left_(max_samples) {}
 
-  absl::StatusOr<bool> OpenNext();  // false: no file is left
+  absl::StatusOr<bool> BeginPart();  // false: no part is left
+  absl::Status EndPart();
+  absl::StatusOr<RowRange> RowsOfPart(const DatasetPart& part) const;
+  absl::StatusOr<bool> NextOfPart(RawRecord* record);  // false: the part has no more
+  absl::StatusOr<bool> OpenNext();                     // false: no file of the part is left
   void CountLeftOut();
 
   const std::vector<std::string> paths_;
+  const std::vector<DatasetPart> parts_;
   const std::vector<Column> columns_;
   std::map<std::string, LeftOut> left_out_;
   int64_t of_file_ = 0;  // records given of the file at hand, not yet in left_out_
   int64_t left_;         // records that may still be given
-  size_t next_path_ = 0;
+  size_t next_part_ = 0;
+  size_t next_path_ = 0, end_of_part_ = 0;  // paths
+  int64_t left_of_part_ = 0;                // records that may still be given
+  bool any_of_part_ = false;                // whether one was given
   std::unique_ptr<RecordReader> file_;
   int64_t bytes_before_ = 0;  // of the files before file_
 };

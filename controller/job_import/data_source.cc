@@ -1,8 +1,5 @@
 #include "controller/job_import/data_source.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include "absl/strings/str_cat.h"
 #include "controller/job_import/hub_name.h"
 
@@ -21,22 +18,7 @@ void SetSourcePath(Translation* t, const Scope& scope, std::string_view key,
 }
 
 void SetSplit(Translation* t, const Scope& scope, std::string_view key, const std::string& split) {
-  const size_t open = split.find('[');
-  const std::string name = split.substr(0, open);
-  t->Set(scope, key, absl::StrCat(scope.target, "split"), name);
-  if (open == std::string::npos) return;
-  const std::string slice = split.substr(open + 1, split.find(']') - open - 1);
-  const bool first = slice.size() > 1 && slice.size() < 16 && slice[0] == ':' &&
-                     std::all_of(slice.begin() + 1, slice.end(),
-                                 [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (first) {
-    t->Set(scope, key, absl::StrCat(scope.target, "max_samples"), std::stoll(slice.substr(1)),
-           "the first of them");
-  } else {
-    t->Note(scope, Outcome::kDiffers, key,
-            absl::StrCat("the whole split is read: a part such as [", slice,
-                         "] has no counterpart; max_samples takes a count"));
-  }
+  t->Set(scope, key, absl::StrCat(scope.target, "split"), split);
 }
 
 void SetSubset(Translation* t, const Scope& scope, std::string_view key,

@@ -15,8 +15,7 @@ void SetSourcePath(Translation* t, const Scope& scope, std::string_view key,
                    const std::string& name, const std::string& revision,
                    const std::string& base_dir);
 
-// Writes a split as `datasets` spells it: "train", "train[:100]" (max_samples), other slices are
-// reported as a difference.
+// Writes a split as `datasets` spells it: "train", "train[:100]".
 void SetSplit(Translation* t, const Scope& scope, std::string_view key, const std::string& split);
 
 // Writes a configuration of a hub data set, which by the hub's convention is a folder of it.

@@ -8,6 +8,7 @@
 
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
+#include "tests/common/files/torch_archive.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"
 
@@ -121,6 +122,22 @@ TEST_F(PackedMatrixTest, NamesWhatIsMissingOrOfAnotherFormat) {
         {"{\"blocksize\": 64, \"shape\": [4294967296, 4294967297]}", "shape is not one"}}) {
     EXPECT_NE(WithState(state).find(expected), std::string::npos) << WithState(state);
   }
+}
+
+// Codes are read in place, so a view with strides would be read in another order.
+TEST(StridedMatrixTest, CodesWithStridesAreRefused) {
+  const support::ScratchFolder folder;
+  std::ofstream(folder.path() + "/pytorch_model.bin") << archive::File({{.name = "m.weight",
+                                                                         .storage = "CharStorage",
+                                                                         .elements = 6,
+                                                                         .shape = {2, 3},
+                                                                         .strides = {1, 2}}},
+                                                                       "abcdef");
+  const auto files = WeightFiles::Open(folder.path());
+  ASSERT_TRUE(files.ok()) << files.status();
+  const absl::Status status = FindPackedMatrix(**files, "m.weight").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("is a view with strides"), absl::string_view::npos) << status;
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "controller/data/readers/columnar_reader.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include "controller/data/dataset_reader.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {
@@ -135,6 +137,23 @@ TEST_F(ColumnarReaderTest, SurvivesDamagedFiles) {
       Read(scratch_.Write("damaged", damaged));
     }
   }
+}
+
+// Records before a slice are no records that lack a column.
+TEST_F(ColumnarReaderTest, SlicesCountWhatIsLeftOutOfTheirRecordsAlone) {
+  for (const char* name : {"/train-1.parquet", "/train-2.parquet"}) {
+    std::filesystem::copy_file(kFormats + "pictures.parquet", scratch_.path() + name);
+  }
+  config::DatasetSpec dataset;
+  dataset.path = scratch_.path();
+  dataset.split = "train[50%:]";
+  const auto reader = DatasetReader::Open(dataset);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  RawRecord raw;
+  ASSERT_TRUE((*reader)->Next(&raw).value());
+  EXPECT_TRUE(raw.path.ends_with("/train-2.parquet"));
+  EXPECT_FALSE((*reader)->Next(&raw).value());
+  EXPECT_EQ((*reader)->LeftOutColumns().at("picture").records, 1);
 }
 
 }  // namespace

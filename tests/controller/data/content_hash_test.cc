@@ -100,6 +100,14 @@ TEST_F(ContentHashTest, EveryKeyThatChangesTokensChangesTheName) {
   job.datasets[0].max_samples = 1;
   EXPECT_NE(HashOf(job, "chatml"), roles);
   job = config::ParseJob(JobText(""), "/").spec;
+  job.datasets[0].split = "train";
+  EXPECT_EQ(HashOf(job, "chatml"), usual);
+  job.datasets[0].split = "train[:1]";
+  const std::string first = HashOf(job, "chatml");
+  EXPECT_NE(first, usual);
+  job.datasets[0].split = "train[:1%]";
+  EXPECT_NE(HashOf(job, "chatml"), first);
+  job = config::ParseJob(JobText(""), "/").spec;
   job.datasets[0].special_tokens = config::SpecialTokens::kContent;
   EXPECT_NE(HashOf(job, "chatml"), usual);
   job.datasets[0].special_tokens = config::SpecialTokens::kAuto;

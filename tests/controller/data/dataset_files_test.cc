@@ -134,11 +134,93 @@ TEST_F(DatasetFilesTest, RefusesFoldersThatAreNoDataset) {
   EXPECT_TRUE(Has(Error(), "holds data of two kinds, CSV (a.csv) and Parquet (a.parquet)"));
 }
 
-TEST_F(DatasetFilesTest, ASplitOfAFileIsRefused) {
+TEST_F(DatasetFilesTest, AFileIsTheSplitTrain) {
   Files({"a.jsonl"});
   dataset_.path += "/a.jsonl";
-  dataset_.split = "train";
-  EXPECT_TRUE(Has(Error(), "split is of a folder"));
+  for (const char* split : {"train", "train[:5]", "all"}) {
+    dataset_.split = split;
+    EXPECT_EQ(List(), Names{"a.jsonl"}) << split;
+  }
+  dataset_.split = "test";
+  EXPECT_EQ(Error(), " is a file, which is split train, and split \"test\" was asked for");
+}
+
+TEST_F(DatasetFilesTest, NamedFilesAreTheSplitTrain) {
+  Files({"a.jsonl", "test.jsonl"});
+  dataset_.data_files = {"test.jsonl", "a.jsonl"};
+  dataset_.split = "train[:5]";
+  EXPECT_EQ(List(), (Names{"test.jsonl", "a.jsonl"}));
+  dataset_.split = "test";
+  EXPECT_EQ(List(), Names{"test.jsonl"});
+  dataset_.split = "dev";
+  EXPECT_TRUE(Has(Error(), " has no file of split \"dev\""));
+}
+
+TEST_F(DatasetFilesTest, ASplitExpressionTakesPartsInItsOrder) {
+  Files({"train/1.jsonl", "train/2.jsonl", "test/3.jsonl", "dev/4.jsonl"});
+  dataset_.split = "test[:50%]+train";
+  EXPECT_EQ(List(), (Names{"test/3.jsonl", "train/1.jsonl", "train/2.jsonl"}));
+  const DatasetFiles files = *ListDatasetFiles(dataset_);
+  ASSERT_EQ(files.parts.size(), 2u);
+  EXPECT_EQ(files.parts[0].files, 1u);
+  EXPECT_EQ(SplitText(files.parts[0].rows), "test[:50%]");
+  EXPECT_TRUE(files.parts[1].rows.whole());
+  dataset_.split = "train[:50%]+nowhere";
+  EXPECT_TRUE(Has(Error(), " has no file of split \"nowhere\""));
+  dataset_.split = "train[";
+  EXPECT_TRUE(Has(Error(), ": split \"train[\" is not of the form"));
+}
+
+// A split begins with its name, whatever stands behind it: this is no expression.
+TEST_F(DatasetFilesTest, ASplitMayBeAnyBeginning) {
+  Files({"my-part.jsonl", "other.jsonl"});
+  dataset_.split = "my-part";
+  EXPECT_EQ(List(), Names{"my-part.jsonl"});
+}
+
+TEST_F(DatasetFilesTest, SlicesCountRecordsOverFiles) {
+  Files({"train-1.jsonl"}, "{0}\n{1}\n{2}\n");
+  Files({"train-2.jsonl"}, "");
+  Files({"train-3.jsonl"}, "{3}\n{4}\n");
+  Files({"test.jsonl"}, "{5}\n{6}\n");
+  const auto records = [this](const std::string& split) {
+    dataset_.split = split;
+    std::string text;
+    auto reader = DatasetReader::Open(dataset_);
+    if (!reader.ok()) return std::string(reader.status().message());
+    RawRecord raw;
+    while (true) {
+      const auto any = (*reader)->Next(&raw);
+      if (!any.ok()) return std::string(any.status().message());
+      if (!*any) break;
+      text += raw.json;
+    }
+    EXPECT_LE((*reader)->consumed_bytes(), *DatasetBytes(dataset_)) << split;
+    if (split == "train[:1]+test") {
+      EXPECT_EQ((*reader)->consumed_bytes(), 12 + 8 + 8);
+    }
+    return text;
+  };
+  EXPECT_EQ(records("train"), "{0}{1}{2}{3}{4}");
+  EXPECT_EQ(records("train[2:4]"), "{2}{3}");
+  EXPECT_EQ(records("train[3:]"), "{3}{4}");
+  EXPECT_EQ(records("train[:99]"), "{0}{1}{2}{3}{4}");
+  EXPECT_EQ(records("train[-2:]"), "{3}{4}");
+  EXPECT_EQ(records("train[:-4]"), "{0}");
+  EXPECT_EQ(records("train[:50%]"), "{0}{1}");  // 2.5 rounds to 2
+  EXPECT_EQ(records("test[1:]+train[:1]+test[:1]"), "{6}{0}{5}");
+  EXPECT_EQ(records("train[:1]+test"), "{0}{5}{6}");
+  EXPECT_EQ(records("all"), "{5}{6}{0}{1}{2}{3}{4}");
+  EXPECT_TRUE(Has(records("train[5:]"), "begins behind its records"));
+  EXPECT_TRUE(Has(records("test+train[7:9]"), "begins behind its records"));
+  EXPECT_TRUE(Has(records("train[:1%]"), "selects none of 5 records"));
+  dataset_.max_samples = 2;
+  dataset_.split = "train[1:]";
+  auto reader = DatasetReader::Open(dataset_);
+  RawRecord raw;
+  EXPECT_TRUE((*reader)->Next(&raw).value() && (*reader)->Next(&raw).value());
+  EXPECT_EQ(raw.json, "{2}");
+  EXPECT_FALSE((*reader)->Next(&raw).value());
 }
 
 TEST_F(DatasetFilesTest, RecordsRunOnOverFilesUpToMaxSamples) {
