@@ -40,10 +40,11 @@ absl::Status CheckForm(const std::string& text, PathUse use) {
                "variable that is set; write the path out");
   }
   if (use != PathUse::kHub || !LooksLikeHubId(text)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\" is no path that exists and reads as a hub id, which is not ",
-                   "supported yet; download first (hf download ", text, " --local-dir ./", text,
-                   ") and give the directory"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", text,
+      "\" is no path that exists and reads as a hub id, which a job does not take yet; ",
+      "download first (cox pull ", text,
+      ", for a dataset with --dataset) and give the folder that it prints"));
 }
 
 bool Exists(const std::filesystem::path& path) {

@@ -71,7 +71,8 @@ TEST_F(OperationsTest, SubmitOfAModelThatIsNotThereIsRefusedBeforeItQueues) {
   ASSERT_TRUE(sim_.files().RemoveAll("/model/model.safetensors").ok());
   absl::Status status = Call(Submit, SubmitOf("a")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_NE(status.message().find("no *.safetensors and no pytorch_model.bin in /model"), absl::string_view::npos);
+  EXPECT_NE(status.message().find("no *.safetensors and no pytorch_model.bin in /model"),
+            absl::string_view::npos);
   ASSERT_TRUE(sim_.files().RemoveAll("/model").ok());
   status = Call(Submit, SubmitOf("a")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
