@@ -22,11 +22,11 @@ bool MayHaveExpired(int status) {
 
 }  // namespace
 
-BlobDownload::BlobDownload(const BlobPlace& place, std::vector<HubFile> files)
-    : place_(place), files_(std::move(files)) {}
+BlobDownload::BlobDownload(const BlobPlace& place, HubFile file)
+    : place_(place), file_(std::move(file)) {}
 
 std::string BlobDownload::Name() const {
-  return absl::StrCat(OneLine(files_[0].path, kMostNameBytes), " of ", NameOf(place_.repository));
+  return absl::StrCat(OneLine(file_.path, kMostNameBytes), " of ", NameOf(place_.repository));
 }
 
 int64_t BlobDownload::done() const {
@@ -35,17 +35,14 @@ int64_t BlobDownload::done() const {
 }
 
 absl::Status BlobDownload::Begin() {
-  const HubFile& file = files_[0];
-  if (place_.cache.HasBlob(file)) return Finish();
-  ASSIGN_OR_RETURN(lock_, FileLock::TryTake(place_.cache.Lock(file.etag)));
+  ASSIGN_OR_RETURN(lock_, FileLock::TryTake(place_.cache.Lock(file_.etag)));
   if (!lock_) {
     state_ = State::kElsewhere;
     return absl::OkStatus();
   }
-  // Who had the lock before may have put it there.
-  if (place_.cache.HasBlob(file)) return Finish();
-  ASSIGN_OR_RETURN(partial_, PartialBlob::Open(place_.cache.Partial(file.etag), file.etag,
-                                               file.bytes, place_.settings.limits.piece_bytes));
+  if (place_.cache.HasBlob(file_)) return Finish();
+  ASSIGN_OR_RETURN(partial_, PartialBlob::Open(place_.cache.Partial(file_.etag), file_.etag,
+                                               file_.bytes, place_.settings.limits.piece_bytes));
   state_ = State::kOpen;
   ResetCalls();
   return absl::OkStatus();
@@ -75,7 +72,7 @@ HttpCall BlobDownload::CallOf(size_t index) {
   ++running_;
   HttpCall asked{.url = call.by_location ? location_
                                          : FileUrl(place_.settings.endpoint, place_.repository,
-                                                   place_.commit, files_[0].path)};
+                                                   place_.commit, file_.path)};
   if (AsksForRange(index)) {
     asked.begin = piece.begin + piece.done;
     asked.end = piece.begin + piece.bytes;
@@ -130,7 +127,7 @@ absl::Status BlobDownload::Ended(size_t index, const HttpEnd& end, Time now) {
     how.failure = absl::StrCat("the answer ended ", piece.bytes - piece.done, " bytes early");
   }
   const std::optional<std::chrono::milliseconds> delay = call.retries.After(how);
-  if (!delay) return FailureOf(how, place_.settings, place_.repository, files_[0].path);
+  if (!delay) return FailureOf(how, place_.settings, place_.repository, file_.path);
   call.due = now + *delay;
   return absl::OkStatus();
 }
@@ -147,22 +144,27 @@ absl::Status BlobDownload::Again() {
 absl::StatusOr<bool> BlobDownload::Advance() {
   if (state_ != State::kOpen) return false;
   if (restart_) {
-    if (running_ == 0) RETURN_IF_ERROR(Again());
+    if (running_ > 0) return false;
+    if (++restarts_ > place_.settings.limits.attempts) {
+      return absl::UnavailableError(absl::StrCat(
+          "cannot get ", Name(), " from ", PublicUrl(location_), ": its answers ended early ",
+          restarts_ - 1, " times, and it knows no ranges, by which a download would go on"));
+    }
+    RETURN_IF_ERROR(Again());
     return false;
   }
   ASSIGN_OR_RETURN(const int64_t digested, partial_->Digest(kDigestAtOnce));
   if (!partial_->whole() || !partial_->digested() || running_ > 0) return digested > 0;
-  const HubFile& file = files_[0];
   const std::string digest = partial_->Hex();
-  if (digest == file.etag) {
-    RETURN_IF_ERROR(partial_->Commit(place_.cache.Blob(file.etag)));
+  if (digest == file_.etag) {
+    RETURN_IF_ERROR(partial_->Commit(place_.cache.Blob(file_.etag)));
     RETURN_IF_ERROR(Finish());
     return false;
   }
   if (std::exchange(damaged_before_, true)) {
     (void)partial_->Restart(place_.settings.limits.piece_bytes);
     return absl::DataLossError(absl::StrCat(
-        Name(), " came twice with the hash ", digest, ", the Hub says ", file.etag,
+        Name(), " came twice with the hash ", digest, ", the Hub says ", file_.etag,
         ": the server or a proxy before it changes files; try again later or another network"));
   }
   RETURN_IF_ERROR(Again());
@@ -170,9 +172,7 @@ absl::StatusOr<bool> BlobDownload::Advance() {
 }
 
 absl::Status BlobDownload::Finish() {
-  for (const HubFile& file : files_) {
-    RETURN_IF_ERROR(place_.cache.Link(place_.commit, file));
-  }
+  RETURN_IF_ERROR(place_.cache.Link(place_.commit, file_));
   partial_.reset();
   lock_.reset();
   state_ = State::kDone;

@@ -1,4 +1,4 @@
-// One content of a repository on its way into the cache.
+// One file of a repository on its way into the cache.
 #ifndef COXSWAIN_COMMON_HUB_BLOB_DOWNLOAD_H_
 #define COXSWAIN_COMMON_HUB_BLOB_DOWNLOAD_H_
 
@@ -20,7 +20,7 @@
 
 namespace coxswain::hub {
 
-// What all blobs of a download share. Outlives them.
+// What all files of a download share. Outlives them.
 struct BlobPlace {
   const Settings& settings;
   const Repository& repository;
@@ -35,21 +35,19 @@ class BlobDownload {
   using Time = std::chrono::steady_clock::time_point;
   enum class State {
     kIdle,       // not begun
-    kElsewhere,  // another process downloads it
+    kElsewhere,  // another process downloads it, or this one under another path
     kOpen,       // this one does
     kDone,       // linked in the snapshot
   };
 
-  // `files` have the same content: at least one.
-  BlobDownload(const BlobPlace& place, std::vector<HubFile> files);
+  BlobDownload(const BlobPlace& place, HubFile file);
 
   State state() const { return state_; }
-  int64_t bytes() const { return files_[0].bytes; }
+  int64_t bytes() const { return file_.bytes; }
   int64_t done() const;  // of them, that are there
-  int64_t files() const { return static_cast<int64_t>(files_.size()); }
 
-  // Takes the lock and opens what an earlier download left; links a content that somebody else
-  // fetched.
+  // Takes the lock. Links a content that is there, which whoever had the lock before may have put
+  // there; else opens what an earlier download left.
   absl::Status Begin();
 
   // A piece whose time has come and that nobody asks for.
@@ -82,7 +80,7 @@ class BlobDownload {
   std::string Name() const;  // "config.json of model org/name"
 
   const BlobPlace& place_;
-  const std::vector<HubFile> files_;
+  const HubFile file_;
   State state_ = State::kIdle;
   std::optional<FileLock> lock_;
   std::unique_ptr<PartialBlob> partial_;
@@ -92,6 +90,7 @@ class BlobDownload {
   int expired_ = 0;       // locations that were refused
   bool without_ranges_ = false;
   bool restart_ = false;  // as soon as no call runs
+  int restarts_ = 0;
   bool damaged_before_ = false;
 };
 

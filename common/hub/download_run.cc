@@ -1,7 +1,6 @@
 #include "common/hub/download_run.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,18 +16,6 @@ using std::chrono::steady_clock;
 constexpr milliseconds kLook{100};       // at cancellation, progress and pieces that are due
 constexpr milliseconds kElsewhere{250};  // at downloads of other processes
 
-// The same content under several paths is fetched once.
-std::vector<std::vector<HubFile>> ByContent(const std::vector<HubFile>& files) {
-  std::vector<std::vector<HubFile>> contents;
-  std::map<std::string, size_t> places;
-  for (const HubFile& file : files) {
-    const auto [place, fresh] = places.insert({file.etag, contents.size()});
-    if (fresh) contents.emplace_back();
-    contents[place->second].push_back(file);
-  }
-  return contents;
-}
-
 }  // namespace
 
 DownloadRun::DownloadRun(const BlobPlace& place, const DownloadOptions& options,
@@ -39,11 +26,10 @@ DownloadRun::DownloadRun(const BlobPlace& place, const DownloadOptions& options,
   progress_.files = total - static_cast<int64_t>(missing.size());
   for (const HubFile& file : wanted) progress_.bytes_total += file.bytes;
   there_ = progress_.bytes_total;
-  for (const HubFile& file : missing) there_ -= file.bytes;
-  for (std::vector<HubFile>& files : ByContent(missing)) {
-    idle_.push_back(std::make_unique<BlobDownload>(place_, std::move(files)));
+  for (auto file = missing.rbegin(); file != missing.rend(); ++file) {
+    there_ -= file->bytes;
+    idle_.push_back(std::make_unique<BlobDownload>(place_, *file));
   }
-  std::reverse(idle_.begin(), idle_.end());
 }
 
 absl::Status DownloadRun::Run() {
@@ -127,8 +113,8 @@ void DownloadRun::StartPiece(BlobDownload* blob, size_t index) {
 void DownloadRun::ForgetDone() {
   for (const std::unique_ptr<BlobDownload>& blob : active_) {
     if (blob->state() != BlobDownload::State::kDone) continue;
-    there_ += blob->bytes() * blob->files();
-    progress_.files += blob->files();
+    there_ += blob->bytes();
+    ++progress_.files;
   }
   std::erase_if(active_, [](const std::unique_ptr<BlobDownload>& blob) {
     return blob->state() == BlobDownload::State::kDone;

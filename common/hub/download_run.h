@@ -1,4 +1,4 @@
-// The downloads of several contents at a time, over a bounded number of connections.
+// The downloads of several files at a time, over a bounded number of connections.
 #ifndef COXSWAIN_COMMON_HUB_DOWNLOAD_RUN_H_
 #define COXSWAIN_COMMON_HUB_DOWNLOAD_RUN_H_
 

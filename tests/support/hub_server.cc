@@ -147,6 +147,7 @@ bool HubServer::Impl::Fail(Response& response, int HubBehaviour::*left) {
   --(behaviour.*left);
   Error(response, behaviour.status, "", "it fails as it was told");
   if (!behaviour.retry_after.empty()) response.set_header("Retry-After", behaviour.retry_after);
+  if (!behaviour.rate_limit.empty()) response.set_header("RateLimit", behaviour.rate_limit);
   return true;
 }
 

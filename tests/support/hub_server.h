@@ -21,6 +21,7 @@ struct HubBehaviour {
   int fail_api = 0, fail_files = 0, fail_cdn = 0;  // so many answer `status`
   int status = 503;
   std::string retry_after = {};  // of those
+  std::string rate_limit = {};   // the header RateLimit of those
   int cut = 0;                   // so many bodies end after cut_after bytes
   int64_t cut_after = 0;
   int damage = 0;           // so many bodies begin with a wrong byte

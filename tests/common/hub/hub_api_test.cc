@@ -189,14 +189,17 @@ TEST_F(HubApiTest, WhatPassesIsTriedAgain) {
 }
 
 TEST_F(HubApiTest, AServerThatAsksForTooMuchPatienceIsNotWaitedFor) {
-  Change([](HubBehaviour* hub) {
-    hub->fail_api = 1;
-    hub->status = 429;
-    hub->retry_after = "3600";
-  });
-  const absl::Status status = AskCommit(hub_.settings(), Model()).status();
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_TRUE(Holds(status, "it asks to wait 3600 s")) << status;
+  for (const bool by_rate_limit : {false, true}) {
+    Change([&](HubBehaviour* hub) {
+      hub->fail_api = 1;
+      hub->status = 429;
+      hub->retry_after = by_rate_limit ? "" : "3600";
+      hub->rate_limit = by_rate_limit ? "\"api\";r=0;t=3600" : "";
+    });
+    const absl::Status status = AskCommit(hub_.settings(), Model()).status();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    EXPECT_TRUE(Holds(status, "it asks to wait 3600 s")) << status;
+  }
 }
 
 TEST_F(HubApiTest, AnEndpointThatIsNotThereIsNamed) {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/hub/kept_listing.h"
 #include "common/hub/repository_cache.h"
 #include "tests/common/hub/hub_fixture.h"
 #include "tests/support/eventually.h"
@@ -179,6 +180,21 @@ TEST_F(HubDownloadTest, AContentOfTheWrongSizeIsReplaced) {
   EXPECT_EQ(Sent(), kWanted + 70'000);
 }
 
+TEST_F(HubDownloadTest, AFileThatIsLongerInTheListIsNoFile) {
+  const std::string commit = hub_.server().CommitOf("models/org/tiny");
+  std::vector<HubFile> files = *AskFiles(hub_.settings(), Model(), commit);
+  for (HubFile& file : files) ++file.bytes;
+  const RepositoryCache cache(hub_.settings().cache, Model());
+  ASSERT_TRUE(KeepListing(cache, commit, files).ok());
+  const absl::Status status = Pull().status();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(Holds(status, "of model org/tiny, which has")) << status;
+  Change([](HubBehaviour* hub) { hub->no_ranges = true; });
+  const absl::Status early = Pull({.include = {"config.json"}}).status();
+  EXPECT_EQ(early.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(Holds(early, "ended early 4 times")) << early;
+}
+
 TEST_F(HubDownloadTest, AServerWithoutRangesGivesWholeFiles) {
   Change([](HubBehaviour* hub) { hub->no_ranges = true; });
   ExpectWhole(Pull());
@@ -242,6 +258,7 @@ TEST_F(HubDownloadTest, ASnapshotWithoutAListingIsWhatIsThere) {
   const auto found = FindSnapshot(hub_.settings(), Model(), commit, {});
   ExpectWhole(found);
   EXPECT_EQ(found->files.size(), 3u);
+  ExpectWhole(PullAs(Unreachable()));
   std::ofstream(found->path + "/model.safetensors.index.json")
       << R"({"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}})";
   const absl::Status part = FindSnapshot(hub_.settings(), Model(), commit, {}).status();
