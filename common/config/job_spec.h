@@ -43,6 +43,12 @@ enum class DecayType { kLinear, kCosine, kOneMinusSqrt };
 enum class Recompute { kAuto, kNone, kNormSwiglu, kFfn, kBlock };
 enum class Device { kCpu, kCuda, kAuto };
 
+// A model or dataset of the Hugging Face Hub.
+struct HubSource {
+  std::string id;        // "org/name"; empty: it is none of the Hub
+  std::string revision;  // as the job names it; once the job is accepted, a commit
+};
+
 struct LoraSpec {
   int64_t r{};
   double alpha{};
@@ -68,7 +74,13 @@ struct RecordFields {
 };
 
 struct DatasetSpec {
-  std::string path;                       // absolute: a file, a folder or a glob
+  // Absolute: a file, a folder or a glob. Of `hub` and `url`, where the cache has it, or will.
+  std::string path;
+  HubSource hub{};
+  std::string url{};                      // "https://..."; empty: it is not downloaded
+  std::string name{};                     // of the repository's config; empty: the default one
+  std::string data_dir{};                 // below the repository's root; empty: the root
+  bool converted{};  // `hub` is at a commit of the Hub's own copy in Parquet
   std::vector<std::string> data_files{};  // names or globs below the folder `path`
   std::optional<std::string> split{};     // of the folder's files; absent: that of the source's use
   std::optional<int64_t> max_samples{};   // records
@@ -139,11 +151,21 @@ struct GenerateSpec {
 // come to give others; JobSpec::data_rules says by which a job was accepted.
 inline constexpr int64_t kDataRules = 2;
 
+// Where an export is sent on the Hub.
+struct PushSpec {
+  std::string repo;  // "org/name"; empty: nowhere
+  bool is_private{};
+  std::string revision;  // branch
+};
+
 struct JobSpec {
   std::string name;
   std::map<std::string, std::string> labels;
 
-  std::string model_path;  // absolute directory
+  // Absolute directory. Of `model_hub` and `model_url`, where the cache has it, or will.
+  std::string model_path;
+  HubSource model_hub;
+  std::string model_url;   // "https://..." of a folder; empty: it is not downloaded
   std::string model_name;  // as an export names it; empty: by AdapterBase and BaseModelName
   std::vector<std::string> added_tokens;
   std::string init;  // "pretrained" | "random"
@@ -191,6 +213,7 @@ struct JobSpec {
   bool export_base_path{};   // an adapter names a base without a Hub id by its absolute path
   std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16"
   int64_t export_max_shard_bytes{};
+  PushSpec push_to_hub;
 
   Device device{};
   int64_t workers{};  // 0: auto
