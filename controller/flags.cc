@@ -27,6 +27,12 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.add_option("--endpoint-file", flags.endpoint_file,
                  "where to write {grpc, metrics, pid} as JSON once serving");
   app.add_option("--log-file", flags.log_file, "also write log lines here");
+  app.add_option("--hub-token-users", flags.hub_token_users,
+                 "users, separated by commas, whose jobs use this controller's own token of the "
+                 "Hugging Face Hub (HF_TOKEN); operators' jobs always do")
+      ->delimiter(',');
+  app.add_option("--hub-tokens-dir", flags.hub_tokens_dir,
+                 "folder with the Hub tokens of other users: a file each, named like the user");
   app.add_option("--credits", flags.credits,
                  "least number of commands in flight per worker; 1: always exactly one")
       ->check(CLI::Range(1, 8))

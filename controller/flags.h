@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/access/principal.h"
 #include "common/net/grpc_endpoint.h"
@@ -12,11 +13,13 @@ namespace coxswain {
 
 struct Flags {
   std::string listen = "127.0.0.1:7070";
-  std::string metrics = "127.0.0.1:7071";  // and status page; empty: neither
-  std::string health;                      // empty: no health endpoint of its own
-  std::string state_dir;                   // default: $XDG_STATE_HOME/coxswain/controller
-  std::string endpoint_file;               // empty: none is written
-  std::string log_file;                    // empty: stderr only
+  std::string metrics = "127.0.0.1:7071";    // and status page; empty: neither
+  std::string health;                        // empty: no health endpoint of its own
+  std::string state_dir;                     // default: $XDG_STATE_HOME/coxswain/controller
+  std::string endpoint_file;                 // empty: none is written
+  std::string log_file;                      // empty: stderr only
+  std::vector<std::string> hub_token_users;  // sources::HubAccess::token_users
+  std::string hub_tokens_dir;                // sources::HubAccess::tokens_dir
   int credits = 2;
   int grace_seconds = 30;  // for running jobs to stop with a checkpoint, at SIGTERM
   TlsFiles tls;

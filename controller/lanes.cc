@@ -20,6 +20,8 @@ constexpr std::array<LaneShape, kNumLanes> kShapes = {{
     {.threads = 2, .niceness = 10},  // kExport
     {.threads = 2, .niceness = 10},  // kPlans
     {.threads = 2, .niceness = 5},   // kRequests
+    {.threads = 4, .niceness = 5},   // kNames
+    {.threads = 4, .niceness = 10},  // kDownloads
     {.threads = 1, .niceness = 0},   // kStore: the loop may come to wait for it
 }};
 

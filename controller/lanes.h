@@ -19,9 +19,11 @@ enum class Lane {
   kExport,       // artifacts of jobs: minutes
   kPlans,        // plans that users ask for: a preparation each
   kRequests,     // short reads for users
+  kNames,        // questions to the Hub: seconds, or as long as it does not answer
+  kDownloads,    // models and datasets of jobs: minutes, and mostly waiting
   kStore,        // what jobs have told, on its way to the store: one commit at a time
 };
-inline constexpr size_t kNumLanes = 6;
+inline constexpr size_t kNumLanes = 8;
 
 // Work of a lane starts in the order in which it was given. With several threads it may end in
 // another order; nothing relies on that.

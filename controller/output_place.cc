@@ -27,6 +27,8 @@ std::vector<Input> InputsOf(const config::JobSpec& job) {
   for (const config::DatasetSpec& data : job.test_datasets) {
     inputs.push_back({"test_datasets", GlobBase(data.path)});
   }
+  // What comes from the Hub has no path before the job is accepted.
+  std::erase_if(inputs, [](const Input& input) { return input.path.empty(); });
   return inputs;
 }
 
@@ -82,7 +84,7 @@ absl::StatusOr<Input> Endangered(Files* files, const config::JobSpec& job,
 
 // Whether `path`, or the directory in which it will be made, is `directory` or below it.
 absl::StatusOr<bool> LiesIn(Files* files, std::string path, const std::string& directory) {
-  if (!files->Exists(directory)) return false;
+  if (directory.empty() || !files->Exists(directory)) return false;
   while (!files->Exists(path + "/..")) {  // not made yet, or a file stands in its way
     path = std::filesystem::path(path).parent_path().string();
   }

@@ -137,7 +137,10 @@ absl::Status Server::Impl::Build(const Flags& flags) {
       [this](int64_t events, int64_t steps) { metrics->JournalDropped(events, steps); });
   const std::string cache_dir = flags.state_dir + "/token-cache";
   RETURN_IF_ERROR(files.MakeDirs(cache_dir));
-  lane_work = driver::MakeLaneWork(cache_dir, &files);
+  const sources::HubAccess hub_access{
+      .token_users = {flags.hub_token_users.begin(), flags.hub_token_users.end()},
+      .tokens_dir = flags.hub_tokens_dir};
+  lane_work = driver::MakeLaneWork(cache_dir, &files, hub_access);
   driver::Deps deps{.loop = loop.get(),
                     .journal = journal.get(),
                     .files = &files,
@@ -166,6 +169,12 @@ absl::Status Server::Impl::Build(const Flags& flags) {
     response.set_text(std::move(page.text));
     response.set_json(std::move(page.json));
     return response;
+  };
+  context.pin = [hub_access](
+                    config::ParsedJob job, const std::string& owner,
+                    const std::function<bool()>& cancelled) -> absl::StatusOr<sources::PinnedJob> {
+    ASSIGN_OR_RETURN(const sources::HubCaller caller, sources::CallerOf(hub_access, owner));
+    return sources::PinSources(caller, std::move(job), cancelled);
   };
   jobs_service = std::make_unique<api::JobsService>(&context);
   registry_service = std::make_unique<api::RegistryService>(&context, registry.get(), ThisBuild());

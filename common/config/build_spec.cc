@@ -33,6 +33,13 @@ std::optional<T> Number(const Json& value) {
   return value.get<T>();
 }
 
+// Empty where it is null.
+std::string Text(const Json& value) { return value.is_null() ? "" : value.get<std::string>(); }
+
+HubSource Hub(const Json& source) {
+  return {.id = Text(source["hub"]), .revision = Text(source["revision"])};
+}
+
 DatasetFormat Format(const Json& word) {
   return Word<DatasetFormat, 8>(word, {{{"auto", DatasetFormat::kAuto},
                                         {"alpaca", DatasetFormat::kAlpaca},
@@ -45,9 +52,7 @@ DatasetFormat Format(const Json& word) {
 }
 
 RecordFields Fields(const Json& item) {
-  const auto text = [&](const char* key) {
-    return item[key].is_null() ? "" : std::string(item[key]);
-  };
+  const auto text = [&](const char* key) { return Text(item[key]); };
   RecordFields fields{.messages = text("field_messages"),
                       .tools = text("field_tools"),
                       .system = text("field_system"),
@@ -72,7 +77,12 @@ std::vector<DatasetSpec> Datasets(const Json& list, bool held_out) {
   std::vector<DatasetSpec> out;
   for (const Json& item : list) {
     DatasetSpec dataset;
-    dataset.path = item["path"];
+    dataset.path = Text(item["path"]);
+    dataset.hub = Hub(item);
+    dataset.url = Text(item["url"]);
+    dataset.name = Text(item["name"]);
+    dataset.data_dir = Text(item["data_dir"]);
+    dataset.converted = item["converted"];
     dataset.data_files = item["data_files"].get<std::vector<std::string>>();
     dataset.split = Optional<std::string>(item["split"]);
     dataset.max_samples = Optional<int64_t>(item["max_samples"]);
@@ -290,8 +300,10 @@ JobSpec BuildSpec(const Json& effective) {
   job.name = effective["metadata"]["name"];
   job.labels = effective["metadata"]["labels"].get<std::map<std::string, std::string>>();
   const Json& spec = effective["spec"];
-  job.model_path = spec["base_model"]["path"];
-  job.model_name = Optional<std::string>(spec["base_model"]["name"]).value_or("");
+  job.model_path = Text(spec["base_model"]["path"]);
+  job.model_hub = Hub(spec["base_model"]);
+  job.model_url = Text(spec["base_model"]["url"]);
+  job.model_name = Text(spec["base_model"]["name"]);
   job.added_tokens = spec["base_model"]["added_tokens"].get<std::vector<std::string>>();
   job.init = spec["base_model"]["init"];
   job.init_seed = spec["base_model"]["seed"];

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/config/build_spec.h"
+#include "common/config/named_sources.h"
 #include "common/config/rules.h"
 #include "common/config/validate.h"
 #include "common/config/yaml_tree.h"
@@ -13,13 +14,14 @@ namespace coxswain::config {
 ParsedJob ParseJob(const std::string& yaml, const std::string& base_dir,
                    const ChosenResources& chosen) {
   ParsedJob job;
-  const YamlTree tree = ParseYaml(yaml);
+  YamlTree tree = ParseYaml(yaml);
   if (!tree.problems.empty()) {
     for (const YamlProblem& problem : tree.problems) {
       job.errors.push_back({"", problem.line, problem.message});
     }
     return job;
   }
+  NameSources(base_dir, &tree.root);
   Validated validated = Validate(tree.root, base_dir);
   ApplyRules(chosen, &validated);
   job.errors = std::move(validated.errors);

@@ -80,7 +80,7 @@ struct DatasetSpec {
   std::string url{};                      // "https://..."; empty: it is not downloaded
   std::string name{};                     // of the repository's config; empty: the default one
   std::string data_dir{};                 // below the repository's root; empty: the root
-  bool converted{};  // `hub` is at a commit of the Hub's own copy in Parquet
+  bool converted{};                       // `hub` is at a commit of the Hub's own copy in Parquet
   std::vector<std::string> data_files{};  // names or globs below the folder `path`
   std::optional<std::string> split{};     // of the folder's files; absent: that of the source's use
   std::optional<int64_t> max_samples{};   // records

@@ -4,22 +4,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/named_sources.h"
 
 namespace coxswain::config {
 namespace {
-
-bool LooksLikeHubId(const std::string& text) {
-  const size_t slash = text.find('/');
-  if (text[0] == '.' || text[0] == '/' || slash == std::string::npos || slash + 1 == text.size() ||
-      text.find('/', slash + 1) != std::string::npos) {
-    return false;
-  }
-  for (const char* extension : {".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow",
-                                ".gz", ".zst", ".txt", ".safetensors"}) {
-    if (text.ends_with(extension)) return false;
-  }
-  return text.find_first_of("*?[") == std::string::npos;
-}
 
 absl::Status Bad(const std::string& text, const char* message) {
   return absl::InvalidArgumentError(absl::StrCat("\"", text, "\"", message));
@@ -29,22 +17,20 @@ absl::Status Bad(const std::string& text, const char* message) {
 absl::Status CheckForm(const std::string& text, PathUse use) {
   if (text.find("://") != std::string::npos) {
     return Bad(text, use == PathUse::kWritten
-                         ? " is a URL; a job's output must be a local path; upload the export "
-                           "afterwards"
-                         : " is a URL, which is not supported yet; download first and give the "
-                           "local path");
+                         ? " is a URL; a job's output must be a local path; export.push_to_hub or "
+                           "cox push send it elsewhere"
+                         : " is a URL that is not read here; mount the bucket and give the path, "
+                           "or give an https:// URL of a model or a data file");
   }
   if (FindExpansion(text) != std::string::npos) {
     return Bad(text,
                ": not expanded; cox replaces a leading ~/ and $NAME or ${NAME} of an environment "
                "variable that is set; write the path out");
   }
-  if (use != PathUse::kHub || !LooksLikeHubId(text)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "\"", text,
-      "\" is no path that exists and reads as a hub id, which a job does not take yet; ",
-      "download first (cox pull ", text,
-      ", for a dataset with --dataset) and give the folder that it prints"));
+  if (use != PathUse::kHub || !ReadsAsHubId(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" is no path that exists; download it first (cox pull ", text,
+                   ") and give the folder that it prints"));
 }
 
 bool Exists(const std::filesystem::path& path) {

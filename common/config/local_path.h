@@ -10,7 +10,7 @@ namespace coxswain::config {
 
 enum class PathUse {
   kRead,     // a file or folder that the job reads
-  kHub,      // the same, where people write ids of the Hugging Face Hub too: models, datasets
+  kHub,      // the same, where people write ids of the Hugging Face Hub, which are not read here
   kWritten,  // a folder that the job writes to
 };
 

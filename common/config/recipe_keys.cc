@@ -42,6 +42,8 @@ constexpr std::initializer_list<const char*> kDeciding = {
 
 constexpr std::initializer_list<const char*> kPossible = {
     "quantization",
+    "base_model.hub",
+    "base_model.revision",
     "base_model.added_tokens",
     "lora.loraplus_lr_embedding",
     "val_set_size",

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/schema.h"
+#include "common/config/source_rules.h"
 
 namespace coxswain::config {
 namespace {
@@ -343,6 +344,7 @@ void ResolveDefaults(Json* effective) {
 void ApplyRules(const ChosenResources& chosen, Validated* job) {
   ChooseResources(chosen, job);
   CheckExclusive(job);
+  CheckSources(job);
   CheckScheduler(job);
   CheckEvaluation(job);
   CheckDatasets(job);

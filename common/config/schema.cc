@@ -38,11 +38,24 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "Free labels, by which lists select."},
       {.path = "spec", .doc = "The job itself."},
       {.path = "spec.base_model",
-       .doc = "Hugging Face model directory; a plain path means `{path: ...}`.",
+       .doc = "The model: a folder, a repository of the Hugging Face Hub, or a URL. A plain text "
+              "means `{path: ...}`.",
        .shorthand = "path"},
-      {.path = "spec.base_model.path", .type = Type::kPath,
-       .doc = "Directory with config.json, tokenizer.json and safetensors or pytorch_model.bin.",
-       .path_use = PathUse::kHub},
+      {.path = "spec.base_model.path", .type = Type::kPath, .def = "null",
+       .doc = "Folder with config.json, tokenizer.json and safetensors or pytorch_model.bin. A "
+              "text `org/name` that is no such folder means `hub`, one that begins with https:// "
+              "means `url`. Beside these: where the cache has it, set when the job is accepted.",
+       .nullable = true},
+      {.path = "spec.base_model.hub", .type = Type::kString, .def = "null",
+       .doc = "Model of the Hugging Face Hub: `org/name`. It is downloaded into the cache of "
+              "huggingface_hub.",
+       .nullable = true},
+      {.path = "spec.base_model.revision", .type = Type::kString, .def = "null",
+       .doc = "Branch, tag or commit of `hub`; absent: main. When the job is accepted, it becomes "
+              "the commit.",
+       .nullable = true},
+      {.path = "spec.base_model.url", .type = Type::kString, .def = "null",
+       .doc = "https:// URL of a folder with the files of `path`.", .nullable = true},
       {.path = "spec.base_model.name", .type = Type::kString, .def = "null",
        .doc = "What an exported adapter calls its base, e.g. a Hub id; absent: the Hub id that "
               "config.json gives, else as `export.base_path` says.", .nullable = true},
@@ -128,15 +141,35 @@ void AppendData(std::vector<Key>* t) {
       // clang-format off
       {.path = "spec.datasets", .type = Type::kMapList, .def = "[]", .range = kAtLeastOne,
        .doc = "Training sources: at least one, or none with `method: generate`."},
-      {.path = "spec.datasets[].path", .type = Type::kPath,
+      {.path = "spec.datasets[].path", .type = Type::kPath, .def = "null",
        .doc = "A file, a folder or a glob (`data/*.jsonl`, `**` any folders). JSON lines, a JSON "
-              "array or CSV, optionally .gz or .zst, Parquet or Arrow; told by content.",
-       .path_use = PathUse::kHub},
+              "array or CSV, optionally .gz or .zst, Parquet or Arrow; told by content. A text "
+              "`org/name` that is no such path means `hub`, one that begins with https:// means "
+              "`url`. Beside these: where the cache has it, set when the job is accepted.",
+       .nullable = true},
+      {.path = "spec.datasets[].hub", .type = Type::kString, .def = "null",
+       .doc = "Dataset of the Hugging Face Hub: `org/name`. Its files are found as the datasets "
+              "library finds them, and downloaded into the cache of huggingface_hub.",
+       .nullable = true},
+      {.path = "spec.datasets[].revision", .type = Type::kString, .def = "null",
+       .doc = "Branch, tag or commit of `hub`; absent: main. When the job is accepted, it becomes "
+              "the commit.",
+       .nullable = true},
+      {.path = "spec.datasets[].name", .type = Type::kString, .def = "null",
+       .doc = "Config (subset) of `hub`; absent: its only or default one.", .nullable = true},
+      {.path = "spec.datasets[].data_dir", .type = Type::kString, .def = "null",
+       .doc = "Folder of `hub` that is read alone.", .nullable = true},
+      {.path = "spec.datasets[].converted", .type = Type::kBool, .def = "false",
+       .doc = "Reads the copy in Parquet that the Hub has of `hub` (refs/convert/parquet). It is "
+              "set for a repository that needs a script."},
+      {.path = "spec.datasets[].url", .type = Type::kString, .def = "null",
+       .doc = "https:// URL of one data file.", .nullable = true},
       {.path = "spec.datasets[].data_files", .type = Type::kStringList, .def = "[]",
-       .doc = "Names or globs below the folder `path`, read in this order. Empty: its data files, "
-              "sorted by name."},
+       .doc = "Names or globs below the folder `path` or in the repository `hub`, read in this "
+              "order. Empty: its data files, sorted by name."},
       {.path = "spec.datasets[].split", .type = Type::kString, .def = "null",
-       .doc = "Reads only the files of a folder whose names begin with this word, such as "
+       .doc = "Reads only the files of a folder whose names begin with this word, or the split of "
+              "`hub`, such as "
               "`train`; a single file is `train`. Records of them as the datasets library writes "
               "it: `train[:90%]`, `train[100:200]`, `train[-50:]`, `train+test[:10]`, `all`. null: "
               "the files of `train` where there are any (in `test_datasets`: of `validation` or "

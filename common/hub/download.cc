@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/files/read_file.h"
+#include "common/hub/api_answer.h"
 #include "common/hub/download_run.h"
 #include "common/hub/file_selection.h"
 #include "common/hub/free_space.h"
@@ -120,6 +121,39 @@ absl::StatusOr<ResolvedCommit> ResolveCommit(const Settings& settings, const Rep
     return ResolvedCommit{*cached, commit.status()};
   }
   return commit.status();
+}
+
+std::string SnapshotFolder(const Settings& settings, const Repository& repository,
+                           const std::string& commit) {
+  return RepositoryCache(settings.cache, repository).Snapshot(commit);
+}
+
+absl::StatusOr<std::vector<HubFile>> ListFiles(const Settings& settings,
+                                               const Repository& repository,
+                                               const std::string& commit,
+                                               const std::function<bool()>& cancelled) {
+  const RepositoryCache cache(settings.cache, repository);
+  if (std::optional<std::vector<HubFile>> kept = ReadKeptListing(cache, commit)) return *kept;
+  absl::Status unasked = OfflineStatus();
+  if (!settings.offline) {
+    const auto asked = AskFiles(settings, repository, commit, cancelled);
+    if (asked.ok()) RETURN_IF_ERROR(KeepListing(cache, commit, *asked));
+    if (!absl::IsUnavailable(asked.status())) return asked;
+    unasked = asked.status();
+  }
+  std::vector<HubFile> files;
+  for (const std::string& path : cache.Files(commit)) files.push_back({.path = path});
+  if (!files.empty()) return files;
+  if (!settings.offline) return unasked;
+  return NotInCache(settings, repository, "no file");
+}
+
+absl::Status CheckAccess(const Settings& settings, const Repository& repository,
+                         const std::string& commit, const std::string& path,
+                         const std::function<bool()>& cancelled) {
+  return AskApi(settings, repository, FileUrl(settings.endpoint, repository, commit, path),
+                cancelled)
+      .status();
 }
 
 absl::StatusOr<Snapshot> FindSnapshot(const Settings& settings, const Repository& repository,

@@ -29,6 +29,19 @@ struct ResolvedCommit {
 absl::StatusOr<ResolvedCommit> ResolveCommit(const Settings& settings, const Repository& repository,
                                              const std::function<bool()>& cancelled = {});
 
+// Every file of `commit`, by one question that the cache keeps. Offline, or where the Hub cannot be
+// reached, what the cache knows. Errors as AskFiles; NotFound: the cache knows nothing.
+absl::StatusOr<std::vector<HubFile>> ListFiles(const Settings& settings,
+                                               const Repository& repository,
+                                               const std::string& commit,
+                                               const std::function<bool()>& cancelled = {});
+
+// Asks the Hub for the small file `path` of `commit`, whatever the cache has: whether the token of
+// `settings` may read the repository. Errors as AskApi.
+absl::Status CheckAccess(const Settings& settings, const Repository& repository,
+                         const std::string& commit, const std::string& path,
+                         const std::function<bool()>& cancelled = {});
+
 struct Snapshot {
   std::string path;  // the folder, absolute
   std::string commit;
@@ -47,6 +60,10 @@ struct Snapshot {
 // - Cancelled; and errors of files as ErrnoStatus.
 absl::StatusOr<Snapshot> Download(const Settings& settings, const Repository& repository,
                                   const std::string& commit, const DownloadOptions& options);
+
+// The folder of `commit` in the cache, whether it is there or not. Absolute.
+std::string SnapshotFolder(const Settings& settings, const Repository& repository,
+                           const std::string& commit);
 
 // The same without a network. NotFound names what the cache lacks.
 absl::StatusOr<Snapshot> FindSnapshot(const Settings& settings, const Repository& repository,

@@ -84,4 +84,13 @@ absl::StatusOr<std::vector<HubFile>> SelectFiles(const Repository& repository,
   return selected;
 }
 
+std::string PatternOf(const std::string& path) {
+  std::string pattern;
+  for (const char c : path) {
+    if (c == '*' || c == '?' || c == '[' || c == '\\') pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
 }  // namespace coxswain::hub

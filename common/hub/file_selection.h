@@ -25,6 +25,9 @@ absl::StatusOr<std::vector<HubFile>> SelectFiles(const Repository& repository,
                                                  const std::vector<std::string>& include,
                                                  const std::vector<HubFile>& files);
 
+// The pattern that matches `path` alone.
+std::string PatternOf(const std::string& path);
+
 }  // namespace coxswain::hub
 
 #endif  // COXSWAIN_COMMON_HUB_FILE_SELECTION_H_

@@ -1,6 +1,9 @@
 #include "common/hub/kept_listing.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <type_traits>
 
 #include "common/files/read_file.h"
@@ -49,7 +52,37 @@ std::optional<std::vector<HubFile>> ReadListing(const std::string& path) {
   return files;
 }
 
+// Below `folder`, relative to it. A link to nothing is no file.
+std::vector<std::string> FilesBelow(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> paths;
+  std::error_code error;
+  fs::recursive_directory_iterator entries(folder, error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
+    std::error_code unreadable;
+    if (!entries->is_regular_file(unreadable)) continue;
+    paths.push_back(entries->path().lexically_relative(folder).string());
+  }
+  return paths;
+}
+
 }  // namespace
+
+std::vector<std::string> PathsOfSnapshot(const std::string& folder) {
+  const std::filesystem::path snapshot = folder;
+  const std::filesystem::path repository = snapshot.parent_path().parent_path();
+  const std::string name = snapshot.filename().string() + ".json";
+  std::optional<std::vector<HubFile>> files = ReadListing(repository / "coxswain" / name);
+  if (!files) files = ReadListing(repository / "trees" / name);
+  std::vector<std::string> paths;
+  if (!files) {
+    paths = FilesBelow(folder);
+  } else {
+    for (const HubFile& file : *files) paths.push_back(file.path);
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
 
 std::optional<std::vector<HubFile>> ReadKeptListing(const RepositoryCache& cache,
                                                     const std::string& commit) {

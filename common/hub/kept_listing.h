@@ -18,6 +18,10 @@ namespace coxswain::hub {
 std::optional<std::vector<HubFile>> ReadKeptListing(const RepositoryCache& cache,
                                                     const std::string& commit);
 
+// Paths of all files of a commit, sorted. `folder` is its snapshot, as SnapshotFolder names it. By
+// the listing that is kept beside it; where none is, the files that are in it.
+std::vector<std::string> PathsOfSnapshot(const std::string& folder);
+
 // Writes ours, in the form of huggingface_hub's, beside it and not in its place: by its own,
 // huggingface_hub takes a snapshot of some files for one that is damaged. Errors as ErrnoStatus.
 absl::Status KeepListing(const RepositoryCache& cache, const std::string& commit,

@@ -6,11 +6,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/config/job_parser.h"
 #include "common/config/job_spec.h"
 #include "common/ids.h"
 #include "controller/api/event_hub.h"
 #include "controller/driver/deps.h"
 #include "controller/driver/job_table.h"
+#include "controller/sources/pin_sources.h"
 #include "coxswain/v1/common.pb.h"
 #include "coxswain/v1/jobs_service.pb.h"
 
@@ -35,6 +37,11 @@ struct Context {
   std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&, const driver::WorkerFacts&,
                                                  const std::function<bool()>& cancelled)>
       plan;
+  // The job with the commits of what it names of the Hub, asked for with the token that serves
+  // `owner` (Job.owner), in a lane; Cancelled soon after `cancelled` says so.
+  std::function<absl::StatusOr<sources::PinnedJob>(config::ParsedJob, const std::string& owner,
+                                                   const std::function<bool()>& cancelled)>
+      pin;
 };
 
 // Any thread, until the reply: whether the client cancelled the call, went away, or its deadline

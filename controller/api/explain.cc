@@ -64,9 +64,16 @@ std::string Setback(const v1::Job& job) {
 }
 
 std::string ExplainPreparing(Context& context, const driver::JobDriver& job) {
+  const v1::Progress& progress = job.job().progress();
+  if (progress.has_fetching()) {
+    const v1::Fetching& fetching = progress.fetching();
+    return absl::StrCat("downloads ", fetching.source(), ": ",
+                        FormatBytes(static_cast<uint64_t>(fetching.bytes())), " of ",
+                        FormatBytes(static_cast<uint64_t>(fetching.bytes_total())),
+                        fetching.waits() ? "; another process downloads the rest" : "");
+  }
   if (!job.WaitsForChoice()) {
-    return absl::StrFormat("prepares its data: %.0f %% done",
-                           job.job().progress().prepare_fraction() * 100);
+    return absl::StrFormat("prepares its data: %.0f %% done", progress.prepare_fraction() * 100);
   }
   const auto choice = driver::ChooseResources(job.spec(), context.deps.registry->All());
   if (choice.has_value()) {

@@ -27,9 +27,10 @@ std::shared_ptr<const Request> Borrowed(const Request* request) {
 template <typename Request, typename Response, typename Operation>
 void Operate(Context& context, const Request& request, const access::Principal& caller,
              grpc::CallbackServerContext* call, const Reply<Response>& reply, Operation operation) {
-  if constexpr (std::is_invocable_v<Operation, Context&, const Request&, Gone, Reply<Response>>) {
+  if constexpr (std::is_invocable_v<Operation, Context&, const Request&, const access::Principal&,
+                                    Gone, Reply<Response>>) {
     operation(
-        context, request, [call] { return call->IsCancelled(); }, reply);
+        context, request, caller, [call] { return call->IsCancelled(); }, reply);
   } else if constexpr (std::is_invocable_v<Operation, Context&, const Request&,
                                            const access::Principal&, Reply<Response>>) {
     operation(context, request, caller, reply);

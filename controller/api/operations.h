@@ -15,8 +15,8 @@ void Submit(Context& context, const v1::SubmitRequest& request, const access::Pr
             Reply<v1::Job> reply);
 void Validate(Context& context, const v1::ValidateRequest& request,
               Reply<v1::ValidateResponse> reply);
-void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
-          Reply<v1::PlanResponse> reply);
+void Plan(Context& context, const v1::PlanRequest& request, const access::Principal& caller,
+          Gone gone, Reply<v1::PlanResponse> reply);
 void Get(Context& context, const v1::GetRequest& request, Reply<v1::Job> reply);
 // A user gets own jobs.
 void List(Context& context, const v1::ListRequest& request, const access::Principal& caller,
@@ -53,6 +53,9 @@ void Inspect(Context& context, const v1::InspectRequest& request,
              std::shared_ptr<Sink<v1::InspectResponse>> sink);
 void Fetch(Context& context, const v1::FetchRequest& request,
            std::shared_ptr<Sink<v1::FetchResponse>> sink);
+
+// Job.owner of what `caller` submits: empty for an operator.
+std::string OwnerOf(const access::Principal& caller);
 
 // The directory that relative paths of a job file are resolved against: that of `yaml_path` when it
 // is absolute, else the controller's working directory.

@@ -1,17 +1,35 @@
 #include <memory>
+#include <utility>
 
 #include "common/config/job_parser.h"
 #include "common/guarded.h"
+#include "common/status_macros.h"
 #include "controller/api/operations.h"
 #include "controller/checkpoint/goes_on.h"
 #include "controller/driver/choose_resources.h"
 #include "controller/output_place.h"
 #include "controller/planner/adapter_settings.h"
+#include "controller/sources/fetch_sources.h"
 
 namespace coxswain::api {
 
-void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
-          Reply<v1::PlanResponse> reply) {
+namespace {
+
+// The job with the files that it names of the Hub in the cache. In a lane.
+absl::StatusOr<config::ParsedJob> Bring(const Context& context, const std::string& owner,
+                                        config::ParsedJob parsed, const Gone& gone) {
+  if (!sources::NamesSources(parsed.spec)) return parsed;
+  ASSIGN_OR_RETURN(sources::PinnedJob pinned, context.pin(std::move(parsed), owner, gone));
+  RETURN_IF_ERROR(
+      context.deps.lane_work->fetch(pinned.job.spec, owner, {.progress = {}, .cancelled = gone})
+          .status());
+  return std::move(pinned.job);
+}
+
+}  // namespace
+
+void Plan(Context& context, const v1::PlanRequest& request, const access::Principal& caller,
+          Gone gone, Reply<v1::PlanResponse> reply) {
   const std::string base_dir = BaseDirectory(request.yaml_path());
   config::ParsedJob parsed = config::ParseJob(request.yaml(), base_dir);
   config::ChosenResources resources;
@@ -41,17 +59,20 @@ void Plan(Context& context, const v1::PlanRequest& request, Gone gone,
   context.deps.loop->Offload(
       Lane::kPlans,
       GuardedInto(result,
-                  [plan = context.plan, files = context.deps.files, yaml = request.yaml(), base_dir,
-                   parsed, resources, workers, chosen, gone, result] {
+                  [&context, files = context.deps.files, yaml = request.yaml(), base_dir,
+                   owner = OwnerOf(caller), parsed, resources, workers, chosen, gone, result] {
                     if (gone()) {
                       *result = absl::CancelledError("nobody waits for the plan any more");
                       return;
                     }
-                    const auto job = planner::TakeOverAdapter(parsed, yaml, base_dir, resources);
+                    auto job = Bring(context, owner, parsed, gone);
+                    if (job.ok()) {
+                      job = planner::TakeOverAdapter(*std::move(job), yaml, base_dir, resources);
+                    }
                     absl::Status place =
                         job.ok() ? CheckOutputPlace(files, job->spec) : job.status();
                     if (place.ok()) place = checkpoint::CheckGoesOn(files, *job);
-                    *result = place.ok() ? plan(job->spec, workers, gone) : place;
+                    *result = place.ok() ? context.plan(job->spec, workers, gone) : place;
                     if (result->ok()) (*result)->set_text(chosen + (*result)->text());
                   }),
       [reply, result] { reply(*result); });

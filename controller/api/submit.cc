@@ -13,9 +13,11 @@
 #include "controller/api/operations.h"
 #include "controller/api/reply_job.h"
 #include "controller/checkpoint/goes_on.h"
+#include "controller/driver/make_events.h"
 #include "controller/driver/output_claim.h"
 #include "controller/output_place.h"
 #include "controller/planner/adapter_settings.h"
+#include "controller/sources/fetch_sources.h"
 
 namespace coxswain::api {
 namespace {
@@ -100,6 +102,7 @@ struct FileFacts {
   absl::Status status;
   std::string output_identity = {};
   config::ParsedJob parsed = {};  // with what the adapter says that the job starts from
+  std::vector<sources::PinnedSource> sources = {};
 };
 
 absl::Status TakeOverAdapter(const v1::SubmitRequest& request, FileFacts* facts) {
@@ -108,9 +111,19 @@ absl::Status TakeOverAdapter(const v1::SubmitRequest& request, FileFacts* facts)
   return absl::OkStatus();
 }
 
-FileFacts LookAtFiles(Files* files, const v1::SubmitRequest& request, config::ParsedJob parsed,
+// Asks the Hub for what the job names of it. In a lane.
+absl::Status Pin(const Context& context, const std::string& owner, FileFacts* facts) {
+  ASSIGN_OR_RETURN(sources::PinnedJob pinned,
+                   context.pin(std::move(facts->parsed), owner, /*cancelled=*/{}));
+  facts->parsed = std::move(pinned.job);
+  facts->sources = std::move(pinned.sources);
+  return absl::OkStatus();
+}
+
+// `facts` as Pin has left them.
+FileFacts LookAtFiles(Files* files, const v1::SubmitRequest& request, FileFacts facts,
                       const driver::OutputOwner& me) {
-  FileFacts facts{.status = CheckModel(files, parsed.spec), .parsed = std::move(parsed)};
+  if (facts.parsed.spec.model_hub.id.empty()) facts.status = CheckModel(files, facts.parsed.spec);
   if (facts.status.ok()) facts.status = TakeOverAdapter(request, &facts);
   const config::JobSpec& job = facts.parsed.spec;
   if (facts.status.ok()) facts.status = CheckOutputPlace(files, job);
@@ -172,12 +185,12 @@ absl::Status StoreUnderNewId(Context& context, const v1::SubmitRequest& request,
 }
 
 absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& request,
-                               const std::string& owner, const config::ParsedJob& parsed,
-                               const std::string& output_identity) {
+                               const std::string& owner, const FileFacts& facts) {
+  const config::ParsedJob& parsed = facts.parsed;
   // Asked again: another request may have been accepted while the model was looked at.
   ASSIGN_OR_RETURN(driver::JobDriver * known, FindKnown(context, request, owner));
   if (known != nullptr) return known->job();
-  RETURN_IF_ERROR(CheckOutput(context, owner, parsed.spec.output_dir, output_identity));
+  RETURN_IF_ERROR(CheckOutput(context, owner, parsed.spec.output_dir, facts.output_identity));
   store::JobRow row = NewRow(context, request, owner, parsed);
   const absl::Status taken = StoreUnderNewId(context, request, &row);
   if (!taken.ok()) {
@@ -187,10 +200,38 @@ absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& reques
   const std::string id = row.job.id();
   context.jobs->Add(std::move(row), parsed.spec);
   ASSIGN_OR_RETURN(driver::JobDriver * job, context.jobs->Find(id));
+  for (const sources::PinnedSource& source : facts.sources) {
+    job->Tell(driver::SourceResolvedEvent(source), sources::LineOf(source));
+  }
   return job->job();
 }
 
+// Once the Hub has answered: what the files say, then the decision. Loop thread.
+void LookAndAccept(Context& context, const v1::SubmitRequest& request, const std::string& owner,
+                   const std::shared_ptr<FileFacts>& facts, Reply<v1::Job> reply) {
+  if (!facts->status.ok()) {
+    reply(facts->status);
+    return;
+  }
+  const driver::OutputOwner me =
+      driver::OwnerHere(context.deps.journal->store()->Id(), context.deps.registry->term(),
+                        absl::StrCat(facts->parsed.spec.name, ", just submitted"));
+  context.deps.loop->Offload(
+      Lane::kRequests,
+      GuardedInto(std::shared_ptr<absl::Status>(facts, &facts->status),
+                  [files = context.deps.files, request, me, facts] {
+                    *facts = LookAtFiles(files, request, std::move(*facts), me);
+                  }),
+      [&context, request, owner, reply = std::move(reply), facts] {
+        reply(facts->status.ok() ? Accept(context, request, owner, *facts) : facts->status);
+      });
+}
+
 }  // namespace
+
+std::string OwnerOf(const access::Principal& caller) {
+  return caller.role == access::Role::kUser ? caller.name : std::string();
+}
 
 std::string BaseDirectory(const std::string& yaml_path) {
   const std::filesystem::path path(yaml_path);
@@ -201,7 +242,7 @@ std::string BaseDirectory(const std::string& yaml_path) {
 
 void Submit(Context& context, const v1::SubmitRequest& request, const access::Principal& caller,
             Reply<v1::Job> reply) {
-  const std::string owner = caller.role == access::Role::kUser ? caller.name : std::string();
+  const std::string owner = OwnerOf(caller);
   const absl::StatusOr<driver::JobDriver*> known = FindKnown(context, request, owner);
   if (!known.ok() || *known != nullptr) {
     ReplyJob(known, reply);
@@ -222,19 +263,17 @@ void Submit(Context& context, const v1::SubmitRequest& request, const access::Pr
     return;
   }
   auto facts = std::make_shared<FileFacts>();
-  const driver::OutputOwner me =
-      driver::OwnerHere(context.deps.journal->store()->Id(), context.deps.registry->term(),
-                        absl::StrCat(parsed.spec.name, ", just submitted"));
+  facts->parsed = parsed;
+  if (!sources::NamesSources(parsed.spec)) {
+    LookAndAccept(context, request, owner, facts, std::move(reply));
+    return;
+  }
   context.deps.loop->Offload(
-      Lane::kRequests,
+      Lane::kNames,
       GuardedInto(std::shared_ptr<absl::Status>(facts, &facts->status),
-                  [files = context.deps.files, request, parsed, me, facts] {
-                    *facts = LookAtFiles(files, request, parsed, me);
-                  }),
-      [&context, request, owner, reply, facts] {
-        reply(facts->status.ok()
-                  ? Accept(context, request, owner, facts->parsed, facts->output_identity)
-                  : facts->status);
+                  [&context, owner, facts] { facts->status = Pin(context, owner, facts.get()); }),
+      [&context, request, owner, facts, reply = std::move(reply)] {
+        LookAndAccept(context, request, owner, facts, reply);
       });
 }
 

@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "common/outside_text.h"
 #include "controller/cli/answer_text.h"
+#include "controller/cli/download_line.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/table.h"
@@ -86,6 +87,10 @@ std::string ReadoptionText(const v1::Readoption& gang, int64_t now) {
 std::string ProgressText(const v1::Job& job) {
   const v1::Progress& p = job.progress();
   std::string text = "\nProgress\n";
+  if (p.has_fetching()) {
+    return text + "  downloads " +
+           DownloadText(OneLine(p.fetching().source()), ProgressOf(p.fetching())) + "\n";
+  }
   if (job.state() == v1::JOB_STATE_PREPARING)
     return text + fmt::format("  data {:.0f} % prepared\n", 100 * p.prepare_fraction());
   text += fmt::format("  step {}/{} ({:.1f} %), pass {}\n", p.step(), p.total_steps(),

@@ -115,6 +115,10 @@ std::string StateName(v1::JobState state) {
 double ProgressFraction(const v1::Job& job) {
   const v1::Progress& p = job.progress();
   if (job.state() == v1::JOB_STATE_SUCCEEDED) return 1;
+  if (p.fetching().bytes_total() > 0) {
+    return static_cast<double>(p.fetching().bytes()) /
+           static_cast<double>(p.fetching().bytes_total());
+  }
   if (job.state() == v1::JOB_STATE_PREPARING) return p.prepare_fraction();
   return p.total_steps() > 0 ? static_cast<double>(p.step()) / static_cast<double>(p.total_steps())
                              : 0;

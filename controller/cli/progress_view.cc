@@ -8,6 +8,7 @@
 #include "common/outside_text.h"
 #include "controller/cli/answer_text.h"
 #include "controller/cli/clean_stream.h"
+#include "controller/cli/download_line.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/step_text.h"
@@ -42,6 +43,9 @@ ProgressMode ParseProgressMode(const std::string& word, bool err_tty) {
 
 std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, int columns) {
   const v1::Progress& p = job.progress();
+  if (p.has_fetching()) {
+    return DownloadLine(OneLine(p.fetching().source()), ProgressOf(p.fetching()), columns);
+  }
   const std::string head = fmt::format("{} {} ", OneLine(job.id()), StateName(job.state()));
   std::string count = fmt::format(" {:.0f}%", 100 * ProgressFraction(job));
   if (p.total_steps() > 0) count += fmt::format(" {}/{}", p.step(), p.total_steps());
@@ -106,12 +110,23 @@ void ProgressView::Above(const std::string& lines) {
 
 void ProgressView::Job(const v1::Job& job) {
   total_steps_ = job.progress().total_steps();
+  if (mode_ == ProgressMode::kPlain && job.progress().has_fetching()) {
+    ShowFetching(job.progress().fetching());
+  }
   if (mode_ != ProgressMode::kBar) return;
   // One column stays free: some terminals wrap when the last one is written.
   const std::string line = ProgressLine(job, losses_, terminal_.columns - 1);
   if (line == shown_) return;
   *terminal_.err << Draw::kLineStart << line << Draw::kClearRestOfLine << std::flush;
   shown_ = line;
+}
+
+void ProgressView::ShowFetching(const v1::Fetching& fetching) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_fetching_line_) return;
+  next_fetching_line_ = now + kFetchingLines;
+  *terminal_.err << DownloadText(OneLine(fetching.source()), ProgressOf(fetching)) << "\n"
+                 << std::flush;
 }
 
 void ProgressView::Note(const std::string& line) {

@@ -3,6 +3,7 @@
 #ifndef COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_
 #define COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ class ProgressView {
   // Plain lines of steps come at most every `kStepLineMs`, other events at once. Above a bar stand
   // all events but those that it shows itself: steps and states.
   static constexpr int64_t kStepLineMs = 1000;
+  static constexpr std::chrono::seconds kFetchingLines{5};  // between plain lines of a download
   void Event(const v1::JobEvent& event, int64_t now_unix_ms);
   void Job(const v1::Job& job);  // redraws the bar
   void Note(const std::string& line);
@@ -41,6 +43,7 @@ class ProgressView {
 
  private:
   void Above(const std::string& lines);  // whole lines
+  void ShowFetching(const v1::Fetching& fetching);
 
   const Terminal& terminal_;
   ProgressMode mode_;
@@ -48,6 +51,7 @@ class ProgressView {
   std::string shown_;
   int64_t total_steps_ = 0;
   int64_t last_step_line_ms_ = 0;
+  std::chrono::steady_clock::time_point next_fetching_line_ = {};
 };
 
 }  // namespace coxswain::cli

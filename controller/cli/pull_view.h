@@ -11,10 +11,6 @@
 
 namespace coxswain::cli {
 
-// "org/tiny [###   ] 50% 494.0 MiB/988.0 MiB 112.0 MiB/s 4s left": at most `columns` columns; the
-// bar gives way first, and without it the end.
-std::string PullLine(const std::string& name, const hub::Progress& progress, int columns);
-
 class PullView {
  public:
   // `terminal` outlives the view.

@@ -5,6 +5,7 @@
 #include "common/config/yaml_tree.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
+#include "controller/sources/fetch_sources.h"
 
 namespace coxswain::cli {
 
@@ -13,7 +14,7 @@ absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFile& file, const SubmitOpt
   // Another machine's controller cannot see this directory: relative paths are errors then.
   JobFile checked = file;
   if (!cox->Server().IsLoopback()) checked.base_dir.clear();
-  RETURN_IF_ERROR(ParseJobFile(checked).status());
+  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseJobFile(checked));
   v1::SubmitRequest request;
   request.set_yaml(file.rewritten ? config::EmitBlockYaml(config::ParseYaml(file.yaml).root)
                                   : file.yaml);
@@ -21,7 +22,9 @@ absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFile& file, const SubmitOpt
   request.set_idempotency_key(options.idempotency_key.empty() ? NewUuid()
                                                               : options.idempotency_key);
   request.set_start_paused(options.paused);
-  return cox->Server().Submit(request, std::chrono::seconds(10));
+  // The controller asks the Hub before it answers.
+  const bool asks = sources::NamesSources(job.spec);
+  return cox->Server().Submit(request, std::chrono::seconds(asks ? 180 : 10));
 }
 
 }  // namespace coxswain::cli

@@ -5,6 +5,7 @@
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
+#include "controller/cli/job_sources.h"
 #include "controller/cli/output.h"
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
@@ -27,7 +28,8 @@ struct PreviewArgs {
 int RunPreview(Cox* cox, const PreviewArgs& args) {
   const auto file = ReadJobFile(args.file);
   if (!file.ok()) return cox->Fail(file.status());
-  const auto job = ParseJobFile(*file);
+  auto job = ParseJobFile(*file);
+  if (job.ok()) job = BringSources(cox, *std::move(job));
   if (!job.ok()) return cox->Fail(job.status());
   const auto documents =
       data::PreviewDocuments(job->spec, static_cast<int>(args.documents), args.record);

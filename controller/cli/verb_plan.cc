@@ -17,6 +17,7 @@
 #include "controller/cli/fits_here.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_file.h"
+#include "controller/cli/job_sources.h"
 #include "controller/cli/local_resources.h"
 #include "controller/cli/output.h"
 #include "controller/cli/state_dir.h"
@@ -58,6 +59,7 @@ absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
     chosen = local.chosen;
     ASSIGN_OR_RETURN(job, ParseJobFile(file, chosen));
   }
+  ASSIGN_OR_RETURN(job, BringSources(cox, std::move(job)));
   return planner::TakeOverAdapter(std::move(job), file.yaml, file.base_dir, chosen);
 }
 

@@ -16,6 +16,7 @@
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/data/readers/file_kind.h"
+#include "controller/data/repository/snapshot_data.h"
 
 namespace coxswain::data {
 namespace {
@@ -80,12 +81,6 @@ absl::StatusOr<std::vector<SplitSlice>> AskedSplits(const config::DatasetSpec& d
   absl::StatusOr<std::vector<SplitSlice>> asked = ParseSplitExpression(*dataset.split);
   if (asked.ok()) return asked;
   return BadDataset(dataset, absl::StrCat(": ", std::string(asked.status().message())));
-}
-
-// The splits that a source without `split` may be, the best first.
-std::vector<std::string> UsualSplits(const config::DatasetSpec& dataset) {
-  if (!dataset.held_out) return {"train"};
-  return {"validation", "valid", "val", "dev", "eval", "test"};
 }
 
 struct Folder {
@@ -279,7 +274,13 @@ absl::StatusOr<Paths> NamedFiles(const config::DatasetSpec& dataset) {
 
 }  // namespace
 
+std::vector<std::string> UsualSplits(const config::DatasetSpec& dataset) {
+  if (!dataset.held_out) return {"train"};
+  return {"validation", "valid", "val", "dev", "eval", "test"};
+}
+
 absl::StatusOr<DatasetFiles> ListDatasetFiles(const config::DatasetSpec& dataset) {
+  if (!dataset.hub.id.empty()) return FilesOfSnapshot(dataset);
   ASSIGN_OR_RETURN(const std::vector<SplitSlice> asked, AskedSplits(dataset));
   std::error_code error;
   Paths paths;

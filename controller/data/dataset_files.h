@@ -24,6 +24,11 @@ struct DatasetFiles {
   std::vector<DatasetPart> parts;  // at least one; together they have all paths
 };
 
+// The splits that a source without `split` may be, the best first.
+std::vector<std::string> UsualSplits(const config::DatasetSpec& dataset);
+
+// Of a dataset of the Hub: FilesOfSnapshot. Of others:
+//
 // A path that is no folder and matches as no glob is taken as it is: opening it says what is wrong.
 // Of a folder those files are taken whose names are of data (file_kind.h), sorted by name, without
 // hidden ones and the metadata of Hugging Face's datasets. A folder without such files stands for

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/config/job_spec.h"
@@ -46,6 +47,11 @@ class JobDriver {
   const store::JobRow& row() const { return record_.row(); }
   const config::JobSpec& spec() const { return spec_; }
   v1::JobState phase() const { return record_.phase(); }
+
+  // An event of the job that the caller made, e.g. what the Hub answered.
+  void Tell(v1::JobEvent event, const std::string& message) {
+    record_.AddEvent(std::move(event), message);
+  }
 
   // Takes up a job that was just submitted or found in the store at start.
   void TakeUp(bool after_restart);

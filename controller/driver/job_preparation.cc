@@ -56,7 +56,12 @@ struct Counted {
 
 JobPreparation::JobPreparation(const Deps& deps, JobRecord* record, config::JobSpec* spec,
                                OutputHold* output, Events events)
-    : deps_(deps), record_(record), spec_(spec), output_(output), events_(std::move(events)) {}
+    : deps_(deps),
+      record_(record),
+      spec_(spec),
+      output_(output),
+      events_(std::move(events)),
+      fetch_(deps, record, [this](const std::optional<v1::Error>& failed) { OnFetched(failed); }) {}
 
 JobPreparation::~JobPreparation() { Stop(); }
 
@@ -64,12 +69,17 @@ void JobPreparation::Start() {
   if (curriculum_ != nullptr) {
     OnPrepared(curriculum_);
   } else {
-    Prepare();
+    fetch_.Start(*spec_);
   }
+}
+
+void JobPreparation::OnFetched(const std::optional<v1::Error>& failed) {
+  failed ? events_.done(failed) : Prepare();
 }
 
 void JobPreparation::Stop() {
   lifetime_.Reset();
+  fetch_.Stop();
   waits_for_choice_ = false;
   if (cancelled_) cancelled_->store(true);
 }

@@ -1,4 +1,5 @@
-// PREPARING: chooses `auto` resources, and makes the tokens, bins and steps of the job.
+// PREPARING: fetches what the job names of the Hub, chooses `auto` resources, and makes the tokens,
+// bins and steps of the job.
 #ifndef COXSWAIN_CONTROLLER_DRIVER_JOB_PREPARATION_H_
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_PREPARATION_H_
 
@@ -12,6 +13,7 @@
 #include "common/config/job_spec.h"
 #include "controller/driver/curriculum.h"
 #include "controller/driver/deps.h"
+#include "controller/driver/job_fetch.h"
 #include "controller/driver/job_record.h"
 #include "controller/driver/output_hold.h"
 
@@ -49,6 +51,7 @@ class JobPreparation {
   void ForgetIfDamaged();  // the next Start makes files and curriculum again
 
  private:
+  void OnFetched(const std::optional<v1::Error>& failed);
   bool HasResources();  // chooses them where that can be done
   config::JobSpec SpecOfData() const;
   bool TakeResources(const ResourceChoice& choice);
@@ -63,6 +66,7 @@ class JobPreparation {
   config::JobSpec* const spec_;
   OutputHold* const output_;
   const Events events_;
+  JobFetch fetch_;
   std::shared_ptr<std::atomic<bool>> cancelled_;  // as the lane reads it; null: it never began
   bool waits_for_choice_ = false;
   std::shared_ptr<const Curriculum> curriculum_;

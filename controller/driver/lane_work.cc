@@ -189,8 +189,16 @@ absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
 
 }  // namespace
 
-LaneWork MakeLaneWork(const std::string& cache_dir, Files* files) {
+LaneWork MakeLaneWork(const std::string& cache_dir, Files* files,
+                      const sources::HubAccess& access) {
   LaneWork work;
+  work.fetch =
+      [access](
+          const config::JobSpec& spec, const std::string& owner,
+          const sources::FetchHooks& hooks) -> absl::StatusOr<std::vector<sources::FetchedSource>> {
+    ASSIGN_OR_RETURN(const sources::HubCaller caller, sources::CallerOf(access, owner));
+    return sources::FetchSources(caller, spec, hooks);
+  };
   work.prepare = [cache_dir](const config::JobSpec& spec, const PrepareHooks& hooks) {
     return PrepareJob(cache_dir, spec, hooks);
   };

@@ -17,6 +17,8 @@
 #include "controller/files.h"
 #include "controller/guard.h"
 #include "controller/seal_folder.h"
+#include "controller/sources/fetch_sources.h"
+#include "controller/sources/hub_access.h"
 #include "coxswain/v1/common.pb.h"
 
 namespace coxswain::driver {
@@ -66,6 +68,10 @@ struct ExportedTo {
 };
 
 struct LaneWork {
+  // Downloads what `spec` names of the Hub, with the token that serves `owner` (Job.owner).
+  std::function<absl::StatusOr<std::vector<sources::FetchedSource>>(
+      const config::JobSpec& spec, const std::string& owner, const sources::FetchHooks&)>
+      fetch;
   std::function<absl::StatusOr<std::shared_ptr<const Curriculum>>(const config::JobSpec&,
                                                                   const PrepareHooks&)>
       prepare;
@@ -77,8 +83,10 @@ struct LaneWork {
 };
 
 // The production side, over controller/data, controller/planner and ExportArtifacts. Token stores
-// are cached below `cache_dir`. `files` moves exports into place.
-LaneWork MakeLaneWork(const std::string& cache_dir, Files* files);
+// are cached below `cache_dir`. `files` moves exports into place. `access`: whose tokens the Hub is
+// sent.
+LaneWork MakeLaneWork(const std::string& cache_dir, Files* files,
+                      const sources::HubAccess& access = {});
 
 struct PlanPage {
   std::string text;

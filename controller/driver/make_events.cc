@@ -84,6 +84,26 @@ v1::JobEvent StateChangedEvent(v1::JobState from, const state::JobStatus& to, st
   return changed;
 }
 
+v1::JobEvent SourceResolvedEvent(const sources::PinnedSource& source) {
+  v1::JobEvent event = EventOfType("SourceResolved");
+  event.mutable_source_resolved()->set_source(source.source);
+  event.mutable_source_resolved()->set_revision(source.revision);
+  event.mutable_source_resolved()->set_commit(source.commit);
+  return event;
+}
+
+v1::JobEvent SourceFetchedEvent(const sources::FetchedSource& fetched) {
+  v1::JobEvent event = EventOfType("SourceFetched");
+  v1::SourceFetched& detail = *event.mutable_source_fetched();
+  detail.set_source(fetched.source);
+  detail.set_directory(fetched.directory);
+  detail.set_files(fetched.files);
+  detail.set_bytes(fetched.bytes);
+  detail.set_fetched_bytes(fetched.fetched_bytes);
+  detail.set_seconds(fetched.seconds);
+  return event;
+}
+
 v1::JobEvent DataPreparedEvent(const v1::DatasetSummary& data, int64_t total_steps) {
   v1::JobEvent event = EventOfType("DataPrepared");
   *event.mutable_data_prepared()->mutable_data() = data;

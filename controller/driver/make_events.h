@@ -14,6 +14,7 @@
 #include "controller/gang/gang.h"
 #include "controller/gang/gang_pace.h"
 #include "controller/incidents/incident.h"
+#include "controller/sources/pin_sources.h"
 #include "controller/state/job_state.h"
 #include "controller/state/recovery_state.h"
 #include "coxswain/v1/job_event.pb.h"
@@ -36,6 +37,8 @@ v1::JobEvent ResourcesChosenEvent(const std::string& device, int32_t workers);
 // `reserved`: ids of the workers that admission took, else empty.
 v1::JobEvent StateChangedEvent(v1::JobState from, const state::JobStatus& to, state::JobEvent event,
                                const std::vector<std::string>& reserved);
+v1::JobEvent SourceResolvedEvent(const sources::PinnedSource& source);
+v1::JobEvent SourceFetchedEvent(const sources::FetchedSource& fetched);
 v1::JobEvent DataPreparedEvent(const v1::DatasetSummary& data, int64_t total_steps);
 // `extended_steps`: of the recipe that the checkpoint is of, 0: it is the job's.
 v1::JobEvent ResumingEvent(int64_t step, const std::string& directory, int64_t extended_steps);

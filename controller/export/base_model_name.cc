@@ -43,6 +43,7 @@ std::string NameInHubCache(const std::filesystem::path& model_path) {
 // The user's, else a Hub id, else empty.
 std::string KnownName(const config::JobSpec& job, const plan::Plan& plan) {
   if (!job.model_name.empty()) return job.model_name;
+  if (!job.model_hub.id.empty()) return job.model_hub.id;
   for (const std::string& id : {NameInConfig(plan.model_path), NameInHubCache(plan.model_path)}) {
     if (IsHubId(id)) return id;
   }

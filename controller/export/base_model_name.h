@@ -16,8 +16,8 @@ bool IsHubId(const std::string& text);
 // absolute path, unless export.base_path is false. Source: peft save_pretrained.
 std::string AdapterBase(const config::JobSpec& job, const plan::Plan& plan);
 
-// For other machines, never a path: base_model.name; else the Hub id that _name_or_path of the
-// base's config.json is; else that of the Hub's cache
+// For other machines, never a path: base_model.name; else base_model.hub; else the Hub id that
+// _name_or_path of the base's config.json is; else that of the Hub's cache
 // (.../models--Qwen--Qwen2.5-0.5B/snapshots/...); else the name of the directory.
 std::string BaseModelName(const config::JobSpec& job, const plan::Plan& plan);
 

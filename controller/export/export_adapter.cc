@@ -109,6 +109,12 @@ nlohmann::json SavedModulesJson(const config::JobSpec& job, const plan::Plan& pl
   return model::ListedModules(plan.model, job.lora.modules_to_save);
 }
 
+// The commit of a base of the Hub; null of another, or where the job names the base otherwise.
+nlohmann::json RevisionOf(const config::JobSpec& job) {
+  if (job.model_hub.id.empty() || !job.model_name.empty()) return nullptr;
+  return job.model_hub.revision;
+}
+
 }  // namespace
 
 std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan) {
@@ -128,7 +134,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"peft_type", "LORA"},
       {"r", plan.lora.rank},
       {"rank_pattern", nlohmann::json::object()},
-      {"revision", nullptr},
+      {"revision", RevisionOf(job)},
       {"target_modules", TargetModules(plan)},
       {"task_type", "CAUSAL_LM"},
       {"use_dora", plan.lora.dora},

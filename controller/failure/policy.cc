@@ -74,7 +74,8 @@ bool NeedsDump(const v1::Error& error) {
 
 v1::Error Whose(v1::Error found, const JobFacts& facts) {
   const bool full = found.code() == "RESOURCE_EXHAUSTED" || found.code() == "DATA_LOSS";
-  const bool ours = found.phase() == "store" || found.phase() == "tokens";
+  const bool ours =
+      found.phase() == "store" || found.phase() == "tokens" || found.phase() == "fetch";
   const bool disk = ours || (found.phase() == "output" && full);
   const bool passes = disk || facts.set_aside;
   if (IsWaitedOut(found) && !facts.has_trained && !passes) found.set_kind(v1::ERROR_KIND_USER);

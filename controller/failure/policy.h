@@ -43,8 +43,8 @@ bool IsWaitedOut(const v1::Error& error);
 bool NeedsDump(const v1::Error& error);
 
 // The error as it concerns this job. If no gang of it has ever trained, errors of storage and
-// machines become the user's, who must correct them. Exceptions: a full or broken disk, and the
-// controller's own store and token cache.
+// machines become the user's, who must correct them. Exceptions: a full or broken disk, the
+// controller's own store and token cache, and a download.
 v1::Error Whose(v1::Error found, const JobFacts& facts);
 
 // Judges the failure of an attempt to form and run a gang.

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/override.h"
+#include "common/config/pinned_sources.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
 #include "common/model/saved_modules.h"
@@ -105,7 +106,10 @@ absl::StatusOr<config::ParsedJob> TakeOverAdapter(config::ParsedJob parsed, cons
   }
   ASSIGN_OR_RETURN(const std::string whole, config::OverrideJob(yaml, taken));
   config::ParsedJob job = config::ParseJob(whole, base_dir, chosen);
-  if (job.errors.empty()) return job;
+  if (job.errors.empty()) {
+    config::CopySources(parsed.spec, &job);
+    return job;
+  }
   return absl::InvalidArgumentError(absl::StrCat("with what ", adapter->path, " says of it: ",
                                                  job.errors[0].path, ": ", job.errors[0].message));
 }

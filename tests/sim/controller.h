@@ -45,7 +45,12 @@ struct Controller {
              .incidents_dir = "/state/incidents",
              .settings = world.settings},
         jobs(std::make_unique<driver::JobTable>(deps)),
-        context{.deps = deps, .jobs = jobs.get(), .events = &events, .build = {}, .plan = nullptr} {
+        context{.deps = deps,
+                .jobs = jobs.get(),
+                .events = &events,
+                .build = {},
+                .plan = nullptr,
+                .pin = nullptr} {
     journal.OnEvents([this](const std::set<std::string>& changed) { events.Notify(changed); });
   }
 

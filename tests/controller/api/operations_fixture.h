@@ -51,7 +51,7 @@ class OperationsTest : public support::JobTest {
   absl::StatusOr<v1::PlanResponse> CallPlan(const v1::PlanRequest& request) {
     std::optional<absl::StatusOr<v1::PlanResponse>> result;
     Plan(
-        context_, request, [] { return false; },
+        context_, request, {.role = access::Role::kOperator}, [] { return false; },
         [&](absl::StatusOr<v1::PlanResponse> response) { result = std::move(response); });
     sim_.RunUntil([&] { return result.has_value(); }, 10'000);
     return result.value_or(absl::InternalError("no reply"));

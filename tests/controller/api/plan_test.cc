@@ -47,7 +47,7 @@ class PlanTest : public testing::Test {
       request.set_yaml(sim::JobYaml({.name = name}));
       request.set_yaml_path("/jobs/job.yaml");
       Plan(
-          context_, request, [gone] { return gone->load(); },
+          context_, request, {.role = access::Role::kOperator}, [gone] { return gone->load(); },
           [answer](const absl::StatusOr<v1::PlanResponse>& response) {
             answer(response.status());
           });

@@ -99,13 +99,14 @@ TEST_F(PullTest, WithoutTheHubItIsWhatTheCacheHas) {
 TEST(PullViewTest, TheBarGivesWayFirst) {
   const hub::Progress half{
       .bytes = 50 << 20, .bytes_total = 100 << 20, .bytes_per_second = 10 << 20};
-  EXPECT_EQ(PullLine("org/tiny", half, 80),
+  EXPECT_EQ(DownloadLine("org/tiny", half, 80),
             "org/tiny [###########           ] 50% 50.0 MiB/100.0 MiB 10.0 MiB/s 5s left");
-  EXPECT_EQ(PullLine("org/tiny", half, 52), "org/tiny 50% 50.0 MiB/100.0 MiB 10.0 MiB/s 5s left");
-  EXPECT_EQ(PullLine("org/tiny", half, 20), "org/tiny 50% 50.0 Mi");
+  EXPECT_EQ(DownloadLine("org/tiny", half, 52),
+            "org/tiny 50% 50.0 MiB/100.0 MiB 10.0 MiB/s 5s left");
+  EXPECT_EQ(DownloadLine("org/tiny", half, 20), "org/tiny 50% 50.0 Mi");
   hub::Progress waits = half;
   waits.waits = true;
-  EXPECT_TRUE(PullSays(PullLine("a", waits, 100), "waits for another process"))
+  EXPECT_TRUE(PullSays(DownloadLine("a", waits, 100), "waits for another process"))
       << "says why it stands";
 }
 

@@ -90,10 +90,10 @@ class Controller : public Calls {
       *answered = true;
       if (response.ok()) Expect(response->IsInitialized(), "an answer is a message");
     };
-    if constexpr (std::is_invocable_v<Operation, api::Context&, const Request&, api::Gone,
-                                      api::Reply<Response>>) {
+    if constexpr (std::is_invocable_v<Operation, api::Context&, const Request&,
+                                      const access::Principal&, api::Gone, api::Reply<Response>>) {
       operation(
-          context_, request, [] { return false; }, reply);
+          context_, request, {.role = access::Role::kOperator}, [] { return false; }, reply);
     } else if constexpr (std::is_invocable_v<Operation, api::Context&, const Request&,
                                              const access::Principal&, api::Reply<Response>>) {
       operation(context_, request, {.role = access::Role::kOperator}, reply);

@@ -1,0 +1,24 @@
+// The data files of a dataset of the Hub, in its snapshot.
+#ifndef COXSWAIN_CONTROLLER_DATA_REPOSITORY_SNAPSHOT_DATA_H_
+#define COXSWAIN_CONTROLLER_DATA_REPOSITORY_SNAPSHOT_DATA_H_
+
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
+#include "controller/data/dataset_files.h"
+#include "controller/data/repository/resolve_repository.h"
+
+namespace coxswain::data {
+
+// What dataset.hub means by the files that its commit lists and the README in the folder
+// dataset.path. Only the README need be there. Errors as ResolveRepository, with
+// dataset.converted as ResolveConverted.
+absl::StatusOr<RepositoryData> ReadSnapshot(const config::DatasetSpec& dataset);
+
+// The files of the splits that dataset.split asks for, with absolute paths, and which of their
+// records. Without one: of training data `train`, of held-out data the first of the usual names
+// (UsualSplits), and of a repository with one split that one. Errors as ReadSnapshot and SelectSplits; InvalidArgument: there is no such split.
+absl::StatusOr<DatasetFiles> FilesOfSnapshot(const config::DatasetSpec& dataset);
+
+}  // namespace coxswain::data
+
+#endif  // COXSWAIN_CONTROLLER_DATA_REPOSITORY_SNAPSHOT_DATA_H_

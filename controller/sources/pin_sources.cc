@@ -1,0 +1,183 @@
+#include "controller/sources/pin_sources.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/pinned_sources.h"
+#include "common/hub/download.h"
+#include "common/hub/file_selection.h"
+#include "common/status_macros.h"
+#include "controller/data/repository/converted_branch.h"
+#include "controller/data/repository/snapshot_data.h"
+
+namespace coxswain::sources {
+namespace {
+
+using Files = std::vector<hub::HubFile>;
+
+constexpr char kReadme[] = "README.md";
+constexpr char kConfig[] = "config.json";
+
+bool Lists(const Files& files, const std::string& path) {
+  return std::any_of(files.begin(), files.end(),
+                     [&](const hub::HubFile& file) { return file.path == path; });
+}
+
+absl::Status Named(const std::string& key, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(key, ": ", std::string(status.message())));
+}
+
+// A repository at a commit.
+struct Pinned {
+  hub::Repository repository;  // with the revision that was asked for
+  std::string commit;
+  Files files;
+  std::string folder;  // of the snapshot
+  std::string note;
+};
+
+class Pinner {
+ public:
+  Pinner(const HubCaller& caller, const std::function<bool()>& cancelled)
+      : caller_(caller), cancelled_(cancelled) {}
+
+  // `small`: the file that is fetched, where the commit has it.
+  absl::StatusOr<Pinned> Pin(hub::RepositoryType type, const config::HubSource& source,
+                             const std::string& small) {
+    const std::string revision =
+        source.revision.empty() ? std::string(hub::kDefaultRevision) : source.revision;
+    Pinned pinned;
+    ASSIGN_OR_RETURN(pinned.repository, hub::MakeRepository(type, source.id, revision));
+    ASSIGN_OR_RETURN(const hub::ResolvedCommit resolved,
+                     hub::ResolveCommit(caller_.settings, pinned.repository, cancelled_));
+    pinned.commit = resolved.commit;
+    if (!resolved.from_cache.ok()) {
+      pinned.note = absl::StrCat(std::string(resolved.from_cache.message()),
+                                 "; the commit that the cache has is taken");
+    }
+    ASSIGN_OR_RETURN(pinned.files, hub::ListFiles(caller_.settings, pinned.repository,
+                                                  pinned.commit, cancelled_));
+    pinned.folder = hub::SnapshotFolder(caller_.settings, pinned.repository, pinned.commit);
+    RETURN_IF_ERROR(Fetch(pinned, small));
+    return pinned;
+  }
+
+ private:
+  absl::Status Fetch(const Pinned& pinned, const std::string& small) {
+    if (!Lists(pinned.files, small)) return absl::OkStatus();
+    if (caller_.must_ask) {
+      RETURN_IF_ERROR(hub::CheckAccess(caller_.settings, pinned.repository, pinned.commit, small,
+                                       cancelled_));
+    }
+    return hub::Download(caller_.settings, pinned.repository, pinned.commit,
+                         {.include = {small}, .cancelled = cancelled_, .progress = {}})
+        .status();
+  }
+
+  const HubCaller& caller_;
+  const std::function<bool()>& cancelled_;
+};
+
+PinnedSource SourceOf(const Pinned& pinned) {
+  return {.source = hub::NameOf(pinned.repository),
+          .revision = pinned.repository.revision,
+          .commit = pinned.commit,
+          .note = pinned.note};
+}
+
+absl::Status CheckModelFiles(const Pinned& pinned, bool random) {
+  if (!Lists(pinned.files, kConfig)) {
+    return absl::NotFoundError(absl::StrCat(hub::NameOf(pinned.repository), " at ",
+                                            pinned.repository.revision,
+                                            " has no config.json; give a model's repository"));
+  }
+  if (random) return absl::OkStatus();
+  for (const hub::HubFile& file : pinned.files) {
+    const bool top = file.path.find('/') == std::string::npos;
+    if (top && (file.path.ends_with(".safetensors") || file.path.starts_with("pytorch_model"))) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(
+      hub::NameOf(pinned.repository), " at ", pinned.repository.revision,
+      " has no *.safetensors and no pytorch_model.bin in its first folder; it cannot be trained"));
+}
+
+absl::Status PinModel(Pinner* pinner, config::JobSpec* spec, PinnedJob* job) {
+  if (spec->model_hub.id.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Pinned pinned,
+                   pinner->Pin(hub::RepositoryType::kModel, spec->model_hub, kConfig));
+  RETURN_IF_ERROR(CheckModelFiles(pinned, spec->init == "random"));
+  spec->model_path = pinned.folder;
+  spec->model_hub.revision = pinned.commit;
+  job->sources.push_back(SourceOf(pinned));
+  return absl::OkStatus();
+}
+
+void Take(const Pinned& pinned, config::DatasetSpec* dataset) {
+  dataset->path = pinned.folder;
+  dataset->hub.revision = pinned.commit;
+}
+
+// A repository that needs a script is read from the branch that the Hub converted.
+absl::StatusOr<Pinned> PinDataset(Pinner* pinner, config::DatasetSpec* dataset) {
+  config::HubSource source = dataset->hub;
+  if (dataset->converted && source.revision.empty()) source.revision = data::kConvertedBranch;
+  ASSIGN_OR_RETURN(Pinned pinned, pinner->Pin(hub::RepositoryType::kDataset, source, kReadme));
+  Take(pinned, dataset);
+  if (dataset->converted) return pinned;
+  ASSIGN_OR_RETURN(const data::RepositoryData found, data::ReadSnapshot(*dataset));
+  if (found.use_converted.empty()) return pinned;
+  source.revision = data::kConvertedBranch;
+  absl::StatusOr<Pinned> converted =
+      pinner->Pin(hub::RepositoryType::kDataset, source, kReadme);
+  if (absl::IsNotFound(converted.status())) {
+    return data::ResolveConverted({.id = source.id, .files = {}}, found.use_converted).status();
+  }
+  RETURN_IF_ERROR(converted.status());
+  converted->note = absl::StrCat("dataset ", source.id, " ", found.use_converted,
+                                 ": the Hub's copy in Parquet is read");
+  Take(*converted, dataset);
+  dataset->converted = true;
+  return converted;
+}
+
+absl::Status PinDatasets(Pinner* pinner, std::vector<config::DatasetSpec>* datasets,
+                         const std::string& key, PinnedJob* job) {
+  for (size_t i = 0; i < datasets->size(); ++i) {
+    config::DatasetSpec& dataset = (*datasets)[i];
+    if (dataset.hub.id.empty()) continue;
+    const std::string place = absl::StrCat("spec.", key, "[", i, "]");
+    const absl::StatusOr<Pinned> pinned = PinDataset(pinner, &dataset);
+    if (!pinned.ok()) return Named(place, pinned.status());
+    const auto files = data::FilesOfSnapshot(dataset);
+    if (!files.ok()) return Named(place, files.status());
+    job->sources.push_back(SourceOf(*pinned));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PinnedJob> PinSources(const HubCaller& caller, config::ParsedJob job,
+                                     const std::function<bool()>& cancelled) {
+  PinnedJob pinned{.job = std::move(job)};
+  config::JobSpec& spec = pinned.job.spec;
+  Pinner pinner(caller, cancelled);
+  const absl::Status model = PinModel(&pinner, &spec, &pinned);
+  if (!model.ok()) return Named("spec.base_model", model);
+  RETURN_IF_ERROR(PinDatasets(&pinner, &spec.datasets, "datasets", &pinned));
+  RETURN_IF_ERROR(PinDatasets(&pinner, &spec.test_datasets, "test_datasets", &pinned));
+  config::WriteSources(&pinned.job);
+  return pinned;
+}
+
+std::string LineOf(const PinnedSource& source) {
+  return absl::StrCat(source.source, " at ", source.revision,
+                      source.revision == source.commit ? "" : ": commit ",
+                      source.revision == source.commit ? "" : source.commit,
+                      source.note.empty() ? "" : "; ", source.note);
+}
+
+}  // namespace coxswain::sources
