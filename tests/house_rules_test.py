@@ -31,10 +31,10 @@ RECORDS = re.compile('#include "kernels/(tensor_records|quantized_formats).h"')
 SIZES_RECORDS = ('common/plan/', 'controller/planner/')
 # Arrows between the rooms of the controller (controller/README.md); `cli` is a client and has none here.
 ROOMS = {
-    'access': {'store'}, 'api': {'access', 'checkpoint', 'driver', 'failure', 'incidents', 'planner', 'scheduler', 'store'}, 'checkpoint': set(), 'data': set(),
-    'driver': {'checkpoint', 'data', 'export', 'failure', 'gang', 'incidents', 'planner', 'scheduler', 'state', 'store', 'transport'},
+    'access': {'store'}, 'api': {'access', 'checkpoint', 'driver', 'failure', 'incidents', 'planner', 'scheduler', 'sources', 'store'}, 'checkpoint': set(), 'data': set(),
+    'driver': {'checkpoint', 'data', 'export', 'failure', 'gang', 'incidents', 'planner', 'scheduler', 'sources', 'state', 'store', 'transport'},
     'export': set(), 'failure': {'state'}, 'gang': {'failure', 'scheduler', 'state', 'transport'}, 'incidents': {'failure', 'gang'},
-    'planner': {'data'}, 'scheduler': {'state', 'transport'}, 'state': set(), 'status_page': {'api', 'gang', 'state'}, 'store': set(), 'transport': set(),
+    'planner': {'data'}, 'scheduler': {'state', 'transport'}, 'sources': {'data'}, 'state': set(), 'status_page': {'api', 'gang', 'state'}, 'store': set(), 'transport': set(),
 }
 # The driver reaches data and planner through its lanes, and what a preparation leaves.
 PREPARES = re.compile(r'controller/driver/(lane_work|job_preparation|recipe_curriculum|prompt_curriculum)\.')

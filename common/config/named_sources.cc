@@ -4,7 +4,6 @@
 #include <system_error>
 #include <utility>
 
-
 namespace coxswain::config {
 namespace {
 

@@ -137,7 +137,7 @@ std::string ChosenNote(const config::DatasetSpec& dataset, const Paths& chosen, 
 
 // Of `paths` those of a usual split, else all.
 DatasetFiles ChooseUsual(const config::DatasetSpec& dataset, Paths paths) {
-  for (const std::string& split : UsualSplits(dataset)) {
+  for (const std::string& split : UsualSplits(dataset.held_out)) {
     Paths chosen = OfSplit(paths, split);
     if (chosen.empty()) continue;
     std::string note = ChosenNote(dataset, chosen, paths.size(), split);
@@ -193,7 +193,7 @@ absl::Status AddInnerData(const config::DatasetSpec& dataset, const std::vector<
   for (const SplitSlice& slice : asked) {
     if (added.insert(slice.split).second) RETURN_IF_ERROR(AddInner(dataset, slice.split, folder));
   }
-  for (const std::string& split : UsualSplits(dataset)) {
+  for (const std::string& split : UsualSplits(dataset.held_out)) {
     if (!asked.empty() || !folder->data.empty()) break;
     RETURN_IF_ERROR(AddInner(dataset, split, folder));
   }
@@ -273,11 +273,6 @@ absl::StatusOr<Paths> NamedFiles(const config::DatasetSpec& dataset) {
 }
 
 }  // namespace
-
-std::vector<std::string> UsualSplits(const config::DatasetSpec& dataset) {
-  if (!dataset.held_out) return {"train"};
-  return {"validation", "valid", "val", "dev", "eval", "test"};
-}
 
 absl::StatusOr<DatasetFiles> ListDatasetFiles(const config::DatasetSpec& dataset) {
   if (!dataset.hub.id.empty()) return FilesOfSnapshot(dataset);

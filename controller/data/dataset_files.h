@@ -2,30 +2,11 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_DATASET_FILES_H_
 #define COXSWAIN_CONTROLLER_DATA_DATASET_FILES_H_
 
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
-#include "controller/data/split_expression.h"
+#include "controller/data/dataset_parts.h"
 
 namespace coxswain::data {
-
-// The next so many files of a dataset, and which of their records are read.
-struct DatasetPart {
-  size_t files = 0;
-  SplitSlice rows;
-};
-
-struct DatasetFiles {
-  std::vector<std::string> paths;  // in the order in which they are read; at least one
-  std::string note;                // which files of the folder were taken; empty: all
-  std::vector<DatasetPart> parts;  // at least one; together they have all paths
-};
-
-// The splits that a source without `split` may be, the best first.
-std::vector<std::string> UsualSplits(const config::DatasetSpec& dataset);
 
 // Of a dataset of the Hub: FilesOfSnapshot. Of others:
 //

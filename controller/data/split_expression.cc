@@ -150,4 +150,9 @@ absl::StatusOr<RowRange> RowsOf(const SplitSlice& slice, int64_t count) {
   return BadSplit(SplitText(slice), absl::StrCat("selects none of ", count, " records"));
 }
 
+std::vector<std::string> UsualSplits(bool held_out) {
+  if (!held_out) return {"train"};
+  return {"validation", "valid", "val", "dev", "eval", "test"};
+}
+
 }  // namespace coxswain::data

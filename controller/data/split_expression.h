@@ -44,6 +44,9 @@ std::string SplitText(const SplitSlice& slice);
 // record, halves to the even one. InvalidArgument: none is.
 absl::StatusOr<RowRange> RowsOf(const SplitSlice& slice, int64_t count);
 
+// The splits that a source may be that names none, the best first.
+std::vector<std::string> UsualSplits(bool held_out);
+
 }  // namespace coxswain::data
 
 #endif  // COXSWAIN_CONTROLLER_DATA_SPLIT_EXPRESSION_H_

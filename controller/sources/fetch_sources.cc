@@ -41,8 +41,7 @@ class Fetcher {
                      hub::MakeRepository(type, source.id, source.revision));
     FetchedSource fetched{.source = hub::NameOf(repository), .directory = {}};
     const Clock::time_point begin = Clock::now();
-    hub::DownloadOptions options{
-        .include = include, .cancelled = hooks_.cancelled, .progress = {}};
+    hub::DownloadOptions options{.include = include, .cancelled = hooks_.cancelled, .progress = {}};
     if (hooks_.progress) {
       options.progress = [&](const hub::Progress& progress) {
         hooks_.progress(fetched.source, progress);

@@ -16,10 +16,10 @@ namespace coxswain::sources {
 
 // One model or dataset, whose files are there.
 struct FetchedSource {
-  std::string source;     // "model org/name" | "dataset org/name"
-  std::string directory;  // absolute path of the snapshot
-  int64_t files = 0;      // that the job reads
-  int64_t bytes = 0;      // of these files
+  std::string source;         // "model org/name" | "dataset org/name"
+  std::string directory;      // absolute path of the snapshot
+  int64_t files = 0;          // that the job reads
+  int64_t bytes = 0;          // of these files
   int64_t fetched_bytes = 0;  // over the network, by this call
   double seconds = 0;
 };

@@ -67,8 +67,8 @@ class Pinner {
   absl::Status Fetch(const Pinned& pinned, const std::string& small) {
     if (!Lists(pinned.files, small)) return absl::OkStatus();
     if (caller_.must_ask) {
-      RETURN_IF_ERROR(hub::CheckAccess(caller_.settings, pinned.repository, pinned.commit, small,
-                                       cancelled_));
+      RETURN_IF_ERROR(
+          hub::CheckAccess(caller_.settings, pinned.repository, pinned.commit, small, cancelled_));
     }
     return hub::Download(caller_.settings, pinned.repository, pinned.commit,
                          {.include = {small}, .cancelled = cancelled_, .progress = {}})
@@ -130,8 +130,7 @@ absl::StatusOr<Pinned> PinDataset(Pinner* pinner, config::DatasetSpec* dataset) 
   ASSIGN_OR_RETURN(const data::RepositoryData found, data::ReadSnapshot(*dataset));
   if (found.use_converted.empty()) return pinned;
   source.revision = data::kConvertedBranch;
-  absl::StatusOr<Pinned> converted =
-      pinner->Pin(hub::RepositoryType::kDataset, source, kReadme);
+  absl::StatusOr<Pinned> converted = pinner->Pin(hub::RepositoryType::kDataset, source, kReadme);
   if (absl::IsNotFound(converted.status())) {
     return data::ResolveConverted({.id = source.id, .files = {}}, found.use_converted).status();
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/data/dataset_files.h"
+#include "controller/data/dataset_parts.h"
 #include "controller/data/repository/resolve_repository.h"
 
 namespace coxswain::data {

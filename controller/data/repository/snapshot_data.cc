@@ -33,7 +33,7 @@ RepositoryQuery QueryOf(const config::DatasetSpec& dataset) {
 // The split that is read where the job names none.
 absl::StatusOr<std::string> UsualSplit(const config::DatasetSpec& dataset,
                                        const std::vector<SplitFiles>& splits) {
-  for (const std::string& usual : UsualSplits(dataset)) {
+  for (const std::string& usual : UsualSplits(dataset.held_out)) {
     for (const SplitFiles& split : splits) {
       if (split.split == usual) return usual;
     }
@@ -41,9 +41,9 @@ absl::StatusOr<std::string> UsualSplit(const config::DatasetSpec& dataset,
   if (splits.size() == 1) return splits[0].split;
   const std::string names = absl::StrJoin(
       splits, ", ", [](std::string* out, const SplitFiles& split) { out->append(split.split); });
-  return absl::InvalidArgumentError(absl::StrCat("has the splits ", names, " and none is usual for ",
-                                                 dataset.held_out ? "evaluation" : "training",
-                                                 "; name one in split"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("has the splits ", names, " and none is usual for ",
+                   dataset.held_out ? "evaluation" : "training", "; name one in split"));
 }
 
 absl::StatusOr<DatasetFiles> Select(const config::DatasetSpec& dataset,

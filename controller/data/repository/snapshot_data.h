@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
-#include "controller/data/dataset_files.h"
+#include "controller/data/dataset_parts.h"
 #include "controller/data/repository/resolve_repository.h"
 
 namespace coxswain::data {
@@ -16,7 +16,8 @@ absl::StatusOr<RepositoryData> ReadSnapshot(const config::DatasetSpec& dataset);
 
 // The files of the splits that dataset.split asks for, with absolute paths, and which of their
 // records. Without one: of training data `train`, of held-out data the first of the usual names
-// (UsualSplits), and of a repository with one split that one. Errors as ReadSnapshot and SelectSplits; InvalidArgument: there is no such split.
+// (UsualSplits), and of a repository with one split that one. Errors as ReadSnapshot and
+// SelectSplits; InvalidArgument: there is no such split.
 absl::StatusOr<DatasetFiles> FilesOfSnapshot(const config::DatasetSpec& dataset);
 
 }  // namespace coxswain::data

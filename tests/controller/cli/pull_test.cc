@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/cli/clean_stream.h"
+#include "controller/cli/download_line.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/pull_view.h"
 #include "tests/controller/cli/run_cox.h"
