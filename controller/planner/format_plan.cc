@@ -55,11 +55,17 @@ class Page {
   std::string text_;
 };
 
+// "org/name at COMMIT, /cache/..." of a model of the Hub, else the folder.
+std::string PlaceOf(const config::JobSpec& job, const std::string& folder) {
+  if (job.model_hub.id.empty()) return folder;
+  return absl::StrCat(job.model_hub.id, " at ", job.model_hub.revision, ", ", folder);
+}
+
 void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
               Page& page) {
   const Estimate& e = planned.estimate;
   const plan::Plan& plan = planned.plan;
-  page.Row("Model", absl::StrCat(plan.model.architecture, ", ", plan.model_path));
+  page.Row("Model", absl::StrCat(plan.model.architecture, ", ", PlaceOf(job, plan.model_path)));
   page.Row("  weights", recipe.weights().empty() ? "drawn at random" : recipe.weights());
   page.Row("Parameters",
            absl::StrFormat("%s total, %s trainable (%.2f %%)", FormatCount(e.total_parameters),

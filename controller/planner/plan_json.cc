@@ -152,6 +152,8 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                      {"plan_hash", ToHex(planned.hash)},
                      {"model",
                       {{"path", planned.plan.model_path},
+                       {"hub", job.model_hub.id},
+                       {"revision", job.model_hub.revision},
                        {"weights", recipe.weights()},
                        {"architecture", planned.plan.model.architecture},
                        {"total_parameters", e.total_parameters},

@@ -27,6 +27,8 @@ LABEL org.opencontainers.image.title="coxswain-controller" \
       org.opencontainers.image.vendor="Coxswain developers" \
       dev.coxswain.sbom="/usr/share/coxswain/sbom.spdx.json"
 ENV HOME=/var/lib/coxswain XDG_STATE_HOME=/var/lib/coxswain XDG_CACHE_HOME=/var/lib/coxswain/cache
+# Workers read models that the controller downloads.
+ENV HF_HOME=/data/huggingface
 USER 65532:65532
 WORKDIR /var/lib/coxswain
 EXPOSE 7070 7071 7072

@@ -32,7 +32,7 @@ std::string JobYaml(const JobShape& shape) {
                          shape.extra_eval, "}\n");
   return absl::StrCat(
       "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: ", shape.name,
-      "}\nspec:\n  base_model: /model\n", work, "  checkpoint: {output_dir: ",
+      "}\nspec:\n  base_model: ", shape.model, "\n", work, "  checkpoint: {output_dir: ",
       shape.output_dir.empty() ? "/out/" + shape.name : shape.output_dir,
       ", save_steps: ", shape.save_steps, ", save_total_limit: ", shape.save_total_limit,
       ", resume: ", shape.resume, shape.extra_checkpoint, "}\n  resources: {",

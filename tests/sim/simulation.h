@@ -48,8 +48,9 @@ struct JobShape {
   std::string extra_eval = {};  // e.g. ", early_stopping_patience: 2"
   std::string resume = "auto";
   std::string extra_checkpoint = {};  // e.g. ", test_save: true"
-  std::string output_dir = {};        // empty: /out/<name>
-  int64_t answer_tokens = 0;          // not 0: it trains nothing and answers, with as many at most
+  std::string model = "/model";
+  std::string output_dir = {};  // empty: /out/<name>
+  int64_t answer_tokens = 0;    // not 0: it trains nothing and answers, with as many at most
 };
 
 std::string JobYaml(const JobShape& shape);

@@ -328,11 +328,10 @@ TEST(JobErrorsTest, RolesAreNames) {
 TEST(JobErrorsTest, PathsAreLocal) {
   ExpectErrors({
       {"  checkpoint: {output_dir: \"s3://bucket/x\"}\n", "spec.checkpoint.output_dir", 7,
-       "a job's output must be a local path; upload the export afterwards"},
-      {"  test_datasets: [{path: \"https://x/y.jsonl\"}]\n", "spec.test_datasets[0].path", 7,
-       "download first"},
-      {"  test_datasets: [{path: tatsu-lab/alpaca}]\n", "spec.test_datasets[0].path", 7,
-       "reads as a hub id"},
+       "a job's output must be a local path; export.push_to_hub or cox push"},
+      {"  test_datasets: [{path: \"s3://x/y.jsonl\"}]\n", "spec.test_datasets[0].path", 7,
+       "mount the bucket"},
+      {"  lora: {init_from: org/adapter}\n", "spec.lora.init_from", 7, "cox pull org/adapter"},
       {"  lora: {init_from: \"${env:HOME}/adapter\"}\n", "spec.lora.init_from", 7,
        "not expanded; cox replaces a leading ~/ and $NAME"},
       {"  lora: {init_from: ~/adapter}\n", "spec.lora.init_from", 7, "not expanded"},

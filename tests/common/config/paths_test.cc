@@ -32,8 +32,9 @@ TEST(PathsTest, WhatExistsIsAPathWhateverItLooksLike) {
   }
 }
 
-TEST(PathsTest, OnlyModelsAdaptersAndDatasetsReadAsHubIds) {
-  EXPECT_TRUE(Refuses("org/model", "/nowhere", PathUse::kHub, "reads as a hub id"));
+TEST(PathsTest, OnlyWhatIsReadOfTheHubElsewhereReadsAsAHubId) {
+  EXPECT_TRUE(
+      Refuses("org/model", "/nowhere", PathUse::kHub, "download it first (cox pull org/model)"));
   EXPECT_EQ(*ResolveLocalPath("org/model", "/nowhere", PathUse::kRead), "/nowhere/org/model");
   EXPECT_EQ(*ResolveLocalPath("runs/out", "/nowhere", PathUse::kWritten), "/nowhere/runs/out");
   EXPECT_EQ(*ResolveLocalPath("./org/model", "/nowhere", PathUse::kHub), "/nowhere/org/model");

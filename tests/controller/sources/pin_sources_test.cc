@@ -1,0 +1,124 @@
+// Names of models and datasets become commits, against a Hub on loopback.
+#include "controller/sources/pin_sources.h"
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "common/config/job_parser.h"
+#include "controller/data/dataset_files.h"
+#include "controller/sources/fetch_sources.h"
+#include "tests/common/hub/hub_fixture.h"
+
+namespace coxswain::sources {
+namespace {
+
+constexpr char kRecord[] = "{\"text\": \"a\"}\n";
+
+class PinSourcesTest : public testing::Test {
+ protected:
+  PinSourcesTest() {
+    hub_.PutModel();
+    hub_.Put("datasets/org/data", "train.jsonl", kRecord);
+    hub_.Put("datasets/org/data", "test.jsonl", kRecord);
+    hub_.Put("datasets/org/script", "script.py", "import datasets\n");
+    hub_.Put("datasets/org/script", "fr/train/0000.parquet", hub::Noise(100, 5),
+             "refs/convert/parquet");
+    hub_.Start();
+  }
+
+  HubCaller Operator() const { return {.settings = hub_.settings(), .must_ask = false}; }
+
+  static config::ParsedJob NamedJob(const std::string& model, const std::string& dataset) {
+    config::ParsedJob job = config::ParseJob(
+        "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: t}\nspec:\n  base_model: " +
+            model + "\n  datasets: [" + dataset + "]\n",
+        "/nowhere");
+    EXPECT_TRUE(job.errors.empty()) << config::FormatErrors(job.errors, "job.yaml");
+    return job;
+  }
+
+  void ExpectRefused(const HubCaller& caller, const config::ParsedJob& job, absl::StatusCode code,
+                     const std::string& text) {
+    const auto pinned = PinSources(caller, job, {});
+    EXPECT_EQ(pinned.status().code(), code) << pinned.status();
+    EXPECT_NE(pinned.status().message().find(text), std::string::npos) << pinned.status();
+  }
+
+  hub::SmallHub hub_;
+};
+
+TEST_F(PinSourcesTest, NamesBecomeCommitsAndFolders) {
+  const auto pinned = PinSources(Operator(), NamedJob("org/tiny", "{path: org/data}"), {});
+  ASSERT_TRUE(pinned.ok()) << pinned.status();
+  const config::JobSpec& spec = pinned->job.spec;
+  EXPECT_EQ(spec.model_hub.revision, hub_.server().CommitOf("models/org/tiny"));
+  EXPECT_TRUE(spec.model_path.ends_with("/snapshots/" + spec.model_hub.revision));
+  EXPECT_EQ(spec.datasets[0].hub.revision, hub_.server().CommitOf("datasets/org/data"));
+  EXPECT_NE(pinned->job.effective_json.find(spec.model_hub.revision), std::string::npos);
+  ASSERT_EQ(pinned->sources.size(), 2u);
+  EXPECT_EQ(LineOf(pinned->sources[0]),
+            "model org/tiny at main: commit " + spec.model_hub.revision);
+  EXPECT_FALSE(std::filesystem::exists(spec.model_path + "/model.safetensors"));
+  const auto fetched = FetchSources(Operator(), spec, {});
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_TRUE(std::filesystem::exists(spec.model_path + "/model.safetensors"));
+  const auto files = data::ListDatasetFiles(spec.datasets[0]);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->paths, std::vector<std::string>{spec.datasets[0].path + "/train.jsonl"});
+  // The other split is not read.
+  EXPECT_FALSE(std::filesystem::exists(spec.datasets[0].path + "/test.jsonl"));
+  const int asked = hub_.server().counters().api;
+  ASSERT_TRUE(FetchSources(Operator(), spec, {}).ok());
+  EXPECT_EQ(hub_.server().counters().api, asked) << "what is there is not asked for";
+}
+
+TEST_F(PinSourcesTest, ADrawnModelNeedsNoWeights) {
+  const auto pinned =
+      PinSources(Operator(), NamedJob("{hub: org/tiny, init: random}", "{path: ./d}"), {});
+  ASSERT_TRUE(pinned.ok()) << pinned.status();
+  ASSERT_TRUE(FetchSources(Operator(), pinned->job.spec, {}).ok());
+  EXPECT_TRUE(std::filesystem::exists(pinned->job.spec.model_path + "/tokenizer.json"));
+  EXPECT_FALSE(std::filesystem::exists(pinned->job.spec.model_path + "/model.safetensors"));
+}
+
+TEST_F(PinSourcesTest, ARepositoryThatNeedsAScriptIsReadAsConverted) {
+  const auto pinned = PinSources(Operator(), NamedJob("/m", "{path: org/script}"), {});
+  ASSERT_TRUE(pinned.ok()) << pinned.status();
+  const config::DatasetSpec& dataset = pinned->job.spec.datasets[0];
+  EXPECT_TRUE(dataset.converted);
+  EXPECT_EQ(dataset.hub.revision,
+            hub_.server().CommitOf("datasets/org/script", "refs/convert/parquet"));
+  EXPECT_NE(pinned->sources[0].note.find("needs its script script.py"), std::string::npos);
+  ASSERT_TRUE(FetchSources(Operator(), pinned->job.spec, {}).ok());
+  EXPECT_TRUE(std::filesystem::exists(dataset.path + "/fr/train/0000.parquet"));
+}
+
+TEST_F(PinSourcesTest, RefusalsNameTheKey) {
+  using Code = absl::StatusCode;
+  ExpectRefused(Operator(), NamedJob("org/none", "{path: ./d}"), Code::kNotFound,
+                "spec.base_model: ");
+  ExpectRefused(Operator(), NamedJob("{hub: '../etc'}", "{path: ./d}"), Code::kInvalidArgument,
+                "spec.base_model: ");
+  ExpectRefused(Operator(), NamedJob("/m", "{path: ./d}, {path: org/data, split: dev}"),
+                Code::kInvalidArgument, "spec.datasets[1]: dataset org/data: there is no split");
+  hub_.Put("models/org/empty", "README.md", "# empty\n");
+  hub_.server().Load();
+  ExpectRefused(Operator(), NamedJob("org/empty", "{path: ./d}"), Code::kNotFound,
+                "has no config.json");
+}
+
+// What one user may read, another finds in the cache only with a right of its own.
+TEST_F(PinSourcesTest, TheCacheGivesNothingToAUserWhomTheHubRefuses) {
+  ASSERT_TRUE(PinSources(Operator(), NamedJob("org/tiny", "{path: ./d}"), {}).ok());
+  hub_.server().Change([](support::HubBehaviour* hub) { hub->gated = true; });
+  EXPECT_TRUE(PinSources(Operator(), NamedJob("org/tiny", "{path: ./d}"), {}).ok());
+  HubCaller user = Operator();
+  user.must_ask = true;
+  ExpectRefused(user, NamedJob("org/tiny", "{path: ./d}"), absl::StatusCode::kPermissionDenied,
+                "conditions");
+}
+
+}  // namespace
+}  // namespace coxswain::sources
