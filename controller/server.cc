@@ -249,6 +249,7 @@ absl::Status Server::Impl::ServeHttp(const Flags& flags) {
   };
   if (flags.open || flags.open_pages) guard = nullptr;
   ASSIGN_OR_RETURN(http, HttpServer::Start(flags.metrics, kHttpThreads, page, guard));
+  context.pages = http->address();
   return absl::OkStatus();
 }
 

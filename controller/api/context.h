@@ -33,6 +33,7 @@ struct Context {
   access::Tokens* tokens = nullptr;
   access::AuditLog* audit = nullptr;  // null: nothing is recorded
   std::function<std::string()> draw_job_hex = [] { return RandomHex(16); };  // behind its name
+  std::string pages;  // host:port of the status page; empty: it serves none
   // What `cox plan` computes for such workers, in a lane; Cancelled soon after `cancelled` says so.
   std::function<absl::StatusOr<v1::PlanResponse>(const config::JobSpec&, const driver::WorkerFacts&,
                                                  const std::function<bool()>& cancelled)>

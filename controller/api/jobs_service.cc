@@ -23,6 +23,15 @@ std::shared_ptr<const Request> Borrowed(const Request* request) {
   return {std::shared_ptr<void>(), request};
 }
 
+// A job is told with its page. Other answers stay as they are.
+template <typename Response>
+void NamePage(const Context& context, Response* response) {
+  if constexpr (std::is_same_v<Response, v1::Job>) {
+    if (context.pages.empty()) return;
+    response->set_status_page(absl::StrCat("http://", context.pages, "/jobs/", response->id()));
+  }
+}
+
 // Runs `operation` with what it takes of a call.
 template <typename Request, typename Response, typename Operation>
 void Operate(Context& context, const Request& request, const access::Principal& caller,
@@ -74,7 +83,10 @@ grpc::ServerUnaryReactor* OnLoop(Context* context, grpc::CallbackServerContext* 
       const Response& made = result.ok() ? *result : Response::default_instance();
       admission->Done(ObjectOfCall(**asked, made), result.status());
       const grpc::Status status = ToGrpc(result.status());
-      if (result.ok()) *response = *std::move(result);
+      if (result.ok()) {
+        *response = *std::move(result);
+        NamePage(*context, response);
+      }
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
       context->deps.metrics->Rpc(
           method, absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code())),

@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "controller/cli/exit_code.h"
 #include "controller/cli/interrupt.h"
+#include "controller/cli/page_line.h"
 
 namespace coxswain::cli {
 namespace {
@@ -81,9 +82,8 @@ class Follower {
     absl::StatusOr<v1::Job> job = cox_->Server().Get(job_id_);
     if (!job.ok()) return job;
     job_id_ = job->id();
-    if (!options_.pages.empty()) {
-      view_.Note(absl::StrCat("status page: http://", options_.pages, "/jobs/", job_id_));
-    }
+    const std::string page = PageLine(*job, cox_->Server().address());
+    if (!page.empty()) view_.Note(page);
     view_.Job(*job);
     absl::Status status = Loop();
     view_.Close();

@@ -20,8 +20,6 @@ struct FollowOptions {
   int64_t timeout_ms = 0;  // 0: none
   // Sees every event in order, once; false ends the following. May be null.
   std::function<bool(const v1::JobEvent&)> on_event;
-  // host:port of the controller's pages, where known: the view begins with the job's.
-  std::string pages;
   // Asked several times a second; its error ends the following. May be null.
   std::function<absl::Status()> check;
 };

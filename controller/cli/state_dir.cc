@@ -41,12 +41,6 @@ std::string EndedController(const std::string& address) {
                       TailOfFile(log, 5));
 }
 
-std::string PagesOf(const std::string& address) {
-  const auto endpoint = ReadEndpoint(absl::StrCat(StateDir(), "/endpoint.json"));
-  const bool found = endpoint.ok() && endpoint->has_value() && (*endpoint)->grpc == address;
-  return found ? (*endpoint)->metrics : "";
-}
-
 std::string DefaultServer() {
   const auto endpoint = ReadEndpoint(absl::StrCat(StateDir(), "/endpoint.json"));
   if (endpoint.ok() && endpoint->has_value()) return (*endpoint)->grpc;

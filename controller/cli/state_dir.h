@@ -23,10 +23,6 @@ absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path);
 // stopped, but that runs no more. Empty: there is none such.
 std::string EndedController(const std::string& address);
 
-// host:port of the pages of the controller that `cox up` started at `address`. Empty: another one,
-// or it has none.
-std::string PagesOf(const std::string& address);
-
 // What to connect to where nobody says: the endpoint of `cox up`, else 127.0.0.1:7070.
 std::string DefaultServer();
 

@@ -29,7 +29,6 @@ int Wait(Cox* cox, const SubmitArgs& args, const v1::Job& submitted) {
   FollowOptions options;
   options.progress =
       args.follow ? ParseProgressMode("auto", cox->terminal.err_tty) : ProgressMode::kNone;
-  options.pages = PagesOf(cox->Server().address());
   options.timeout_ms = static_cast<int64_t>(args.timeout_seconds * 1000);
   const absl::StatusOr<v1::Job> job = FollowJob(cox, submitted.id(), options);
   if (absl::IsCancelled(job.status())) {

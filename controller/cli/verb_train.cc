@@ -144,7 +144,6 @@ int SubmitAndFollow(Cox* cox, const TrainArgs& args, const JobFile& file, const 
   history.Job(*submitted);
   FollowOptions options;
   options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
-  options.pages = cluster.endpoint.metrics;
   options.check = [&cluster] { return CheckProcesses(cluster); };
   options.on_event = [&](const v1::JobEvent& event) {
     Keep(cox, event, &history);

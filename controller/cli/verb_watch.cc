@@ -22,7 +22,6 @@ struct WatchArgs {
 int RunWatch(Cox* cox, const WatchArgs& args) {
   FollowOptions options;
   options.progress = ParseProgressMode(args.progress, cox->terminal.err_tty);
-  options.pages = PagesOf(cox->Server().address());
   options.timeout_ms = static_cast<int64_t>(args.timeout_seconds * 1000);
   const absl::StatusOr<v1::Job> job = FollowJob(cox, args.job, options);
   if (absl::IsCancelled(job.status())) {

@@ -102,6 +102,7 @@ class HubJobTest(Cluster):
         self.wait_state(job, 'SUCCEEDED', 120)
         shown = self.cox_json('get', job)
         self.assertEqual(int(shown['data']['records_read']), 10)
+        self.assertTrue(shown['status_page'].endswith('/jobs/' + job))
         spec = shown['effective']['spec']
         self.assertEqual(spec['base_model']['hub'], 'org/tiny')
         self.assertEqual(len(spec['base_model']['revision']), 40)

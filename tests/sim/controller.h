@@ -49,6 +49,7 @@ struct Controller {
                 .jobs = jobs.get(),
                 .events = &events,
                 .build = {},
+                .pages = {},
                 .plan = nullptr,
                 .pin = nullptr} {
     journal.OnEvents([this](const std::set<std::string>& changed) { events.Notify(changed); });

@@ -5,6 +5,7 @@
 
 #include "controller/cli/clean_stream.h"
 #include "controller/cli/follow.h"
+#include "controller/cli/page_line.h"
 #include "controller/cli/progress_view.h"
 #include "tests/controller/cli/run_cox.h"
 
@@ -81,9 +82,10 @@ TEST_F(BarTest, StepsAndStatesAreOfTheBar) {
   EXPECT_EQ(Drawn(), "");
 }
 
-TEST(StatusPageTest, IsNamedWhereItIsKnown) {
+TEST(StatusPageTest, IsNamedWhereTheControllerServesOne) {
   FakeJobs fake;
   const std::string id = fake.AddJob("tiny", v1::JOB_STATE_SUCCEEDED);
+  fake.Edit(id, [&](v1::Job* job) { job->set_status_page("http://0.0.0.0:7071/jobs/" + id); });
   std::ostringstream err;
   Cox cox;
   cox.terminal.err = &err;
@@ -91,10 +93,23 @@ TEST(StatusPageTest, IsNamedWhereItIsKnown) {
   cox.now_unix_ms = [] { return FakeJobs::kNow; };
   FollowOptions options;
   options.progress = ProgressMode::kPlain;
-  options.pages = "127.0.0.1:7071";
   ASSERT_TRUE(FollowJob(&cox, "tiny", options).ok());
   EXPECT_EQ(err.str().find("status page: http://127.0.0.1:7071/jobs/" + id + "\n"), 0u)
       << err.str();
+}
+
+TEST(StatusPageTest, IsThereWhereThisMachineReachesIt) {
+  v1::Job job;
+  EXPECT_EQ(PageLine(job, "10.0.0.7:7070"), "");
+  job.set_status_page("http://0.0.0.0:7071/jobs/a");
+  EXPECT_EQ(PageLine(job, "10.0.0.7:7070"), "status page: http://10.0.0.7:7071/jobs/a");
+  EXPECT_EQ(PageLine(job, "[::1]:7070"), "status page: http://[::1]:7071/jobs/a");
+  job.set_status_page("http://127.0.0.1:7071/jobs/a");
+  EXPECT_EQ(PageLine(job, "localhost:7070"), "status page: http://127.0.0.1:7071/jobs/a");
+  EXPECT_EQ(PageLine(job, "trainer:7070"),
+            "status page: http://127.0.0.1:7071/jobs/a on the controller's machine");
+  job.set_status_page("javascript:alert(1)");
+  EXPECT_EQ(PageLine(job, "trainer:7070"), "");
 }
 
 }  // namespace

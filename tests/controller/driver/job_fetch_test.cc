@@ -66,6 +66,7 @@ TEST_F(JobFetchTest, WhatTheHubRefusesFailsTheJob) {
   }
 }
 
+// Invariant sources-2.
 TEST_F(JobFetchTest, AJobOfPathsAsksNobody) {
   Simulation sim({});
   Answer(sim, absl::InternalError("asked"));

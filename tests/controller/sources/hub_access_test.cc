@@ -18,8 +18,7 @@ class HubAccessTest : public testing::Test {
   static std::string HeaderFor(const HubAccess& access, const std::string& owner) {
     const auto caller = CallerOf(access, owner);
     if (!caller.ok()) return std::string(caller.status().message());
-    return caller->settings.token.empty() ? "none"
-                                          : caller->settings.token.AuthorizationHeader();
+    return caller->settings.token.empty() ? "none" : caller->settings.token.AuthorizationHeader();
   }
 };
 

@@ -49,6 +49,7 @@ class PinSourcesTest : public testing::Test {
   hub::SmallHub hub_;
 };
 
+// Invariant sources-1.
 TEST_F(PinSourcesTest, NamesBecomeCommitsAndFolders) {
   const auto pinned = PinSources(Operator(), NamedJob("org/tiny", "{path: org/data}"), {});
   ASSERT_TRUE(pinned.ok()) << pinned.status();
@@ -83,6 +84,7 @@ TEST_F(PinSourcesTest, ADrawnModelNeedsNoWeights) {
   EXPECT_FALSE(std::filesystem::exists(pinned->job.spec.model_path + "/model.safetensors"));
 }
 
+// Invariant sources-3.
 TEST_F(PinSourcesTest, ARepositoryThatNeedsAScriptIsReadAsConverted) {
   const auto pinned = PinSources(Operator(), NamedJob("/m", "{path: org/script}"), {});
   ASSERT_TRUE(pinned.ok()) << pinned.status();
