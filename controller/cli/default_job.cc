@@ -1,6 +1,7 @@
 #include "controller/cli/default_job.h"
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -8,25 +9,38 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/config_error.h"
 #include "common/config/job_parser.h"
+#include "common/config/named_sources.h"
+#include "common/status_macros.h"
+#include "controller/cli/job_sources.h"
 
 namespace coxswain::cli {
 namespace {
 
-// A path that a user typed is no hub id, whatever it looks like.
-std::string Absolute(const std::string& path) {
-  return std::filesystem::absolute(path.empty() ? "none" : path).lexically_normal();
+// "org/name" where no such path is here; else the path, absolute.
+std::string Place(const std::string& text) {
+  std::error_code error;
+  if (config::ReadsAsHubId(text) && !std::filesystem::exists(text, error)) return text;
+  return std::filesystem::absolute(text.empty() ? "none" : text).lexically_normal();
+}
+
+nlohmann::ordered_json DatasetOf(const DefaultJobArgs& args) {
+  nlohmann::ordered_json dataset = {{"path", Place(args.dataset)}, {"format", args.format}};
+  if (!args.name.empty()) dataset["name"] = args.name;
+  if (!args.split.empty()) dataset["split"] = args.split;
+  if (!args.revision.empty()) dataset["revision"] = args.revision;
+  return dataset;
 }
 
 }  // namespace
 
-absl::StatusOr<config::JobSpec> DefaultJob(const DefaultJobArgs& args) {
+absl::StatusOr<config::JobSpec> DefaultJob(Cox* cox, const DefaultJobArgs& args) {
   const nlohmann::ordered_json job = {
       {"apiVersion", "coxswain/v1"},
       {"kind", "FineTuneJob"},
       {"metadata", {{"name", "look"}}},
       {"spec",
-       {{"base_model", Absolute(args.model)},
-        {"datasets", {{{"path", Absolute(args.dataset)}, {"format", args.format}}}},
+       {{"base_model", {{"path", Place(args.model)}, {"init", "random"}}},
+        {"datasets", {DatasetOf(args)}},
         {"chat_template", args.chat_template},
         {"sequence_len", args.sequence_len},
         {"resources", {{"device", "cpu"}}}}}};
@@ -35,6 +49,7 @@ absl::StatusOr<config::JobSpec> DefaultJob(const DefaultJobArgs& args) {
     return absl::InvalidArgumentError(
         absl::StrCat(parsed.errors[0].path, ": ", parsed.errors[0].message));
   }
+  ASSIGN_OR_RETURN(parsed, BringSources(cox, std::move(parsed)));
   if (args.model.empty()) parsed.spec.model_path.clear();
   return std::move(parsed.spec);
 }

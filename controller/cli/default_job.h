@@ -6,20 +6,25 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "controller/cli/cox.h"
 
 namespace coxswain::cli {
 
 struct DefaultJobArgs {
-  std::string model;    // path; empty: none
-  std::string dataset;  // path; empty: none
+  std::string model;     // path or "org/name" of the Hub; empty: none
+  std::string dataset;   // likewise
+  std::string name;      // config of a dataset of the Hub; empty: the default one
+  std::string split;     // as in a job file; empty: the usual one
+  std::string revision;  // of a dataset of the Hub; empty: main
   std::string format = "auto";
   std::string chat_template = "auto";
   int64_t sequence_len = 2048;
 };
 
-// The job of a file that gives these keys and leaves the others out. InvalidArgument, as the file's
-// errors would be.
-absl::StatusOr<config::JobSpec> DefaultJob(const DefaultJobArgs& args);
+// The job of a file that gives these keys and leaves the others out. What it names of the Hub is
+// there (BringSources), but for the weights of the model. InvalidArgument, as the file's errors
+// would be; errors of BringSources.
+absl::StatusOr<config::JobSpec> DefaultJob(Cox* cox, const DefaultJobArgs& args);
 
 }  // namespace coxswain::cli
 

@@ -50,7 +50,7 @@ struct InspectArgs {
 };
 
 int RunInspectData(Cox* cox, const InspectArgs& args) {
-  const auto job = DefaultJob(args.job);
+  const auto job = DefaultJob(cox, args.job);
   if (!job.ok()) return cox->Fail(job.status());
   const auto report = data::InspectDataset(*job, job->datasets[0]);
   if (!report.ok()) return cox->Fail(report.status());
@@ -66,8 +66,12 @@ int RunInspectData(Cox* cox, const InspectArgs& args) {
 void AddInspectData(Verb* data, Cox* cox) {
   auto args = std::make_shared<InspectArgs>();
   Verb(data->app(), "inspect", "What a dataset holds and, with a model, what becomes of it")
-      .RequiredText("path", &args->job.dataset, "File, folder or glob")
-      .Text("--model", &args->job.model, "Model directory: counts tokens and targets")
+      .RequiredText("path", &args->job.dataset, "File, folder, glob, or a dataset of the Hub")
+      .Text("--model", &args->job.model,
+            "Model directory, or a model of the Hub: counts tokens and targets")
+      .Text("--name", &args->job.name, "Config of a dataset of the Hub")
+      .Text("--split", &args->job.split, "As in a job file, e.g. 'train[:10%]'")
+      .Text("--revision", &args->job.revision, "Of a dataset of the Hub")
       .Text("--format", &args->job.format, "As in a job file")
       .Text("--chat-template", &args->job.chat_template, "As in a job file")
       .Integer("--sequence-len", &args->job.sequence_len, 2, 1048576, "Tokens of a bin")
@@ -88,7 +92,7 @@ int RunCheckData(Cox* cox, const CheckArgs& args) {
     cox->Fail(status);
     return kUsage;
   };
-  const auto job = DefaultJob(args.job);
+  const auto job = DefaultJob(cox, args.job);
   if (!job.ok()) return fail(job.status());
   const auto report =
       data::CheckSource(*job, job->datasets[0], [] { return InterruptSignal() != 0; });
@@ -105,9 +109,12 @@ int RunCheckData(Cox* cox, const CheckArgs& args) {
 void AddCheckData(Verb* data, Cox* cox) {
   auto args = std::make_shared<CheckArgs>();
   Verb(data->app(), "check", "What is odd about a dataset's records, by record")
-      .RequiredText("path", &args->job.dataset, "File, folder or glob")
+      .RequiredText("path", &args->job.dataset, "File, folder, glob, or a dataset of the Hub")
       .RequiredText("--model", &args->job.model,
-                    "Model directory, whose tokenizer and template count")
+                    "Model directory, or a model of the Hub, whose tokenizer and template count")
+      .Text("--name", &args->job.name, "Config of a dataset of the Hub")
+      .Text("--split", &args->job.split, "As in a job file, e.g. 'train[:10%]'")
+      .Text("--revision", &args->job.revision, "Of a dataset of the Hub")
       .Text("--format", &args->job.format, "As in a job file")
       .Text("--chat-template", &args->job.chat_template, "As in a job file")
       .Integer("--sequence-len", &args->job.sequence_len, 2, 1048576, "Tokens of a bin")

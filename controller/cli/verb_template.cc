@@ -11,7 +11,7 @@ namespace coxswain::cli {
 namespace {
 
 int RunShowTemplate(Cox* cox, const DefaultJobArgs& args) {
-  const auto job = DefaultJob(args);
+  const auto job = DefaultJob(cox, args);
   if (!job.ok()) return cox->Fail(job.status());
   const auto text = data::TemplateSample(*job, cox->terminal.color);
   if (!text.ok()) return cox->Fail(text.status());
