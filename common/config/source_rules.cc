@@ -19,9 +19,7 @@ class SourceCheck {
 
   // `row`: that of its path in the schema, whose text says what is missing.
   void Check(const std::string& row) {
-    if (!Has("path") && !Has("hub") && !Has("url") && !Told()) {
-      Error("path", absl::StrCat("missing; ", std::string(FindKey(row)->doc)));
-    }
+    if (!Has("path") && !Has("hub") && !Has("url") && !Told()) Missing(row);
     if (Has("hub") && Has("url")) Error("url", "excludes hub; set one of the two");
     for (const char* key : {"revision", "name", "data_dir"}) {
       if (key == std::string("name") && place_ == "spec.base_model") continue;
@@ -40,6 +38,14 @@ class SourceCheck {
   bool Has(const std::string& key) const {
     const auto value = source_.find(key);
     return value != source_.end() && value->is_string();
+  }
+
+  void Missing(const std::string& row) {
+    const bool given = place_ != "spec.base_model" || job_->lines.count(place_) > 0;
+    const Key* key = FindKey(given ? row : place_);
+    const std::string message = absl::StrCat("missing; ", std::string(key->doc));
+    if (given) return Error("path", message);
+    job_->errors.push_back({place_, 0, message});
   }
 
   // A wrong value is reported already, and stands as null.

@@ -9,6 +9,7 @@
 #include "common/config/build_spec.h"
 #include "common/config/rules.h"
 #include "common/config/schema.h"
+#include "common/config/source_rules.h"
 #include "common/config/value_reader.h"
 #include "common/config/yaml_tree.h"
 
@@ -156,6 +157,11 @@ ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& ya
   const YamlTree file = ParseYaml(yaml);
   Json effective = StoredWalker(&job).ReadMap(stored, &file.root, "", "");
   if (!job.errors.empty()) return job;
+  Validated places{.effective = std::move(effective), .errors = {}, .lines = {}};
+  CheckSources(&places);
+  job.errors = std::move(places.errors);
+  if (!job.errors.empty()) return job;
+  effective = std::move(places.effective);
   const Json& resources = effective["spec"]["resources"];
   const bool choosing = (resources["device"] == "auto" && chosen.device.has_value()) ||
                         (resources["workers"] == "auto" && chosen.workers.has_value());

@@ -57,6 +57,13 @@ ServedRevision ServeRevision(const fs::path& folder) {
   return revision;
 }
 
+// "@refs%2Fpr%2F1" is refs/pr/1.
+std::string RevisionOf(const std::string& folder) {
+  std::string revision = folder.substr(1);
+  for (size_t at; (at = revision.find("%2F")) != std::string::npos;) revision.replace(at, 3, "/");
+  return revision;
+}
+
 }  // namespace
 
 std::string GitBlobHash(const std::string& bytes) {
@@ -69,7 +76,7 @@ HubRepositories::HubRepositories(const std::string& root) {
     const std::string name = entry->path().filename().string();
     if (!entry->is_directory() || name[0] != '@') continue;
     const fs::path repository = entry->path().parent_path().lexically_relative(root);
-    repositories_[repository.generic_string()][name.substr(1)] = ServeRevision(entry->path());
+    repositories_[repository.generic_string()][RevisionOf(name)] = ServeRevision(entry->path());
     entry.disable_recursion_pending();
   }
 }

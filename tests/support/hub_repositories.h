@@ -25,6 +25,7 @@ struct ServedRevision {
 };
 
 // ROOT/models/ORG/NAME/@REVISION/... and ROOT/datasets/ORG/NAME/@REVISION/..., also without ORG. In
+// REVISION, %2F is a slash. In
 // LFS lie weights, Parquet and whatever has more than 1 MiB. Throws std::runtime_error.
 class HubRepositories {
  public:

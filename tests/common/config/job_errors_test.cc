@@ -340,9 +340,9 @@ TEST(JobErrorsTest, PathsAreLocal) {
       {"  chat_template: ~/chat.jinja\n", "spec.chat_template", 7, "not expanded"},
       {"  lora: {init_from: \"\"}\n", "spec.lora.init_from", 7, "expected a path"},
   });
-  std::string hub = kSmallJob;
-  hub.replace(hub.find("./model"), 7, "Qwen/Qwen3-8B");
-  ExpectOneError(hub, {"", "spec.base_model.path", 5, "download first"});
+  std::string bucket = kSmallJob;
+  bucket.replace(bucket.find("./model"), 7, "s3://models/a");
+  ExpectOneError(bucket, {"", "spec.base_model.path", 5, "mount the bucket"});
 }
 
 TEST(JobErrorsTest, RelativePathWithoutBaseDirectory) {
@@ -399,16 +399,17 @@ TEST(JobErrorsTest, AllErrorsAtOnceInLineOrder) {
       "  resources: {workers: -2}\n  datasets: [{path: ./a.jsonl, path: ./b.jsonl}]\n  train:\n    "
       "lerning_rate: 1e-4\n    seed: x\n",
       "/jobs");
-  EXPECT_EQ(FormatErrors(job.errors, "job.yaml"),
-            "job.yaml: spec.base_model: missing; Hugging Face model directory; a plain path means "
-            "`{path: ...}`.\n"
-            "job.yaml:3: metadata.name: \"Tiny\" is not a DNS-1123 name: 1 to 63 lower-case "
-            "letters, digits and hyphens, "
-            "first and last a letter or digit\n"
-            "job.yaml:5: spec.resources.workers: -2 is out of range; allowed: 1 <= x <= 4096\n"
-            "job.yaml:6: spec.datasets[0].path: duplicate key; line 6 sets it already\n"
-            "job.yaml:8: spec.train.lerning_rate: unknown key; did you mean learning_rate?\n"
-            "job.yaml:9: spec.train.seed: expected an integer, got \"x\"\n");
+  EXPECT_EQ(
+      FormatErrors(job.errors, "job.yaml"),
+      "job.yaml: spec.base_model: missing; The model: a folder, a repository of the Hugging Face "
+      "Hub, or a URL. A plain text means `{path: ...}`.\n"
+      "job.yaml:3: metadata.name: \"Tiny\" is not a DNS-1123 name: 1 to 63 lower-case "
+      "letters, digits and hyphens, "
+      "first and last a letter or digit\n"
+      "job.yaml:5: spec.resources.workers: -2 is out of range; allowed: 1 <= x <= 4096\n"
+      "job.yaml:6: spec.datasets[0].path: duplicate key; line 6 sets it already\n"
+      "job.yaml:8: spec.train.lerning_rate: unknown key; did you mean learning_rate?\n"
+      "job.yaml:9: spec.train.seed: expected an integer, got \"x\"\n");
 }
 
 TEST(JobErrorsTest, TextsThatAreNoYaml) {

@@ -23,7 +23,7 @@ inline const char* const kFullJob = R"(apiVersion: coxswain/v1
 kind: FineTuneJob
 metadata: {name: gsm8k-lora, labels: {team: math}}
 spec:
-  base_model: {path: ./model, init: pretrained, seed: 0, added_tokens: []}
+  base_model: {path: ./model, hub: null, revision: null, url: null, init: pretrained, seed: 0, added_tokens: []}
   method: sft
   adapter: qlora
   quantization: {format: nf4, double: false}
@@ -32,6 +32,12 @@ spec:
   datasets:
     - {path: ./train.jsonl, format: alpaca, prompt_style: alpaca, weight: 1.5}
     - path: /abs/chat
+      hub: null
+      revision: null
+      name: null
+      data_dir: null
+      converted: false
+      url: null
       data_files: ["*.gz"]
       split: dev
       max_samples: 9

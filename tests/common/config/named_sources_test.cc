@@ -70,7 +70,11 @@ TEST(NamedSourcesTest, WhatExistsIsAPath) {
   EXPECT_EQ(here.spec.datasets[0].path, folder.path() + "/org/model");
   EXPECT_EQ(here.spec.model_hub.id, "");
   // A controller elsewhere does not see this folder.
-  EXPECT_EQ(ParseSources("org/model", "{path: org/data}", "").spec.model_hub.id, "org/model");
+  YamlTree tree = ParseYaml(SourcesJob("org/model", "{path: org/model}"));
+  NameSources(/*base_dir=*/"", &tree.root);
+  const std::string named = EmitBlockYaml(tree.root);
+  EXPECT_NE(named.find("hub: org/model"), std::string::npos) << named;
+  EXPECT_EQ(named.find("path: org/model"), std::string::npos) << named;
 }
 
 TEST(NamedSourcesTest, WhatDoesNotGoTogetherIsRefusedByItsKey) {

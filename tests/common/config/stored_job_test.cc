@@ -119,7 +119,7 @@ TEST(StoredJobTest, WhatCannotBeUnderstoodIsRefusedByName) {
   refused("attention", "deterministic", 7);
   Json job = Accepted(kSmallJob);
   job["spec"].erase("base_model");
-  EXPECT_NE(Errors(Stored(job)).find("spec.base_model.path: is missing"), std::string::npos);
+  EXPECT_NE(Errors(Stored(job)).find("spec.base_model: missing"), std::string::npos);
   job = Accepted(kSmallJob);
   job["spec"]["datasets"] = Json::array({1});
   EXPECT_NE(Errors(Stored(job)).find("spec.datasets[0]"), std::string::npos);

@@ -24,7 +24,7 @@ class PinSourcesTest : public testing::Test {
     hub_.Put("datasets/org/data", "test.jsonl", kRecord);
     hub_.Put("datasets/org/script", "script.py", "import datasets\n");
     hub_.Put("datasets/org/script", "fr/train/0000.parquet", hub::Noise(100, 5),
-             "refs/convert/parquet");
+             "refs%2Fconvert%2Fparquet");
     hub_.Start();
   }
 
