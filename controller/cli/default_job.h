@@ -17,8 +17,7 @@ struct DefaultJobArgs {
   int64_t sequence_len = 2048;
 };
 
-// The job of a file that gives these keys and leaves the others out. InvalidArgument, as the file's
-// errors would be.
+// The job of a file that sets only these keys. InvalidArgument has the errors of such a file.
 absl::StatusOr<config::JobSpec> DefaultJob(const DefaultJobArgs& args);
 
 }  // namespace coxswain::cli
