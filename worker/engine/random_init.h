@@ -17,8 +17,8 @@ namespace coxswain::engine {
 kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter,
                                    const model::ModelConfig& model);
 
-// Values like those of a trained model, for what is not here yet: RandomInit, and DoRA's
-// magnitudes, the norms of rows, about 1.
+// Values like those of a trained model, for tensors that are not gathered yet: RandomInit, and
+// about 1 for DoRA's magnitudes, which are norms of rows.
 kernels::RandomFillArgs StandIn(const model::Parameter& parameter, const model::ModelConfig& model);
 
 }  // namespace coxswain::engine
