@@ -1,4 +1,4 @@
-// Notes what is lost of a record's documents on the way to the token store.
+// Notes the losses of a record's documents on the way to the token store.
 #ifndef COXSWAIN_CONTROLLER_DATA_LOSS_NOTES_H_
 #define COXSWAIN_CONTROLLER_DATA_LOSS_NOTES_H_
 

@@ -1,4 +1,4 @@
-// Characters younger than the regex engine's Unicode tables.
+// Replaces characters that are newer than the regex engine's Unicode tables.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_UNICODE_ADDITIONS_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_UNICODE_ADDITIONS_H_
 
