@@ -1,4 +1,4 @@
-// What `cox describe` prints.
+// Formats the output of `cox describe`.
 #ifndef COXSWAIN_CONTROLLER_CLI_DESCRIBE_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_DESCRIBE_TEXT_H_
 

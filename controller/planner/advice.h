@@ -1,4 +1,4 @@
-// Settings that lie far from the recommended ones.
+// Warns of settings that are far from the recommended ones.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_
 #define COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_
 

@@ -23,7 +23,7 @@ struct GpuTime {
   double step = 0;           // seconds per update, independent of its tokens
 };
 
-// `attention_span`: length of the document that a token lies in, averaged over tokens.
+// `attention_span`: length of a token's document, averaged over tokens.
 GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span);
 
 }  // namespace coxswain::planner

@@ -17,7 +17,7 @@ struct LearningRate {
   int64_t num_cycles = 1;   // cosine_with_restarts
   double power = 1.0;       // polynomial
   int64_t timescale = 1;    // inverse_sqrt
-  int64_t decay_steps = 0;  // warmup_stable_decay, at most what warm-up leaves
+  int64_t decay_steps = 0;  // warmup_stable_decay, at most the steps after warm-up
   config::DecayType decay_type = config::DecayType::kCosine;
 
   // W = warmup_steps, N = total_steps, t = (step - W) / (N - W), m = min_ratio:

@@ -60,7 +60,7 @@ class Recipe {
   const data::Bins& eval_bins() const { return eval_bins_; }
   int64_t train_tokens() const { return train_tokens_; }  // of all steps
   int64_t eval_tokens() const { return eval_tokens_; }    // of one evaluation
-  // Length of the document that a training token lies in, averaged over the tokens.
+  // Length of a training token's document, averaged over the tokens.
   int64_t attention_span() const { return attention_span_; }
   double single_document_bins() const;  // first pass, share of the bins that hold one document
   double packing_efficiency() const { return packing_efficiency_; }  // first pass, filled / slots

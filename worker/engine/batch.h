@@ -47,7 +47,7 @@ class BatchStager {
   explicit BatchStager(const plan::Plan& plan);
 
   // Copies the next micro_batch_bins bins (fewer at the end) to the device arrays of `buffers` and
-  // moves the cursor behind them. Positions restart at each document. `bins` must have passed
+  // moves the cursor past them. Positions restart at each document. `bins` must have passed
   // CheckBins.
   MicroBatch StageNext(const BinBatch& bins, const Buffers& buffers, kernels::Stream* stream,
                        BinCursor* cursor);

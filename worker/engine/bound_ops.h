@@ -130,7 +130,7 @@ struct BoundBlock {
 
 struct BoundModel {
   std::vector<BoundBlock> blocks;
-  std::vector<BoundOp> tail;  // behind the blocks: the final norm
+  std::vector<BoundOp> tail;  // after the blocks: the final norm
   BoundNorm final_norm;       // for backward
   void* embedded = nullptr;   // [T, H]: the stream before the first block
   int64_t lowest = 0;         // no block below this one trains; num_layers: no block does

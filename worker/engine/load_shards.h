@@ -12,7 +12,7 @@
 
 namespace coxswain::engine {
 
-// Reads what this rank owns from the rank-*.safetensors of `directory`, whatever mesh, ZeRO stage
+// Reads this rank's elements from the rank-*.safetensors of `directory`, whatever mesh, ZeRO stage
 // and master dtype wrote them, into the trained values, the weights and the states of the
 // optimizer. Blocks are checked against the manifest while they are read, on FileThreads() threads:
 // DataLoss names file, block and both values. FailedPrecondition names both recipe hashes when they

@@ -10,10 +10,10 @@
 
 namespace coxswain::engine {
 
-// Norms multiply by 1 (their weights are 1, or 0 where they count from one), biases and LoRA B are
-// 0, LoRA A uniform in +-1/sqrt(cols), matrices normal(0, 0.02); of an embedding's adapter A is 0
-// and B normal(0, 1). Source: transformers _init_weights; peft reset_lora_parameters (Kaiming
-// uniform, a = sqrt 5).
+// Norms multiply by 1: their weights are 1, or 0 if they count from one. Biases and LoRA B are 0.
+// LoRA A is uniform in +-1/sqrt(cols). Matrices are normal(0, 0.02). In the adapter of an embedding
+// A is 0 and B is normal(0, 1). Source: transformers _init_weights; peft reset_lora_parameters
+// (Kaiming uniform, a = sqrt 5).
 kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parameter,
                                    const model::ModelConfig& model);
 

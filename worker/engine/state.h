@@ -73,7 +73,7 @@ struct State {
   // time.
   PinnedArray<Scalars> sent{1}, received{1};
   PinnedArray<kernels::NormSums> received_norms;   // by verified tensor
-  PinnedArray<kernels::TensorBits> received_bits;  // likewise
+  PinnedArray<kernels::TensorBits> received_bits;  // by verified tensor
 };
 
 }  // namespace coxswain::engine

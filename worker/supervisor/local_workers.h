@@ -66,7 +66,7 @@ class LocalWorkers {
   const LocalWorkersOptions options_;
   const std::shared_ptr<access::JoinToken> join_token_;
   Mutex mu_;
-  // By slot: a worker that was started again is dialled anew.
+  // By slot. A worker that was started again gets a new channel.
   std::map<int, Dialled> newest_ ABSL_GUARDED_BY(mu_);
 };
 

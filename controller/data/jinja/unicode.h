@@ -15,7 +15,7 @@ int64_t CodePoints(std::string_view text);
 // the end.
 size_t ByteOffset(std::string_view text, int64_t index, size_t from = 0);
 
-// Reads the code point at *at and moves *at behind it. Invalid UTF-8 is read as U+FFFD.
+// Reads the code point at *at and moves *at past it. Invalid UTF-8 is read as U+FFFD.
 char32_t NextCodePoint(std::string_view text, size_t* at);
 void AppendUtf8(char32_t code_point, std::string* out);
 

@@ -20,7 +20,7 @@
 namespace coxswain::data {
 
 struct TokenizerFile {
-  std::string path;                               // path of the tokenizer.json or tokenizer.model
+  std::string path;                               // path of the file that was read
   std::vector<std::string> tokens;                // by id; empty string: no token has this id
   absl::flat_hash_map<std::string, int32_t> ids;  // token -> id, added tokens included
   // The model. Byte-level: words are bytes, and byte_ids has all 256 bytes of the byte alphabet.
