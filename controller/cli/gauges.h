@@ -7,8 +7,8 @@
 
 namespace coxswain::cli {
 
-// "[#### ]" with `width` columns in all. The fraction is clamped to 0..1, and NaN counts as 0. The
-// bar is full only at 1. Below three columns the text is empty.
+// "[####    ]" with `width` columns in all. The fraction is clamped to 0..1, and NaN counts as 0.
+// The bar is full only at 1. Below three columns the text is empty.
 std::string ProgressBar(double fraction, int width);
 
 // `values` as block characters of at most `width` columns. Heights span the lowest to the highest

@@ -8,7 +8,7 @@
 
 namespace coxswain::cli {
 
-// "2026-01-02T03:04:05.678Z rank 0 info message key=value": the JSON line without its quotes. A
+// "2026-01-02T03:04:05.678Z  rank 0  info  message  key=value": the JSON line without its quotes. A
 // line that is no JSON object is shown unchanged.
 std::string LogText(const v1::LogLine& line);
 

@@ -18,8 +18,8 @@ enum class ProgressMode { kBar, kPlain, kNone };
 // "auto" is a bar when stderr is a TTY, else plain lines. The other words are "plain" and "none".
 ProgressMode ParseProgressMode(const std::string& word, bool err_tty);
 
-// "tiny-1 RUNNING [### ] 50% 5/10 loss 3.1234 <sparkline> eval 3.2000 1,234 tok/s ETA 12s", at most
-// `columns` columns. Sparkline and bar shrink first.
+// "tiny-1 RUNNING [###   ] 50% 5/10 loss 3.1234 <sparkline> eval 3.2000 1,234 tok/s ETA 12s", at
+// most `columns` columns. Sparkline and bar shrink first.
 std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, int columns);
 
 // "step 5/10  loss 3.1234  grad norm 1.0321  lr 1.00e-04  1,234 tok/s" for StepDone, else type and
