@@ -21,55 +21,57 @@
 namespace coxswain::checkpoint {
 
 std::string CheckpointDirectory(const std::string& output_dir, int64_t step);
-// Those that lie there, whoever wrote them; none where there is no such directory.
+// The checkpoint directories in `output_dir`, whichever job wrote them. Empty when output_dir does
+// not exist.
 absl::StatusOr<std::vector<std::string>> CheckpointsNewestFirst(Files* files,
                                                                 const std::string& output_dir);
-// Where a gang's ranks write the shards of a step; no other gang's, of whatever job, has it.
+// The directory into which a gang's ranks write the shards of a step. No other gang of any job uses
+// the same path.
 std::string StagingDirectory(const std::string& output_dir, const StagingOwner& owner,
                              int64_t step);
 struct CommitRequest {
   std::string output_dir;
-  Manifest manifest;          // files: the shards, as the ranks reported them
+  Manifest manifest;          // its files are the shards, as the ranks reported them
   std::string trainer_state;  // trainer_state.json, added to the files
 };
 
 struct Committed {
   Manifest manifest;
-  std::string replaced_job = {};  // another job, whose checkpoint of this step is gone
-  std::string set_aside = {};     // tells where a checkpoint went that had been changed; else empty
+  std::string replaced_job = {};  // other job whose checkpoint was replaced; else empty
+  std::string set_aside = {};     // says where a changed checkpoint was moved; else empty
 };
 
-// Phase two: writes trainer_state.json and manifest.json into the staging directory, fsynced, and
-// renames it to checkpoint-N, after reading it back once: DataLoss when a shard is not what its
-// rank reported. A checkpoint-N that is there already is replaced, but for one of the same job with
-// this (term, epoch) or a later: AlreadyExists. One that is damaged, or that somebody changed, is
-// set aside as checkpoint-N.damaged; FailedPrecondition where something there is no job's.
-// `guard` runs the renames.
+// Phase two of a save: writes trainer_state.json and manifest.json into the staging directory,
+// fsynced, reads everything back once, and renames the directory to checkpoint-N. `guard` runs the
+// renames. DataLoss: a shard differs from what its rank reported. An existing checkpoint-N is
+// replaced. It stays if it belongs to the same job with this or a later (term, epoch):
+// AlreadyExists. A damaged or changed one is moved to checkpoint-N.damaged. FailedPrecondition: the
+// existing checkpoint-N was not written by a job.
 absl::StatusOr<Committed> CommitCheckpoint(Files* files, CommitRequest request,
                                            const Guard& guard = Unguarded);
 
-// Deletes a superseded checkpoint of `output_dir`, by way of .staging. FailedPrecondition where it
-// is not as a job wrote it: then it stays.
+// Deletes a superseded checkpoint of `output_dir`: moves it into .staging, then removes it.
+// FailedPrecondition, and the checkpoint stays, when it differs from what a job wrote.
 absl::Status DropCheckpoint(Files* files, const std::string& output_dir, const StagingOwner& owner,
                             const std::string& directory);
 
-// A checkpoint that a job is known to have.
+// A checkpoint that the controller recorded for a job.
 struct KnownCheckpoint {
   std::string directory;
-  std::string digest = {};  // of its manifest; empty: of a release that kept none
-  std::string job = {};     // that has it; empty: whoever wrote it, it is taken as it is
+  std::string digest = {};  // digest of its manifest; empty: an older release recorded none
+  std::string job = {};     // job that owns it; empty: a checkpoint of any job is accepted
 };
 
 struct ResumeQuery {
   std::string job;
   std::string output_dir;
   RecipeName recipe;
-  bool extend = false;      // recipes of another length and the same stem too
-  bool own_only = false;    // resume: never, or an explicit start: only what this job wrote
-  bool any_recipe = false;  // an explicit one is read, not gone on with: its recipe may be any
-  // Start from the first of these that is whole when the job has no checkpoint of its own.
+  bool extend = false;      // also accept a recipe with the same stem and another length
+  bool own_only = false;    // accept only this job's checkpoints in output_dir
+  bool any_recipe = false;  // accept an explicit start of any recipe: it is only read
+  // Used when output_dir has no checkpoint to start from: the job starts from the first whole one.
   std::vector<KnownCheckpoint> explicit_starts = {};
-  // Directories in which a rank found a damaged block, and what it said: passed over.
+  // Directories in which a rank found a damaged block, with its message. They are passed over.
   std::map<std::string, std::string> damaged = {};
 };
 
@@ -78,25 +80,25 @@ struct ResumePoint {
   Manifest manifest;
 };
 
-// Whether what is found there is gone on with under another number of steps.
+// True when the job would continue from `point` with another number of steps.
 bool Extends(const ResumePoint& point, const ResumeQuery& query);
 
-// The newest checkpoint to start from, as CheckCheckpoint finds it whole: the ranks check what they
-// read of it. nullopt: start fresh. `warnings`: what was passed over. FailedPrecondition when
-// output_dir holds checkpoints of other recipes only, an explicit one has another recipe (each key
-// that differs is named with both values; where only their lengths differ both lengths and what to
-// do), or another job replaced it (both named); explicit ones of which none is whole give the error
-// of the first.
+// The newest checkpoint to start from that passes CheckCheckpoint. The ranks check its blocks when
+// they read them. nullopt: start fresh. `warnings` gets a line for each checkpoint that was passed
+// over. FailedPrecondition: output_dir holds only checkpoints of other recipes; or an explicit
+// start has another recipe, or was replaced by another job. The message names each key that differs
+// with both values; both lengths and what to do when only the lengths differ; or both jobs. When no
+// explicit start is whole, returns the error of the first.
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(Files* files, const ResumeQuery& query,
                                                            std::vector<std::string>* warnings);
 
-// Index of the first of `known` that verifies and is that job's. None is: DataLoss, or NotFound
-// where none can be read at all; it says what is wrong with each.
+// Index of the first of `known` that verifies and belongs to its job. Without one: DataLoss if a
+// checkpoint is damaged, else NotFound. The message has the fault of each.
 absl::StatusOr<size_t> FirstIntact(Files* files, const std::vector<KnownCheckpoint>& known,
                                    std::vector<std::string>* warnings);
 
-// Which of `steps` (committed checkpoints, any order) to delete: all but the newest `keep` (at
-// least 2) and `best_step` (-1: none).
+// The steps to delete among `steps` (committed checkpoints, any order): all except the newest
+// `keep` (at least 2) and `best_step` (-1: none).
 std::vector<int64_t> Superseded(std::vector<int64_t> steps, int64_t keep, int64_t best_step);
 
 }  // namespace coxswain::checkpoint

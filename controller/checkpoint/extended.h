@@ -1,4 +1,5 @@
-// The checkpoint that a job would go on from under another number of steps, before it is accepted.
+// Before a job is accepted, finds the checkpoint that it would continue with another number of
+// steps.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_EXTENDED_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_EXTENDED_H_
 
@@ -10,9 +11,10 @@
 
 namespace coxswain::checkpoint {
 
-// Of output_dir or the path that checkpoint.resume gives; nullopt where the job starts fresh, goes
-// on as it was, or names another job, whose checkpoints the store of a controller knows. The errors
-// are those of FindResumePoint: FailedPrecondition where what lies there is of another recipe.
+// Looks in output_dir, or at the path in checkpoint.resume. nullopt: the job starts fresh, or
+// continues with the same number of steps, or checkpoint.resume names another job, whose
+// checkpoints only a controller's store knows. Errors as of FindResumePoint: FailedPrecondition for
+// checkpoints of another recipe.
 absl::StatusOr<std::optional<ResumePoint>> FindExtended(Files* files, const config::JobSpec& job,
                                                         const RecipeName& recipe);
 

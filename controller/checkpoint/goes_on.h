@@ -1,4 +1,4 @@
-// Whether a job can go on from what lies in its folder, before it is accepted.
+// Before a job is accepted, checks that it can continue from the checkpoints in its folder.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_GOES_ON_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_GOES_ON_H_
 
@@ -8,11 +8,11 @@
 
 namespace coxswain::checkpoint {
 
-// InvalidArgument, by RefusalByKeys, where the job can go on from none of the checkpoints in its
-// output_dir, or not from the path that checkpoint.resume gives. `job` has no errors.
+// InvalidArgument, with the text of RefusalByKeys, when the job can continue from no checkpoint in
+// output_dir, or not from the path in checkpoint.resume. `job` must have no errors.
 absl::Status CheckGoesOn(Files* files, const config::ParsedJob& job);
 
-// CheckGoesOn as an error of the key that leads to the checkpoint.
+// Adds the error of CheckGoesOn to the key that names the checkpoint (output_dir or resume).
 void AddGoesOnErrors(Files* files, config::ParsedJob* job);
 
 }  // namespace coxswain::checkpoint

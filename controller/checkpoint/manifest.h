@@ -1,4 +1,5 @@
-// manifest.json of a checkpoint directory: what makes it a checkpoint. Valid <=> it verifies.
+// manifest.json, which makes a directory a checkpoint. A checkpoint is valid if and only if its
+// manifest verifies.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_MANIFEST_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_MANIFEST_H_
 
@@ -20,44 +21,44 @@ struct Manifest {
   std::string job = {};
   uint64_t term = 0;
   uint64_t epoch = 0;
-  std::string recipe_hash = {};  // lower-case hex; the directory belongs to jobs of this recipe
-  // Lower-case hex: of the recipe without its length. Empty, and total_steps 0, of a release that
-  // kept none.
+  std::string recipe_hash = {};  // lower-case hex; jobs of this recipe may resume from it
+  // Lower-case hex hash of the recipe without its length. Older releases wrote none: then it is
+  // empty and total_steps is 0.
   std::string recipe_stem = {};
   int64_t total_steps = 0;  // of the recipe
-  // The job that wrote it, resolved, as JSON; empty of a release that kept none.
+  // The resolved job that wrote the checkpoint, as JSON. Empty: an older release wrote none.
   std::string effective_json = {};
-  config::KeyValues recipe_facts = {};  // what of the recipe its files and workers gave
+  config::KeyValues recipe_facts = {};  // the part of the recipe that comes from files and workers
   std::string plan_hash = {};           // lower-case hex
   std::string fingerprint =
-      {};  // of the ranks; another one may resume but is not compared bit by bit
+      {};  // of the ranks; a gang with another one may resume but is not compared bit by bit
   int32_t world_size = 0;
-  int64_t threads = 0;  // of each rank on CPUs; 0: they differ, or a release that kept none
+  int64_t threads = 0;  // of each CPU rank; 0: they differ, or an older release wrote none
   double pass = 0;      // passes over the data finished, e.g. 1.5
   RunState run = {};
-  Origin origin = {};  // what the job went on from, of another job
+  Origin origin = {};  // the other job's checkpoint from which this job continued
   std::vector<ManifestFile> files = {};
-  std::string digest = {};  // SHA-256 of the manifest as it was read, 32 bytes; is not in it
+  std::string digest = {};  // SHA-256 of the bytes as read, 32 bytes; not part of the file
 
   int64_t total_bytes() const;
-  config::KeyValues recipe_keys() const;  // of the job, with recipe_facts
+  config::KeyValues recipe_keys() const;  // keys of the job, and recipe_facts
   bool operator==(const Manifest&) const = default;
 };
 
-// Where a job that goes on from a checkpoint with this manifest comes from.
+// The origin of `job` when it continues from a checkpoint with this manifest.
 Origin OriginOf(const Manifest& manifest, const std::string& job);
 
 std::string ToJson(const Manifest& manifest);
-// DataLoss names `path` and what is wrong.
+// DataLoss names `path` and the fault.
 absl::StatusOr<Manifest> ParseManifest(const std::string& json, const std::string& path);
 
 // Reads directory/manifest.json. NotFound: no manifest.
 absl::StatusOr<Manifest> ReadManifest(Files* files, const std::string& directory);
-// That every file is there with its size, and of one without digests of blocks its SHA-256: what
-// the controller looks at before ranks read the blocks, which check them. DataLoss names the file
-// and both sizes or hashes.
+// Checks that every file exists with its size. For a file without block digests, checks its SHA-256
+// too. The ranks check the blocks of the others when they read them. DataLoss names the file and
+// both sizes or hashes.
 absl::StatusOr<Manifest> CheckCheckpoint(Files* files, const std::string& directory);
-// Likewise, and reads every block: DataLoss names the file, the block and both digests.
+// As CheckCheckpoint, and reads every block. DataLoss names the file, the block and both digests.
 absl::StatusOr<Manifest> VerifyCheckpoint(Files* files, const std::string& directory);
 
 }  // namespace coxswain::checkpoint

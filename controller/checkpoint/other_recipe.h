@@ -1,4 +1,4 @@
-// Why a job does not go on from a checkpoint: it is of other settings.
+// Explains why a job cannot continue from a checkpoint of other settings.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_OTHER_RECIPE_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_OTHER_RECIPE_H_
 
@@ -13,22 +13,23 @@
 
 namespace coxswain::checkpoint {
 
-// What a checkpoint must be of; the texts are lower-case hex.
+// The recipe that a checkpoint must have. Hash and stem are lower-case hex.
 struct RecipeName {
   std::string hash = {};
-  std::string stem = {};  // of the recipe without its length
+  std::string stem = {};  // hash of the recipe without its length
   int64_t total_steps = 0;
-  config::KeyValues keys = {};  // of the recipe, and what it was made of
+  config::KeyValues keys = {};  // keys of the recipe and of its sources
 };
 
-// OK where the checkpoint in `directory` is of the recipe that is wanted, or, with `extend`, of one
-// of another length. Else FailedPrecondition: it names each key that differs with both values, and
-// what to do.
+// OK when the checkpoint in `directory` has the wanted recipe or, with `extend`, one of another
+// length that still leaves steps to train. Else FailedPrecondition, which names each key that
+// differs with both values, and what to do.
 absl::Status CheckRecipe(const RecipeName& wanted, bool extend, const std::string& directory,
                          const Manifest& found);
 
-// Before the job's files are read, by its keys alone: why it cannot go on from there, in the words
-// of CheckRecipe. Nothing where only the model, the data or the number of workers can tell.
+// The reason why the job cannot continue from `directory`, in the words of CheckRecipe. It compares
+// keys only, before the job's files are read. Nothing: the keys allow it; model, data and the
+// number of workers are not compared.
 std::optional<std::string> RefusalByKeys(const std::string& directory, const Manifest& found,
                                          const config::ParsedJob& job);
 

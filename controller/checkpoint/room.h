@@ -1,4 +1,4 @@
-// Whether a file system has room for checkpoints that are to come. Runs in a lane.
+// Checks that a file system has room for the coming checkpoints. Runs in a lane.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_ROOM_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_ROOM_H_
 
@@ -10,21 +10,21 @@
 
 namespace coxswain::checkpoint {
 
-// What a job will write.
+// The space that a job will need.
 struct RoomQuery {
   std::string output_dir;
-  int64_t bytes = 0;    // of one checkpoint; 0: not known, nothing is checked
-  int64_t at_once = 1;  // that lie there at the same time at most: kept ones, and one being written
-  int64_t kept_bytes = 0;  // of those that lie there already
+  int64_t bytes = 0;       // of one checkpoint; 0: not known, so nothing is checked
+  int64_t at_once = 1;     // most checkpoints that exist at once: kept ones, and one being written
+  int64_t kept_bytes = 0;  // bytes of the job's existing checkpoints
 };
 
-// ResourceExhausted unless a checkpoint of `bytes` fits beside what is there; names the directory
-// and both numbers. An error of the file system is returned as it is.
+// ResourceExhausted unless `bytes` are free for one more checkpoint. It names the directory and
+// both numbers. An error of the file system is returned unchanged.
 absl::Status CheckRoom(Files* files, const std::string& output_dir, int64_t bytes);
 
-// Before a job runs. `warning`: that one fits but not all, or, where the job has checkpoints
-// already
-// (`kept_bytes`), that none does: then it goes on. Else as CheckRoom.
+// Call it before a job runs. Sets `warning` when one checkpoint fits but not all at once. Sets it
+// too when none fits but the job already has checkpoints (kept_bytes > 0): the job continues.
+// Otherwise as CheckRoom.
 absl::Status CheckRoomOfJob(Files* files, const RoomQuery& query, std::string* warning);
 
 }  // namespace coxswain::checkpoint

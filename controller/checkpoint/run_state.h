@@ -1,5 +1,5 @@
-// What a run must remember over a checkpoint besides tensors: evaluation, early stop, skipped
-// steps, the trend of the loss.
+// The state of a run in a checkpoint besides its tensors: evaluations, early stop, skipped steps,
+// the trend of the loss.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_RUN_STATE_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_RUN_STATE_H_
 
@@ -18,7 +18,7 @@ struct EvalPoint {
   int64_t step = 0;  // finished steps
   double loss = 0;   // mean over the targets of the evaluation set
   double seconds = 0;
-  // Part of the targets that the model ranks first; absent where an older release evaluated.
+  // Fraction of the targets that the model ranks first. Absent: an older release evaluated.
   std::optional<double> token_accuracy = {};
   double perplexity() const { return std::exp(loss); }
   bool operator==(const EvalPoint&) const = default;
@@ -29,7 +29,7 @@ struct EarlyStop {
   std::optional<EvalPoint> best;
   int64_t without_improvement = 0;
 
-  // True: it is the new best.
+  // Returns true when `point` is the new best.
   bool Add(EvalPoint point);
   bool Exhausted(std::optional<int64_t> patience) const {
     return patience.has_value() && without_improvement >= *patience;
@@ -58,10 +58,10 @@ struct SkippedSteps {
 struct RunState {
   int64_t step = 0;  // finished steps
   int64_t applied_updates = 0;
-  int64_t tokens = 0;  // trained in the surviving lineage
-  double loss = 0;     // of the last finished step, 0 before the first
+  int64_t tokens = 0;  // trained tokens, without steps that a failure discarded
+  double loss = 0;     // of the last finished step; 0 before the first
   double grad_norm = 0;
-  double seconds = 0;  // of all steps and evaluations of the lineage
+  double seconds = 0;  // of all steps and evaluations that count
   EarlyStop early_stop;
   SkippedSteps skipped;
   LossTrend loss_trend;

@@ -1,4 +1,5 @@
-// OUTPUT_DIR/.staging: where checkpoints and exports are written before they get their names.
+// OUTPUT_DIR/.staging, where checkpoints and exports are written before they are renamed into
+// place.
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_STAGING_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_STAGING_H_
 
@@ -10,8 +11,8 @@
 
 namespace coxswain::checkpoint {
 
-// The gang, or the export, that writes. A worker is told its path, so that one of an older epoch
-// never writes into what a later one commits.
+// The gang or the export that writes. A worker gets its path from the controller. So a worker of an
+// older epoch never writes into a directory that a later epoch commits.
 struct StagingOwner {
   std::string job;
   uint64_t term = 0;
@@ -22,10 +23,9 @@ std::string StagingRoot(const std::string& output_dir);
 // ".<job>.t<term>.e<epoch>", the ending of every name there.
 std::string EndingOf(const StagingOwner& owner);
 
-// What is left of saves, formations and exports that did not end: removed, but for a directory that
-// was moved aside and whose place is empty, which goes back. Only for who owns output_dir, while
-// nothing of its own is being written there. Names of others stay, and so does a folder that holds
-// a file that no job wrote.
+// Removes the remains of unfinished saves, formations and exports. A directory that was moved aside
+// goes back when its place is empty. Only the owner of output_dir may call it, while it writes
+// nothing there. Foreign names stay, and so does a folder with a file that no job wrote.
 absl::Status SweepStaging(Files* files, const std::string& output_dir);
 
 }  // namespace coxswain::checkpoint

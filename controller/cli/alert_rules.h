@@ -7,7 +7,7 @@
 
 namespace coxswain::cli {
 
-// By file name.
+// Texts of the rule files by file name.
 const std::map<std::string, std::string>& AlertRules();
 
 }  // namespace coxswain::cli

@@ -1,4 +1,4 @@
-// Prompts and answers, which have lines of their own, as text for people.
+// Formats prompts and answers, which may have several lines, for people.
 #ifndef COXSWAIN_CONTROLLER_CLI_ANSWER_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_ANSWER_TEXT_H_
 
@@ -6,7 +6,7 @@
 
 namespace coxswain::cli {
 
-// `heading` four columns in, and each line of `text` below it, six columns in.
+// `heading` indented by four columns, and below it each line of `text` indented by six.
 std::string AnswerText(const std::string& heading, const std::string& text);
 
 }  // namespace coxswain::cli

@@ -1,4 +1,4 @@
-// The program cox: its argument tree, and a run of it.
+// The program cox: its argument tree and its entry point.
 #ifndef COXSWAIN_CONTROLLER_CLI_APP_H_
 #define COXSWAIN_CONTROLLER_CLI_APP_H_
 
@@ -19,7 +19,7 @@ namespace coxswain::cli {
 int RunCox(const std::vector<std::string>& args, const Terminal& terminal,
            const std::function<int64_t()>& now_unix_ms);
 
-// The whole argument tree, for completion.
+// Builds the whole argument tree. Completion walks it too.
 void BuildApp(CLI::App* app, Cox* cox);
 
 }  // namespace coxswain::cli

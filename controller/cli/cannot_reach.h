@@ -1,4 +1,4 @@
-// What to say and to do when a controller cannot be reached.
+// The error message for a controller that cannot be reached.
 #ifndef COXSWAIN_CONTROLLER_CLI_CANNOT_REACH_H_
 #define COXSWAIN_CONTROLLER_CLI_CANNOT_REACH_H_
 
@@ -8,9 +8,9 @@
 
 namespace coxswain::cli {
 
-// The address, how it was tried, `reason` in gRPC's words, and what that usually means here:
-// nothing listens there, TLS on one side alone, another CA, another host name, a refused
-// certificate.
+// Names the address, how cox connected (plaintext or TLS), `reason` in gRPC's words, and the usual
+// cause with its remedy: nothing listens there, only one side uses TLS, another CA signed the
+// certificate, it is for another host name, or it was refused.
 std::string CannotReach(const Connection& connection, const std::string& reason);
 
 }  // namespace coxswain::cli

@@ -1,5 +1,5 @@
-// The one way from cox to a terminal: what comes from elsewhere (names, labels, paths, messages)
-// does nothing there but be read. See common/outside_text.h.
+// The one way from cox to a terminal. Text from elsewhere (names, labels, paths, messages) cannot
+// control the terminal: its control characters are escaped. See common/outside_text.h.
 #ifndef COXSWAIN_CONTROLLER_CLI_CLEAN_STREAM_H_
 #define COXSWAIN_CONTROLLER_CLI_CLEAN_STREAM_H_
 
@@ -10,14 +10,14 @@
 
 namespace coxswain::cli {
 
-// Passes text on as AppendClean makes it. A character may come in parts; it waits for the others
-// until a flush.
+// Passes text on as AppendClean writes it. A character may arrive in parts. Its first bytes wait
+// for the rest until a flush.
 class CleanBuffer : public std::streambuf {
  public:
   explicit CleanBuffer(std::ostream* to) : to_(to) {}
   ~CleanBuffer() override { Pass(0); }
 
-  // Passes `text` on as it is.
+  // Passes `text` on unchanged.
   bool Put(std::string_view text);
 
  protected:
@@ -26,10 +26,10 @@ class CleanBuffer : public std::streambuf {
   int sync() override;
 
  private:
-  bool Pass(size_t kept_back);  // what has come but for the last `kept_back` bytes
+  bool Pass(size_t kept_back);  // all of text_ except its last `kept_back` bytes
 
   std::ostream* const to_;
-  std::string text_;  // not passed on yet
+  std::string text_;  // text that was not passed on yet
 };
 
 class CleanStream : public std::ostream {
@@ -40,15 +40,15 @@ class CleanStream : public std::ostream {
   CleanBuffer buffer_;
 };
 
-// What cox itself tells a terminal to do, through a CleanStream or beside it.
+// Terminal control that cox itself writes, to a CleanStream or to a plain stream.
 enum class Draw {
   kLineStart,        // the next text overwrites the line
-  kClearRestOfLine,  // behind what was written
-  kClearScreen,      // and begin at its top
+  kClearRestOfLine,  // clears what stands to the right of the cursor
+  kClearScreen,      // and puts the cursor into its first line
 };
 std::ostream& operator<<(std::ostream& out, Draw draw);
 
-// Text of cox in which colours are (ESC [ digits m), all else cleaned.
+// Text by cox that may contain colours (ESC [ digits m). All other control characters are escaped.
 struct Coloured {
   std::string_view text;
 };

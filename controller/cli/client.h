@@ -1,4 +1,4 @@
-// The Jobs service as cox calls it: statuses instead of gRPC types, a deadline on every call.
+// The client of the Jobs service: statuses instead of gRPC types, a deadline on every call.
 #ifndef COXSWAIN_CONTROLLER_CLI_CLIENT_H_
 #define COXSWAIN_CONTROLLER_CLI_CLIENT_H_
 
@@ -22,19 +22,18 @@ class Client {
   using Timeout = std::chrono::milliseconds;
   static constexpr Timeout kCallTimeout{30000};
 
-  // Connects on the first call. Plaintext is allowed to loopback only. Every call presents the
-  // token that client_token.h finds then; a token_file that cannot be read fails it.
+  // Connects on the first call. Plaintext is allowed to loopback only. Every call looks for the
+  // token anew (client_token.h) and presents it. A token_file that cannot be read fails the call.
   explicit Client(const absl::StatusOr<Connection>& connection);
   ~Client();
 
-  // Why every call fails, where nothing can be connected to: a wrong context, address or
-  // certificate.
+  // The error of every call when context, address or certificate are wrong; else OK.
   absl::Status usable() const;
   const std::string& address() const { return address_; }  // host:port
-  // Client and controller see the same files.
+  // True when client and controller see the same files.
   bool IsLoopback() const;
 
-  // Repeats a refused connection for up to `patience`: the idempotency key makes that safe.
+  // Tries a refused connection again for up to `patience`. The idempotency key makes that safe.
   absl::StatusOr<v1::Job> Submit(const v1::SubmitRequest& request, Timeout patience);
   absl::StatusOr<v1::Job> Get(const std::string& job, Timeout timeout = kCallTimeout);
   absl::StatusOr<v1::ListResponse> List(const v1::ListRequest& request);
@@ -54,8 +53,8 @@ class Client {
   absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(const std::string& id);
   absl::StatusOr<v1::BuildInfo> Version(Timeout timeout = kCallTimeout);
 
-  // Streams call `take` per message until it returns false (then OK), the server ends the stream,
-  // or an interrupt or `stop` comes (then Cancelled). DeadlineExceeded after a day.
+  // A stream calls `take` for each message. It ends when `take` returns false (OK), when the server
+  // ends it, or by an interrupt or `stop` (Cancelled). DeadlineExceeded after a day.
   template <typename Message>
   using Take = std::function<bool(const Message&)>;
 

@@ -1,4 +1,4 @@
-// What cox presents to a controller to say who calls.
+// The token with which cox tells a controller who calls.
 #ifndef COXSWAIN_CONTROLLER_CLI_CLIENT_TOKEN_H_
 #define COXSWAIN_CONTROLLER_CLI_CLIENT_TOKEN_H_
 
@@ -9,9 +9,9 @@
 
 namespace coxswain::cli {
 
-// The token in the connection's file; without one its token; without that what a controller of this
-// user on loopback left on this machine. NotFound says where it was looked for: then a certificate
-// must say who calls, or the controller is open. Other errors name the file.
+// The first of: the token in the connection's file, the connection's token, the token that a
+// controller of this user on loopback left on this machine. NotFound names the searched places:
+// then a certificate must tell who calls, or the controller is open. Other errors name the file.
 absl::StatusOr<std::string> FindToken(const Connection& connection);
 
 }  // namespace coxswain::cli

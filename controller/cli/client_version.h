@@ -1,4 +1,4 @@
-// Which cox this is.
+// The version of this cox.
 #ifndef COXSWAIN_CONTROLLER_CLI_CLIENT_VERSION_H_
 #define COXSWAIN_CONTROLLER_CLI_CLIENT_VERSION_H_
 

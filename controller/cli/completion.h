@@ -10,8 +10,8 @@ class App;
 
 namespace coxswain::cli {
 
-// The script for "bash", "zsh" or "fish": verbs, their sub-verbs and options; where a verb takes a
-// job, the ids that `cox get -o name` prints.
+// The script for "bash", "zsh" or "fish". It completes verbs, sub-verbs and options. Where a verb
+// takes a job, it completes the ids that `cox get -o name` prints.
 std::string CompletionScript(const CLI::App& app, const std::string& shell);
 
 }  // namespace coxswain::cli

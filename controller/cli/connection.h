@@ -1,5 +1,5 @@
-// How this cox reaches a controller: each setting from a flag, the environment, a context or the
-// default, in this order.
+// How this cox reaches a controller. Each setting comes from the first of: flag, environment,
+// context, default.
 #ifndef COXSWAIN_CONTROLLER_CLI_CONNECTION_H_
 #define COXSWAIN_CONTROLLER_CLI_CONNECTION_H_
 
@@ -10,7 +10,7 @@
 
 namespace coxswain::cli {
 
-// What the flags of an invocation say; empty: nothing.
+// The flags of one invocation. Empty: not given.
 struct ConnectionFlags {
   std::string server;      // --server
   TlsFiles tls;            // --tls-ca, --tls-cert, --tls-key
@@ -23,17 +23,17 @@ struct Connection {
   std::string server;  // host:port
   TlsFiles tls;
   std::string token_file;  // read at each call
-  std::string token;       // what to present where there is no token_file; empty: see FindToken
+  std::string token;       // presented when token_file is empty; both empty: see FindToken
   bool insecure = false;
-  std::string context;  // the context that gave a setting; empty: none did
+  std::string context;  // the context that gave at least one setting; empty: none did
 };
 
 // The variables are COXSWAIN_SERVER, COXSWAIN_TLS_CA, COXSWAIN_TLS_CERT, COXSWAIN_TLS_KEY,
 // COXSWAIN_TOKEN (the token itself), COXSWAIN_TOKEN_FILE and, for the context, COXSWAIN_CONTEXT. A
-// context that --context names stands before the environment. Certificates and token of a context
-// go to its own server alone: where a flag or a variable names another, they are left out. The
-// server is by default that of `cox up`, else 127.0.0.1:7070. Errors: of the contexts' file, or
-// NotFound for a context that is not in it.
+// context that --context names comes before the environment. Certificates and token of a context
+// are used for the context's own server only, not when a flag or a variable names another. The
+// default server is the one of `cox up`, else 127.0.0.1:7070. Errors: those of ReadContexts, and
+// NotFound for an unknown context.
 absl::StatusOr<Connection> FindConnection(const ConnectionFlags& flags);
 
 }  // namespace coxswain::cli

@@ -13,7 +13,7 @@
 
 namespace coxswain::cli {
 
-// What a verb works with. A verb's parse callback sets `action`; it runs after parsing.
+// The tools of a verb. The parse callback of the verb sets `action`, which runs after parsing.
 struct Cox {
   Terminal terminal;
   std::function<int64_t()> now_unix_ms;
@@ -21,10 +21,10 @@ struct Cox {
   std::function<int()> action;     // the chosen verb; returns the exit code
   std::unique_ptr<Client> client;  // made by Server()
 
-  // The client of this invocation.
+  // The client of this invocation, made at the first call.
   Client& Server();
-  // From here on the controller that this cox started at `address`, whatever flags, environment and
-  // contexts say of others.
+  // From now on Server() talks to the controller that this cox started at `address`. Flags,
+  // environment and contexts no longer matter.
   void UseOwn(const std::string& address);
   std::ostream& out() const { return *terminal.out; }
   std::ostream& err() const { return *terminal.err; }
@@ -33,7 +33,7 @@ struct Cox {
   int Fail(const absl::Status& status) const;
 
  private:
-  std::string own_;  // the address of UseOwn
+  std::string own_;  // address given to UseOwn
 };
 
 }  // namespace coxswain::cli

@@ -21,9 +21,9 @@ struct DefaultJobArgs {
   int64_t sequence_len = 2048;
 };
 
-// The job of a file that gives these keys and leaves the others out. What it names of the Hub is
-// there (BringSources), but for the weights of the model. InvalidArgument, as the file's errors
-// would be; errors of BringSources.
+// The job of a file that sets only these keys. What it names of the Hub is in the cache
+// (BringSources), but for the weights of the model. InvalidArgument has the errors of such a file;
+// else errors of BringSources.
 absl::StatusOr<config::JobSpec> DefaultJob(Cox* cox, const DefaultJobArgs& args);
 
 }  // namespace coxswain::cli

@@ -1,4 +1,4 @@
-// What `cox describe` prints.
+// Formats the output of `cox describe`.
 #ifndef COXSWAIN_CONTROLLER_CLI_DESCRIBE_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_DESCRIBE_TEXT_H_
 
@@ -15,7 +15,7 @@ namespace coxswain::cli {
 std::string DescribeText(const v1::Job& job, const std::vector<v1::JobEvent>& events,
                          int64_t now_unix_ms);
 
-// What to type next, of a job that a controller has.
+// Commands to type next for a job that a controller has.
 std::string NextText(const v1::Job& job);
 
 }  // namespace coxswain::cli

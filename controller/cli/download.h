@@ -1,4 +1,4 @@
-// Copying a job's artifact.
+// Copies a job's artifact.
 #ifndef COXSWAIN_CONTROLLER_CLI_DOWNLOAD_H_
 #define COXSWAIN_CONTROLLER_CLI_DOWNLOAD_H_
 
@@ -11,10 +11,10 @@
 
 namespace coxswain::cli {
 
-// Writes every artifact file of `job` below `directory`, which is made; a file is complete or
-// absent (written beside its name, then renamed). `progress` may be null; it gets each finished
-// file. Returns the paths. InvalidArgument: a name that leads outside the directory; DataLoss:
-// fewer or more bytes came than were announced.
+// Writes every artifact file of `job` below `directory`, which it makes. A file is complete or
+// absent: it is written under another name, then renamed. `progress` is called for each finished
+// file; it may be null. Returns the paths. InvalidArgument: a name leads outside the directory.
+// DataLoss: fewer or more bytes arrived than were announced.
 absl::StatusOr<std::vector<std::string>> DownloadArtifacts(
     Client* client, const std::string& job, const std::string& directory,
     const std::function<void(const v1::Artifact&)>& progress);

@@ -1,4 +1,4 @@
-// `cox dump`: what the ranks of a job are doing, as tables.
+// `cox dump`: tables of what the ranks of a job are doing.
 #ifndef COXSWAIN_CONTROLLER_CLI_DUMP_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_DUMP_TEXT_H_
 
@@ -8,8 +8,8 @@
 
 namespace coxswain::cli {
 
-// `dump` is what the controller answers (controller/api/dump.cc); what is missing of it, or of
-// another kind, shows as "-".
+// `dump` is the controller's answer (controller/api/dump.cc). Fields that are missing or have
+// another type show as "-".
 std::string DumpText(const nlohmann::ordered_json& dump);
 
 }  // namespace coxswain::cli

@@ -20,7 +20,7 @@ enum ExitCode : int {
 
 int ExitOf(const absl::Status& status);
 
-// Outcome of a job that was waited for; states that are not terminal count as kOk.
+// Exit code for a job that cox waited for. States that are not terminal give kOk.
 int ExitOf(v1::JobState state);
 
 bool IsTerminal(v1::JobState state);

@@ -1,4 +1,4 @@
-// An adapter or a model of any checkpoint, made on this machine without a worker.
+// Exports an adapter or a model from any checkpoint, on this machine and without a worker.
 #ifndef COXSWAIN_CONTROLLER_CLI_EXPORT_CHECKPOINT_H_
 #define COXSWAIN_CONTROLLER_CLI_EXPORT_CHECKPOINT_H_
 
@@ -11,17 +11,17 @@
 namespace coxswain::cli {
 
 struct CheckpointExport {
-  std::string checkpoint;      // its directory
-  std::string effective_json;  // of its job, where the checkpoint holds none; may be empty
-  std::string target;          // is made; absent or empty before
-  std::string base_model;      // directory of the base, where it is no more where the job had it
-  bool merge = false;          // of an adapter: the merged model too, in target/model
+  std::string checkpoint;      // directory of the checkpoint
+  std::string effective_json;  // of the job, for a checkpoint that holds none; may be empty
+  std::string target;          // directory to make; absent or empty before
+  std::string base_model;      // directory of the base model if it was moved since the job ran
+  bool merge = false;          // for an adapter: write the merged model too, in target/model
 };
 
-// Reads the whole checkpoint and writes a PEFT adapter or, of full fine-tuning, a Hugging Face
-// model to `target`. Returns the directories that can be loaded. DataLoss names a damaged block;
-// InvalidArgument a target that holds something, a merge of full fine-tuning, or a checkpoint that
-// does not say which job it is of; NotFound no checkpoint, or no base.
+// Reads the whole checkpoint and writes a PEFT adapter to `target`, or a Hugging Face model after
+// full fine-tuning. Returns the directories that can be loaded. DataLoss names a damaged block.
+// InvalidArgument: the target is not empty, a merge of full fine-tuning is asked for, or the
+// checkpoint does not name its job. NotFound: there is no checkpoint or no base model.
 absl::StatusOr<std::vector<std::string>> ExportCheckpoint(Files* files,
                                                           const CheckpointExport& wanted);
 

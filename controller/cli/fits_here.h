@@ -7,8 +7,9 @@
 
 namespace coxswain::cli {
 
-// Empty where `workers` CPU workers fit, of which each needs `worker_bytes`. Else a line that says
-// so. `machine_bytes`: of this machine; `plannable_bytes`: what a worker may plan with there.
+// Empty when `workers` CPU workers of `worker_bytes` each fit. Else one line that says they do not.
+// `machine_bytes`: memory of this machine. `plannable_bytes`: memory that one worker may plan with
+// there.
 std::string DoesNotFitHere(uint64_t worker_bytes, int64_t workers, uint64_t machine_bytes,
                            uint64_t plannable_bytes);
 

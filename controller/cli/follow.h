@@ -1,4 +1,4 @@
-// Following a job to its end, over lost connections and controller restarts.
+// Follows a job to its end, across lost connections and restarts of the controller.
 #ifndef COXSWAIN_CONTROLLER_CLI_FOLLOW_H_
 #define COXSWAIN_CONTROLLER_CLI_FOLLOW_H_
 
@@ -18,17 +18,17 @@ struct FollowOptions {
   int64_t after_event_id = 0;
   ProgressMode progress = ProgressMode::kNone;
   int64_t timeout_ms = 0;  // 0: none
-  // Sees every event in order, once; false ends the following. May be null.
+  // Called with every event once, in order. When it returns false, FollowJob returns. May be null.
   std::function<bool(const v1::JobEvent&)> on_event;
-  // Asked several times a second; its error ends the following. May be null.
+  // Called several times a second. Its error ends FollowJob. May be null.
   std::function<absl::Status()> check;
 };
 
 // Returns the job when it is terminal or `on_event` ended it. Cancelled: interrupted.
-// DeadlineExceeded: timeout. A controller that goes away is waited for, for a minute.
+// DeadlineExceeded: timeout. When the controller goes away, waits for it for a minute.
 absl::StatusOr<v1::Job> FollowJob(Cox* cox, const std::string& job, const FollowOptions& options);
 
-// The job's history up to now.
+// All events of the job up to now.
 absl::StatusOr<std::vector<v1::JobEvent>> ReadEvents(Client* client, const std::string& job);
 
 }  // namespace coxswain::cli

@@ -7,13 +7,13 @@
 
 namespace coxswain::cli {
 
-// `width` columns in all: "[####    ]". The fraction is clamped to 0..1, NaN counts as 0; below
-// three columns there is no room for a bar and the text is empty. Full only at 1.
+// "[####    ]" with `width` columns in all. The fraction is clamped to 0..1, and NaN counts as 0.
+// The bar is full only at 1. Below three columns the text is empty.
 std::string ProgressBar(double fraction, int width);
 
-// `values` as block characters, lowest to highest over the finite ones, at most `width` columns:
-// more values are averaged in equal groups. Non-finite values show as "!", equal ones at middle
-// height.
+// `values` as block characters of at most `width` columns. Heights span the lowest to the highest
+// finite value. More values than columns are averaged in equal groups. A non-finite value shows as
+// "!". When all values are equal they have middle height.
 std::string Sparkline(std::span<const double> values, int width);
 
 }  // namespace coxswain::cli

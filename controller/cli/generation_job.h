@@ -16,8 +16,8 @@ namespace coxswain::cli {
 struct GenerationArgs {
   std::vector<std::string> prompts;
   std::string messages_file;   // a JSON list; "-": standard input; empty: prompts
-  std::string adapter;         // PEFT directory, of a model alone
-  std::string style = "auto";  // of prompts: auto, chat, alpaca, text
+  std::string adapter;         // PEFT directory; only with a model's directory
+  std::string style = "auto";  // of the prompts: auto, chat, alpaca, text
   int64_t max_new_tokens = 256;
   double temperature = 0;
   int64_t top_k = 0;
@@ -25,17 +25,18 @@ struct GenerationArgs {
   int64_t seed = 0;
 };
 
-// What is asked, and how: the section spec.generate. InvalidArgument: neither prompts nor messages,
-// or both. Other errors are the file's.
+// The section spec.generate. InvalidArgument: neither prompts nor messages are given, or both.
+// Other errors come from reading messages_file.
 absl::StatusOr<nlohmann::ordered_json> GenerateSection(const GenerationArgs& args);
 
-// Over the model in `directory`, with args.adapter. Its texts may be as long as config.json says.
-// NotFound, InvalidArgument: a file of model or adapter that is missing or not read here.
+// A job over the model in `directory`, with args.adapter. config.json gives the longest text.
+// NotFound, InvalidArgument: a file of the model or the adapter is missing or has an unsupported
+// form.
 absl::StatusOr<nlohmann::ordered_json> ModelGeneration(const std::string& directory,
                                                        const GenerationArgs& args);
 
-// Over a checkpoint of `job`: of finished step `step`, -1: the newest. FailedPrecondition: it has
-// none.
+// A job over a checkpoint of `job`: that of finished step `step`, or the newest for -1.
+// FailedPrecondition: the job has no checkpoint.
 absl::StatusOr<nlohmann::ordered_json> JobGeneration(const v1::Job& job, int64_t step,
                                                      const GenerationArgs& args);
 

@@ -1,4 +1,4 @@
-// What evaluations say of a job, in its summary.
+// The held-out loss of a job, for its summary.
 #ifndef COXSWAIN_CONTROLLER_CLI_HELD_OUT_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_HELD_OUT_TEXT_H_
 
@@ -8,8 +8,8 @@
 
 namespace coxswain::cli {
 
-// "held-out loss: 4.2250 before, 3.1160 after (-26.2 %), ..." and a line's end. A job with early
-// stopping exports its best checkpoint: then it is that one's loss, with its step.
+// "held-out loss: 4.2250 before, 3.1160 after (-26.2 %), ..." and a line feed. A job with early
+// stopping exports its best checkpoint: then "after" is the loss of that checkpoint, with its step.
 std::string HeldOutText(const v1::Job& job);
 
 }  // namespace coxswain::cli

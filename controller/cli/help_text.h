@@ -1,4 +1,4 @@
-// What `cox --help` and `cox help` say of the verbs.
+// How `cox --help` and `cox help` list the verbs.
 #ifndef COXSWAIN_CONTROLLER_CLI_HELP_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_HELP_TEXT_H_
 
@@ -12,27 +12,28 @@ class App;
 
 namespace coxswain::cli {
 
-// The group of the verbs that `cox --help` shows with a line each, at most 12. Of the other groups
-// it shows the names of the verbs.
+// The group of at most 12 verbs that `cox --help` shows with a line each. For other groups it shows
+// the names of the verbs only.
 inline constexpr const char* kFirstVerbs = "First verbs";
 
-// From here on the help of `app` shows its verbs so.
+// Makes the help of `app` show its verbs in this way.
 void ShowVerbsByGroup(CLI::App* app);
 
-// Every group with its verbs, each with its line.
+// Every group with its verbs, one line per verb.
 std::string AllVerbs(const CLI::App& app);
 
-// The verbs of `app` in their order, or the verbs of one of them ("data": check, inspect, preview).
+// The verbs of `app` in order; of a verb ("data"), its sub-verbs (check, inspect, preview).
 std::vector<const CLI::App*> VerbsOf(const CLI::App& app);
 
-// The verb that `words` name ("data", "check"), as far as they name one, and how many of them do.
+// The deepest verb that the first of `words` name ("data", "check"), and the number of words that
+// name it.
 struct FoundVerb {
-  const CLI::App* verb;  // the app itself where the first word names none
+  const CLI::App* verb;  // the app itself when the first word names no verb
   size_t words = 0;
 };
 FoundVerb FindVerb(const CLI::App& app, const std::vector<std::string>& words);
 
-// What --help behind the verb prints.
+// The text that `--help` prints for the verb.
 std::string HelpOf(const CLI::App& verb);
 
 // "cox data check".

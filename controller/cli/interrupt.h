@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as something a blocking call can wait for.
+// Turns SIGINT and SIGTERM into an event that a blocking call can wait for.
 #ifndef COXSWAIN_CONTROLLER_CLI_INTERRUPT_H_
 #define COXSWAIN_CONTROLLER_CLI_INTERRUPT_H_
 
@@ -7,20 +7,20 @@
 
 namespace coxswain::cli {
 
-// From here on the first SIGINT or SIGTERM is recorded instead of ending the process; a second ends
-// it.
+// From now on the first SIGINT or SIGTERM is recorded. A second one ends the process.
 void CatchInterrupts();
 
 // The recorded signal, 0: none.
 int InterruptSignal();
 
-// Forgets the recorded signal: what follows (a cancellation, a shutdown) is not interrupted by it.
+// Forgets the recorded signal, so that it does not interrupt what follows (a cancellation, a
+// shutdown).
 void ClearInterrupt();
 
 // Waits up to `timeout_ms`; true as soon as a signal is recorded.
 bool WaitForInterrupt(int timeout_ms);
 
-// While it lives, an interrupt runs `action` once on a thread of its own.
+// While the object lives, an interrupt runs `action` once, on a separate thread.
 class OnInterrupt {
  public:
   explicit OnInterrupt(std::function<void()> action);

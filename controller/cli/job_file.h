@@ -19,33 +19,34 @@ struct JobFileArgs {
 void AddJobFileArgs(Verb* verb, JobFileArgs* args);
 
 struct JobFile {
-  std::string shown;       // as the user named it, for messages
+  std::string shown;       // name as the user gave it, for messages
   std::string path;        // absolute, below base_dir
-  std::string base_dir;    // of relative paths
-  std::string yaml;        // overrides applied, paths expanded, every other key on its line
-  bool rewritten = false;  // `yaml` is not as the user wrote it
+  std::string base_dir;    // folder against which relative paths are resolved
+  std::string yaml;        // overrides applied, paths expanded; other keys keep their lines
+  bool rewritten = false;  // `yaml` differs from what the user wrote
   std::vector<std::string> overrides;
 };
 
-// NotFound names the file; InvalidArgument a wrong --set. Standard input is empty at the next call.
+// NotFound names the file. InvalidArgument names a wrong --set. Standard input can be read only
+// once.
 absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args);
 
-// Sets these keys too, as --set behind the file's own would.
+// Sets these keys as further --set would, after those of the file.
 absl::Status Override(const std::vector<std::string>& settings, JobFile* file);
 
-// "job.yaml:12: spec.train.seed: ..." per error; for a key of an override "--set train.seed=x:
-// ...".
+// One line per error: "job.yaml:12: spec.train.seed: ...", or "--set train.seed=x: ..." for the key
+// of an override.
 std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigError>& errors);
 
 // InvalidArgument holds every error with file and line, one per line.
 absl::StatusOr<config::ParsedJob> ParseJobFile(const JobFile& file,
                                                const config::ChosenResources& chosen = {});
 
-// What only the disk tells of a job without errors, as further errors of it: that it would write
-// over files, or go on from checkpoints of other settings.
+// Adds errors that only the disk can show to a job without errors: it would overwrite files, or
+// continue from checkpoints of other settings.
 void AddErrorsOfDisk(config::ParsedJob* job);
 
-// AddErrorsOfDisk as a status, in the form of ParseJobFile.
+// The errors of AddErrorsOfDisk as a status, in the form of ParseJobFile.
 absl::Status CheckDisk(const JobFile& file, config::ParsedJob job);
 
 }  // namespace coxswain::cli

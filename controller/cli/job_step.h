@@ -9,7 +9,7 @@ namespace coxswain::cli {
 
 struct JobStep {
   std::string job;
-  int64_t step = -1;  // -1: none is named
+  int64_t step = -1;  // -1: not given
 };
 
 JobStep SplitStep(const std::string& text);

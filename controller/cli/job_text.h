@@ -1,4 +1,4 @@
-// Jobs as tables and sentences.
+// Formats jobs as tables and sentences.
 #ifndef COXSWAIN_CONTROLLER_CLI_JOB_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_JOB_TEXT_H_
 
@@ -15,16 +15,17 @@
 namespace coxswain::cli {
 
 std::string StateName(v1::JobState state);    // "RUNNING"
-std::string WorkersText(const v1::Job& job);  // "4", or "auto" until they are chosen
+std::string WorkersText(const v1::Job& job);  // "4", or "auto" until the number is chosen
 // "cuda (auto: 4 workers, NVIDIA H200)"; empty for a job of a release that did not store it.
 std::string DeviceText(const v1::Job& job);
-// What auto resources came to, or that they wait: a line. Empty: the job gave them.
+// One line: the resources that `auto` was resolved to, or that the choice is still open. Empty when
+// the job gave them.
 std::string ResourcesLine(const v1::Job& job);
 
 // Sum of the classes of the buffer table.
 uint64_t Allocated(const v1::MemoryBytes& memory);
 
-// 0..1: of the steps, or of data preparation while that runs.
+// 0..1: finished part of the steps, or of data preparation while that runs.
 double ProgressFraction(const v1::Job& job);
 
 // NAME STATE METHOD MODEL WORKERS PROGRESS STEP LOSS ETA RESTARTS AGE; wide adds EVAL-LOSS,
@@ -37,14 +38,14 @@ std::string EventsTable(const std::vector<v1::JobEvent>& events, int64_t now_uni
 // WORKER STATE JOB RANK DEVICE MEMORY THREADS HEARTBEAT; wide adds ADDRESS, METRICS, BUILD and PID.
 std::string WorkersTable(const v1::ListWorkersResponse& workers, bool wide);
 
-// A line for each cordon: what, since when, why. Empty without one.
+// A line for each cordon: target, time, reason. Empty without cordons.
 std::string CordonLines(const v1::ListWorkersResponse& workers, int64_t now_unix_ms);
 
-// Every rank with host, device, memory, build, last step (from 1) and its numbers; a line on the
-// job above.
+// A line about the job, then every rank with host, device, memory, build, last step (from 1) and
+// the numbers of that step.
 std::string RanksTable(const v1::InspectResponse& ranks, bool wide);
 
-// What became of a job that was followed: loss before and after, artifact, and what to type next.
+// The result of a job that was followed: loss before and after, artifact, commands to type next.
 std::string Summary(const v1::Job& job);
 
 }  // namespace coxswain::cli

@@ -1,5 +1,5 @@
-// What stays of a job when its controller ends with `cox train`: in checkpoint.output_dir, for
-// `cox events DIR` and `cox describe DIR`.
+// Keeps a job's history in checkpoint.output_dir after `cox train`, whose controller ends with it.
+// `cox events DIR` and `cox describe DIR` read it.
 #ifndef COXSWAIN_CONTROLLER_CLI_KEPT_HISTORY_H_
 #define COXSWAIN_CONTROLLER_CLI_KEPT_HISTORY_H_
 
@@ -21,18 +21,18 @@ class HistoryKeeper {
  public:
   HistoryKeeper(const std::string& output_dir, const std::string& job);
 
-  // Each event in order, once.
+  // Call it once for each event, in order.
   void Event(const v1::JobEvent& event);
-  // The job as it stands; replaces what was kept, whole or not at all.
+  // Replaces the kept job by its present state, atomically.
   void Job(const v1::Job& job);
-  int64_t last_event() const { return last_event_; }  // id of the newest; 0: none
+  int64_t last_event() const { return last_event_; }  // id of the newest event; 0: none
 
-  // The first thing that could not be written; after it nothing is.
+  // The first failed write. Nothing is written after it.
   const absl::Status& status() const { return status_; }
   const std::string& directory() const { return directory_; }
 
  private:
-  void Write(const std::string& path, bool written);  // notes a failure
+  void Write(const std::string& path, bool written);  // sets status_ on a failure
 
   const std::string directory_;
   std::ofstream events_;
@@ -47,15 +47,15 @@ struct KeptHistory {
   std::vector<std::string> others;  // directories of other jobs that were kept beside it
 };
 
-// Whether what a user typed in the place of a job is a folder: it has a slash, is . or .., or holds
-// a kept history.
+// True when the user typed a folder in place of a job: the text has a slash, is . or .., or names a
+// folder with a kept history.
 bool NamesFolder(const std::string& typed);
 
-// Of the newest job in `directory`: an output_dir, or the folder of one job in it. NotFound names
-// what was looked for. An event that was cut when its writer died is left out.
+// The history of the newest job in `directory`, which is an output_dir or the folder of one job in
+// it. NotFound names the missing file. An event that was cut off when its writer died is left out.
 absl::StatusOr<KeptHistory> ReadHistory(const std::string& directory);
 
-// Which job this is, and where the others lie; a line each.
+// One line for this job, and one for the folder of each other job.
 std::string KeptLines(const KeptHistory& history);
 
 }  // namespace coxswain::cli

@@ -1,5 +1,5 @@
-// What `auto` under spec.resources comes to on this machine, for the verbs that choose before there
-// is a controller.
+// Resolves `auto` under spec.resources on this machine, for verbs that choose before a controller
+// runs.
 #ifndef COXSWAIN_CONTROLLER_CLI_LOCAL_RESOURCES_H_
 #define COXSWAIN_CONTROLLER_CLI_LOCAL_RESOURCES_H_
 
@@ -17,12 +17,12 @@ using Gpus = absl::StatusOr<std::vector<std::string>>;
 
 struct LocalResources {
   config::ChosenResources chosen;
-  std::string line;  // "device: cuda (auto: 1 NVIDIA H200)"; what was left to be chosen, and why
+  std::string line;  // "device: cuda (auto: 1 NVIDIA H200)": each choice and its reason
 };
 
-// CUDA where there is a GPU, and as many workers as GPUs, or one on the CPU. An error of `gpus`
-// says why there is none, but Cancelled is returned. FailedPrecondition: the job wants all GPUs and
-// there is none.
+// Chooses CUDA with one worker per GPU; without a GPU, one CPU worker. An error of `gpus` becomes
+// the reason why there is none; Cancelled is returned. FailedPrecondition: the job wants all GPUs
+// and there is none.
 absl::StatusOr<LocalResources> ChooseLocally(const config::JobSpec& job, const Gpus& gpus);
 
 // The same for `cox up`, which runs no job yet: all GPUs, or one CPU worker.

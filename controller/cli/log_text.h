@@ -1,4 +1,4 @@
-// Log lines for people.
+// Formats log lines for people.
 #ifndef COXSWAIN_CONTROLLER_CLI_LOG_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_LOG_TEXT_H_
 
@@ -9,7 +9,7 @@
 namespace coxswain::cli {
 
 // "2026-01-02T03:04:05.678Z  rank 0  info  message  key=value": the JSON line without its quotes. A
-// line that is no JSON object is shown as it is.
+// line that is no JSON object is shown unchanged.
 std::string LogText(const v1::LogLine& line);
 
 }  // namespace coxswain::cli

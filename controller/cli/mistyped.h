@@ -10,11 +10,12 @@ class App;
 
 namespace coxswain::cli {
 
-// "cox has no verb 'sumbit'; did you mean 'submit'?". Where none is near, how to list them.
+// "cox has no verb 'sumbit'; did you mean 'submit'?". Without a similar verb it says how to list
+// them.
 std::string NoSuchVerb(const CLI::App& app, const std::string& word);
 
-// What is wrong with the command line that `app` just refused, where that is a verb which is
-// missing or unknown, or an unknown option; one line. Empty: something else.
+// One line about the command line that `app` just refused for a missing verb, an unknown verb or an
+// unknown option. Empty for any other error.
 std::string Mistyped(const CLI::App& app);
 
 }  // namespace coxswain::cli

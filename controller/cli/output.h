@@ -9,7 +9,7 @@
 
 namespace coxswain::cli {
 
-// Structured formats print a whole object; the others are text of the verb's own.
+// Structured formats print a whole object. For the others each verb formats its own text.
 inline bool IsStructured(const std::string& format) { return format == "json" || format == "yaml"; }
 
 // `value` in "json" (two-space indentation) or "yaml", with a line feed. Text that is not UTF-8

@@ -13,7 +13,7 @@
 
 namespace coxswain::cli {
 
-// A process beyond reuse of its number: the kernel's start time tells.
+// A process, identified by its number and start time, because numbers are used again.
 struct Process {
   pid_t pid = 0;
   uint64_t start_ticks = 0;  // field 22 of /proc/<pid>/stat
@@ -23,22 +23,23 @@ struct SpawnArgs {
   std::string binary;             // path
   std::vector<std::string> args;  // without the program name
   std::string log_path;           // stdout and stderr are appended here
-  bool die_with_parent = false;   // SIGTERM when the spawning thread ends
+  bool die_with_parent = false;   // gets SIGTERM when the spawning thread ends
 };
 
-// Starts it in a session of its own (Ctrl-C does not reach it) with stdin from /dev/null. NotFound
-// or Internal names the binary and why it did not start.
+// Starts the process in its own session, so that Ctrl-C does not reach it, with stdin from
+// /dev/null. NotFound or Internal names the binary and the reason.
 absl::StatusOr<Process> Spawn(const SpawnArgs& args);
 
-// False for an ended process (a zombie counts as ended) and for another one with the same number.
+// False for an ended process, a zombie, and another process with the same number.
 bool IsRunning(const Process& process);
 
 enum class Patience {
-  kWhole,             // the whole grace, whatever signals come
-  kUntilInterrupted,  // no longer than until the user interrupts (interrupt.h)
+  kWhole,             // waits the whole grace, whatever signals come
+  kUntilInterrupted,  // waits until the user interrupts (interrupt.h), at most the grace
 };
 
-// SIGTERM, then SIGKILL after `grace`; returns when it is gone. True: it went by itself.
+// Sends SIGTERM, then SIGKILL after `grace`. Returns when the process is gone; true: without
+// SIGKILL.
 bool Terminate(const Process& process, std::chrono::milliseconds grace,
                Patience patience = Patience::kWhole);
 

@@ -1,4 +1,4 @@
-// The live view of one job: on a TTY a line that is redrawn, below its events; elsewhere plain
+// The live view of one job. On a TTY a line is redrawn below the job's events; elsewhere plain
 // lines.
 #ifndef COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_
 #define COXSWAIN_CONTROLLER_CLI_PROGRESS_VIEW_H_
@@ -15,25 +15,25 @@ namespace coxswain::cli {
 
 enum class ProgressMode { kBar, kPlain, kNone };
 
-// "auto" is a bar when stderr is a TTY, else plain; "plain" and "none" as they say.
+// "auto" is a bar when stderr is a TTY, else plain lines. The other words are "plain" and "none".
 ProgressMode ParseProgressMode(const std::string& word, bool err_tty);
 
-// "tiny-1 RUNNING [###   ] 50% 5/10 loss 3.1234 <sparkline> eval 3.2000 1,234 tok/s ETA 12s": at
-// most `columns` columns; the sparkline and the bar give way first.
+// "tiny-1 RUNNING [###   ] 50% 5/10 loss 3.1234 <sparkline> eval 3.2000 1,234 tok/s ETA 12s", at
+// most `columns` columns. Sparkline and bar shrink first.
 std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, int columns);
 
 // "step 5/10  loss 3.1234  grad norm 1.0321  lr 1.00e-04  1,234 tok/s" for StepDone, else type and
 // message.
 std::string EventLine(const v1::JobEvent& event, int64_t total_steps);
 
-// EventLine as a line; below a sample's the texts of prompt and answer.
+// EventLine with a line feed. For a sample, the texts of prompt and answer follow.
 std::string EventText(const v1::JobEvent& event, int64_t total_steps);
 
 class ProgressView {
  public:
   ProgressView(const Terminal& terminal, ProgressMode mode) : terminal_(terminal), mode_(mode) {}
-  // Plain lines of steps come at most every `kStepLineMs`, other events at once. Above a bar stand
-  // all events but those that it shows itself: steps and states.
+  // Plain mode prints a step at most every `kStepLineMs` and other events at once. Bar mode prints
+  // all events above the bar, except steps and states, which the bar shows.
   static constexpr int64_t kStepLineMs = 1000;
   static constexpr std::chrono::seconds kFetchingLines{5};  // between plain lines of a download
   void Event(const v1::JobEvent& event, int64_t now_unix_ms);

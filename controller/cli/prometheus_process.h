@@ -1,4 +1,4 @@
-// A Prometheus of this machine that watches one cluster, for `cox up --with-prometheus`.
+// A Prometheus on this machine that watches one cluster, for `cox up --with-prometheus`.
 #ifndef COXSWAIN_CONTROLLER_CLI_PROMETHEUS_PROCESS_H_
 #define COXSWAIN_CONTROLLER_CLI_PROMETHEUS_PROCESS_H_
 
@@ -14,10 +14,10 @@ struct PrometheusProcess {
   std::string address;  // host:port of its API; empty when none was started
 };
 
-// Starts the `prometheus` program on a free loopback port and waits until it is ready. It scrapes
-// the controller at `controller_metrics` (host:port) and the workers that it lists, every two
-// seconds, and judges by our alert rules. Configuration, data and log are in DIRECTORY/prometheus*.
-// NotFound tells how to install it.
+// Starts the `prometheus` program on a free loopback port and waits until it is ready. Every two
+// seconds it scrapes the controller at `controller_metrics` (host:port) and the workers that the
+// controller lists. It evaluates our alert rules. Configuration, data and log are in
+// DIRECTORY/prometheus*. NotFound says how to install Prometheus.
 absl::StatusOr<PrometheusProcess> StartPrometheus(const std::string& directory,
                                                   const std::string& controller_metrics,
                                                   bool die_with_parent);

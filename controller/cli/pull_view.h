@@ -13,11 +13,11 @@ namespace coxswain::cli {
 
 class PullView {
  public:
-  // `terminal` outlives the view.
+  // `terminal` must outlive the view.
   PullView(const Terminal& terminal, ProgressMode mode, std::string name)
       : terminal_(terminal), mode_(mode), name_(std::move(name)) {}
 
-  // Plain lines, which have no bar, come at most every `kPlainMs`.
+  // Plain mode prints a line at most every `kPlainMs`.
   static constexpr int64_t kPlainMs = 5000;
   void Show(const hub::Progress& progress, int64_t now_unix_ms);
   void Close();  // ends the bar's line
@@ -27,7 +27,7 @@ class PullView {
   const ProgressMode mode_;
   const std::string name_;
   std::string shown_;
-  int64_t plain_ms_ = 0;  // of the newest plain line
+  int64_t plain_ms_ = 0;  // time of the newest plain line
 };
 
 }  // namespace coxswain::cli

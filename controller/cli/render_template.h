@@ -1,4 +1,4 @@
-// `cox template render`: conversations through a chat template, in-process.
+// `cox template render`: renders conversations with a chat template, in-process.
 #ifndef COXSWAIN_CONTROLLER_CLI_RENDER_TEMPLATE_H_
 #define COXSWAIN_CONTROLLER_CLI_RENDER_TEMPLATE_H_
 
@@ -10,20 +10,20 @@ namespace coxswain::cli {
 struct RenderTemplateArgs {
   std::string template_file;
   std::string lines;  // file of JSON lines; "-" reads standard input
-  std::string bos;    // special tokens; an empty one is undefined in the template
+  std::string bos;    // special tokens; an empty token is undefined in the template
   std::string eos;
   std::string pad;
   std::string unk;
-  std::string now;  // what strftime_now answers, as 2025-07-26T12:00:00; empty: the time now
+  std::string now;  // time that strftime_now returns, as 2025-07-26T12:00:00; empty: now
 };
 
-// Each line is an object: messages, and perhaps tools, documents, add_generation_prompt and kwargs
-// (more variables); other keys are not looked at. Prints one object for each line, in order:
-// {"text", "spans"}, spans being [begin, end) in code points of what the template marks with
-// {% generation %}, or {"error"}: Python's kind and the reason, also for a line that is no such
-// object. Returns the exit code: 0 whatever the template refused; 4 for a file that is not there; 2
-// for a template that cannot be parsed or a --now that is no time, with one sentence on `err`; 1
-// when output fails.
+// Each line is an object with messages and, optionally, tools, documents, add_generation_prompt and
+// kwargs (more variables). Other keys are ignored. Prints one object per line, in order. It is
+// {"text", "spans"}, where spans are the ranges [begin, end) in code points that the template marks
+// with {% generation %}. For a refused or malformed line it is {"error"} with Python's exception
+// type and the reason. Returns the exit code: 0 even when the template refused lines; 4 for a
+// missing file; 2 for a template that cannot be parsed or a --now that is no time, with one
+// sentence on `err`; 1 when output fails.
 int RunRenderTemplate(const RenderTemplateArgs& args, std::ostream& out, std::ostream& err);
 
 }  // namespace coxswain::cli

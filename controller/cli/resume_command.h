@@ -1,4 +1,4 @@
-// The command that goes on with a job: as the user gave it, to be pasted into a shell.
+// The command that continues a job: the user's own command line, ready to paste into a shell.
 #ifndef COXSWAIN_CONTROLLER_CLI_RESUME_COMMAND_H_
 #define COXSWAIN_CONTROLLER_CLI_RESUME_COMMAND_H_
 
@@ -9,12 +9,12 @@
 
 namespace coxswain::cli {
 
-// One word of a POSIX shell, in quotes where it needs them.
+// `word` for a POSIX shell, quoted if necessary.
 std::string ShellQuoted(const std::string& word);
 
-// "cox train 'my job.yaml' --set train.max_steps=40 --set checkpoint.resume=DIR". `file` holds what
-// the user gave, `flags` whole arguments, e.g. "--threads", "2". An override of checkpoint.resume
-// is left out. A job from standard input is read from there again.
+// "cox train 'my job.yaml' --set train.max_steps=40 --set checkpoint.resume=DIR". `file` holds the
+// user's arguments, `flags` further whole arguments, e.g. "--threads", "2". An override of
+// checkpoint.resume is left out. A job from standard input must be given there again.
 std::string ResumeCommand(const JobFileArgs& file, const std::vector<std::string>& flags,
                           const std::string& checkpoint);
 

@@ -1,4 +1,4 @@
-// Which controller a command talks to: what `cox up` wrote into the state directory.
+// Finds the controller of `cox up` by the files that it wrote into the state directory.
 #ifndef COXSWAIN_CONTROLLER_CLI_STATE_DIR_H_
 #define COXSWAIN_CONTROLLER_CLI_STATE_DIR_H_
 
@@ -12,18 +12,18 @@ namespace coxswain::cli {
 struct Endpoint {
   std::string grpc;     // host:port
   std::string metrics;  // host:port, empty when off
-  int64_t pid = 0;      // of the controller
+  int64_t pid = 0;      // process id of the controller
 };
 
-// The endpoint file that a controller writes once it serves. Nothing: no such file.
-// InvalidArgument: a file without the three fields.
+// Reads the endpoint file, which a controller writes once it serves. Nothing: there is no such
+// file. InvalidArgument: a field is missing.
 absl::StatusOr<std::optional<Endpoint>> ReadEndpoint(const std::string& path);
 
-// Says so, with its last words, of a controller that `cox up` started at `address` and nobody
-// stopped, but that runs no more. Empty: there is none such.
+// When `cox up` started a controller at `address` that ended without being stopped: says so, with
+// its last log lines. Else empty.
 std::string EndedController(const std::string& address);
 
-// What to connect to where nobody says: the endpoint of `cox up`, else 127.0.0.1:7070.
+// The default address to connect to: the endpoint of `cox up`, else 127.0.0.1:7070.
 std::string DefaultServer();
 
 }  // namespace coxswain::cli

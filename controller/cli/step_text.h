@@ -1,4 +1,4 @@
-// One training step, rank by rank.
+// Formats one training step, rank by rank.
 #ifndef COXSWAIN_CONTROLLER_CLI_STEP_TEXT_H_
 #define COXSWAIN_CONTROLLER_CLI_STEP_TEXT_H_
 
@@ -8,7 +8,7 @@
 
 namespace coxswain::cli {
 
-// What text and curves show of a number of a step: 0 of one that is not finite.
+// `value`, or 0 when it is not finite, for text and curves.
 double FiniteOrZero(double value);
 
 // "step 5  loss ...  grad norm ...  learning rate ..." and a table of the ranks.

@@ -1,4 +1,5 @@
-// What `cox train` does after Ctrl-C or SIGTERM: the job's processes are its own and end with it.
+// Stops the job of `cox train` after Ctrl-C or SIGTERM. `cox train` owns the job's processes, which
+// end with it.
 #ifndef COXSWAIN_CONTROLLER_CLI_STOP_TRAINING_H_
 #define COXSWAIN_CONTROLLER_CLI_STOP_TRAINING_H_
 
@@ -9,9 +10,9 @@
 
 namespace coxswain::cli {
 
-// Cancels the job with a checkpoint, waits for it at most 30 s, and says on stderr what was saved
-// and how to go on: `resume` makes the command, of a checkpoint's directory. A second interrupt
-// ends the wait: then true, and the processes are not to be waited for either.
+// Cancels the job with a checkpoint and waits for that at most 30 s. Says on stderr what was saved
+// and how to continue; `resume` makes that command from the checkpoint's directory. Returns true
+// when a second interrupt ended the wait: then do not wait for the processes either.
 bool StopTraining(Cox* cox, const std::string& id,
                   const std::function<std::string(const std::string& checkpoint)>& resume);
 

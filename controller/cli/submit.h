@@ -1,4 +1,4 @@
-// Submitting a job file.
+// Submits a job file.
 #ifndef COXSWAIN_CONTROLLER_CLI_SUBMIT_H_
 #define COXSWAIN_CONTROLLER_CLI_SUBMIT_H_
 
@@ -12,11 +12,11 @@ namespace coxswain::cli {
 
 struct SubmitOptions {
   bool paused = false;
-  std::string idempotency_key;  // empty: a random one
+  std::string idempotency_key;  // empty: a random key
 };
 
-// Checks the file here, then submits it. Relative paths are resolved by the controller against the
-// file's directory when it runs on this machine; for another one they are InvalidArgument.
+// Checks the file here, then submits it. A controller on this machine resolves relative paths
+// against the file's directory. For a controller elsewhere relative paths are InvalidArgument.
 absl::StatusOr<v1::Job> SubmitJob(Cox* cox, const JobFile& file, const SubmitOptions& options);
 
 }  // namespace coxswain::cli

@@ -11,7 +11,7 @@ namespace coxswain::cli {
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
-  // As many cells as the header; empty cells show as "-", others on one line
+  // `row` has as many cells as the header. Empty cells show as "-". Each cell is put on one line
   // (common/outside_text.h).
   void Add(std::vector<std::string> row);
   // One line per row, the header first; `indent` spaces before each. No trailing spaces.

@@ -1,4 +1,4 @@
-// Where cox writes, and what the reader of it can show.
+// The output streams of cox and the abilities of the terminal behind them.
 #ifndef COXSWAIN_CONTROLLER_CLI_TERMINAL_H_
 #define COXSWAIN_CONTROLLER_CLI_TERMINAL_H_
 
@@ -11,7 +11,7 @@ struct Terminal {
   std::ostream* err = nullptr;  // diagnostics and progress
   bool out_tty = false;
   bool err_tty = false;
-  bool color = false;  // of stdout; never without a TTY or with NO_COLOR
+  bool color = false;  // stdout may have colours; never without a TTY or with NO_COLOR
   int columns = 80;
 };
 

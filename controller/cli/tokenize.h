@@ -1,4 +1,4 @@
-// `cox tokenize`: lines of text to token ids and back, in-process.
+// `cox tokenize`: converts lines of text to token ids and back, in-process.
 #ifndef COXSWAIN_CONTROLLER_CLI_TOKENIZE_H_
 #define COXSWAIN_CONTROLLER_CLI_TOKENIZE_H_
 
@@ -15,11 +15,11 @@ struct TokenizeArgs {
   int threads = 0;          // 0: all cores
 };
 
-// Prints one JSON value for each line of the file, in order: the array of the line's ids, or its
-// text. A line ends at its line feed, which does not belong to it (a carriage return does); an
-// empty line gives [] (decode: ""). The file streams. Returns the exit code: 0; 4 for a tokenizer
-// or file that is not there and 2 for one, or a line, that cannot be used, with one sentence on
-// `err` (path:line for a line); 1 when work or output fails.
+// Prints one JSON value per line of the file, in order: the array of the line's ids, or its text.
+// The line feed does not belong to the line, a carriage return does. An empty line gives []
+// (decode: ""). The file is streamed. Returns the exit code: 0; 4 for a missing tokenizer or file;
+// 2 for an unusable tokenizer, file or line, with one sentence on `err` (path:line for a line); 1
+// when work or output fails.
 int RunTokenize(const TokenizeArgs& args, std::ostream& out, std::ostream& err);
 
 }  // namespace coxswain::cli

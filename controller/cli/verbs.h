@@ -1,5 +1,5 @@
-// One function per verb: adds its subcommand, whose callback sets cox->action. Each stands in
-// verb_<name>.cc.
+// One function per verb, defined in verb_<name>.cc. It adds a subcommand whose callback sets
+// cox->action.
 #ifndef COXSWAIN_CONTROLLER_CLI_VERBS_H_
 #define COXSWAIN_CONTROLLER_CLI_VERBS_H_
 

@@ -1,4 +1,4 @@
-// How many CPU threads the workers that cox starts get.
+// The number of CPU threads of the workers that cox starts.
 #ifndef COXSWAIN_CONTROLLER_CLI_WORKER_THREADS_H_
 #define COXSWAIN_CONTROLLER_CLI_WORKER_THREADS_H_
 
@@ -9,11 +9,12 @@
 
 namespace coxswain::cli {
 
-// Of each of `workers`: every core of this machine, shared equally; at least 1.
+// Threads per worker when `workers` workers share all cores of this machine equally; at least 1.
 int64_t SharedThreads(int64_t workers);
 
-// Those with which the job began, by the newest checkpoint that it goes on from: other numbers give
-// other bits. 0: it begins at the first step, or no checkpoint says.
+// Threads per worker with which the job began, from the newest checkpoint that it continues.
+// Another number would change the bits. 0: the job begins at the first step, or the checkpoint does
+// not say.
 int64_t ThreadsOfCheckpoint(Files* files, const config::JobSpec& job);
 
 }  // namespace coxswain::cli

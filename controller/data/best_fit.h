@@ -21,11 +21,11 @@ class BestFit {
   int64_t Assign(std::span<const int32_t> lengths, std::span<int32_t> bin_of);
 
  private:
-  void Open(int32_t bin);        // offers the bin under its remaining capacity
+  void Open(int32_t bin);        // offers the bin again under its remaining capacity
   int32_t Take(int32_t length);  // an open bin with the least sufficient remaining capacity, or -1
 
   BinLimits limits_;
-  SuccessorSet remaining_values_;    // remaining capacities that some open bin has
+  SuccessorSet remaining_values_;    // remaining capacities of the open bins
   std::vector<int32_t> first_with_;  // remaining capacity -> an open bin, or -1
   std::vector<int32_t> next_;        // bin -> next open bin of equal remaining capacity, or -1
   std::vector<int32_t> remaining_;   // bin -> tokens left

@@ -1,4 +1,4 @@
-// What one bin may hold.
+// The limits of one bin.
 #ifndef COXSWAIN_CONTROLLER_DATA_BIN_LIMITS_H_
 #define COXSWAIN_CONTROLLER_DATA_BIN_LIMITS_H_
 

@@ -13,12 +13,12 @@
 
 namespace coxswain::data {
 
-// One entry, locked against other processes and threads that prepare the same content, until
-// destroyed. The kernel drops the lock of a process that dies.
+// One entry. Until its destruction the object holds a lock against other processes and threads that
+// prepare the same content. The kernel releases the lock of a process that dies.
 class CacheEntry {
  public:
-  // Creates cache_dir; waits for the lock. Cancelled when `cancelled` says so; a directory that
-  // takes no lock is OfTokenCache.
+  // Creates cache_dir and waits for the lock. Cancelled when `cancelled` returns true. A directory
+  // that supports no locks gives an error of OfTokenCache.
   static absl::StatusOr<std::unique_ptr<CacheEntry>> Lock(const std::string& cache_dir,
                                                           const std::string& content_hash,
                                                           const Cancelled& cancelled);
@@ -26,14 +26,14 @@ class CacheEntry {
   CacheEntry(const CacheEntry&) = delete;
   CacheEntry& operator=(const CacheEntry&) = delete;
 
-  // Stores and stats, every checksum compared. NotFound: no entry; DataLoss: a damaged one;
-  // Cancelled.
+  // Loads token stores and statistics, and compares every checksum. NotFound: there is no entry.
+  // DataLoss: the entry is damaged. Cancelled.
   absl::StatusOr<PreparedData> Load(const Cancelled& cancelled) const;
 
-  // An empty directory for the files of a new entry. What an interrupted build left there is
-  // removed.
+  // Makes an empty directory for the files of a new entry. It removes the remains of an interrupted
+  // build.
   absl::StatusOr<std::string> BeginBuild();
-  // Adds stats.json and gives the directory its final name, replacing a damaged entry.
+  // Adds stats.json and renames the directory to its final name. It replaces a damaged entry.
   absl::Status Publish(const DatasetStats& train, const DatasetStats* eval,
                        const std::vector<Findings>& findings);
 

@@ -1,4 +1,4 @@
-// Failures to write the token cache: they lie with the disk of the controller, not with a dataset.
+// Marks failures to write the token cache: the controller's disk causes them, not a dataset.
 #ifndef COXSWAIN_CONTROLLER_DATA_CACHE_FAILURE_H_
 #define COXSWAIN_CONTROLLER_DATA_CACHE_FAILURE_H_
 
@@ -6,7 +6,7 @@
 
 namespace coxswain::data {
 
-// `status` of a write, told apart from every other one unless it is OK.
+// `status` of a write, marked for IsOfTokenCache unless it is OK.
 absl::Status OfTokenCache(absl::Status status);
 bool IsOfTokenCache(const absl::Status& status);
 

@@ -1,4 +1,4 @@
-// Long work asks now and then whether anybody still wants it.
+// Long work asks from time to time whether it was cancelled.
 #ifndef COXSWAIN_CONTROLLER_DATA_CANCELLED_H_
 #define COXSWAIN_CONTROLLER_DATA_CANCELLED_H_
 
@@ -8,7 +8,7 @@
 
 namespace coxswain::data {
 
-// Any thread, cheap; empty: never.
+// Callable from any thread, and cheap. Empty: never cancelled.
 using Cancelled = std::function<bool()>;
 
 inline absl::Status CheckCancelled(const Cancelled& cancelled) {

@@ -1,4 +1,5 @@
-// The records of a dataset of a job: of its parts one after the other, at most max_samples.
+// Reads the records of a dataset of a job: its parts one after the other, at most max_samples
+// records.
 #ifndef COXSWAIN_CONTROLLER_DATA_DATASET_READER_H_
 #define COXSWAIN_CONTROLLER_DATA_DATASET_READER_H_
 
@@ -19,14 +20,17 @@ namespace coxswain::data {
 
 class DatasetReader {
  public:
-  // Opens the first file that is read. A part whose slice is in percent, or from the end, is read
-  // once before, to count its records. Errors as ListDatasetFiles, RecordReader::Open and RowsOf.
+  // Opens the first file. A slice in percent or from the end needs the number of records: then the
+  // part is read once before, to count them. Errors as ListDatasetFiles, RecordReader::Open and
+  // RowsOf.
   static absl::StatusOr<std::unique_ptr<DatasetReader>> Open(const config::DatasetSpec& dataset);
 
-  // False at the end. Errors as RecordReader; InvalidArgument: a slice has none of its part's.
+  // False at the end. Errors as RecordReader. InvalidArgument: a slice selects no record of its
+  // part.
   absl::StatusOr<bool> Next(RawRecord* record);
 
-  // Columns of Parquet and Arrow that were not decoded, by name, and records that have them.
+  // Columns of Parquet and Arrow files that were not decoded, by name, with the number of records
+  // that have them.
   struct LeftOut {
     std::string type;  // LeftOutColumn::type
     int64_t records = 0;
@@ -34,7 +38,7 @@ class DatasetReader {
   const std::map<std::string, LeftOut>& LeftOutColumns();
   const std::vector<std::string>& paths() const { return paths_; }
 
-  // Bytes of all files behind the records given so far.
+  // Bytes of all files that the records so far have used.
   int64_t consumed_bytes() const;
 
  private:
@@ -55,14 +59,14 @@ class DatasetReader {
   const std::vector<DatasetPart> parts_;
   const std::vector<Column> columns_;
   std::map<std::string, LeftOut> left_out_;
-  int64_t of_file_ = 0;  // records given of the file at hand, not yet in left_out_
+  int64_t of_file_ = 0;  // records given of the current file, not yet in left_out_
   int64_t left_;         // records that may still be given
   size_t next_part_ = 0;
   size_t next_path_ = 0, end_of_part_ = 0;  // paths
   int64_t left_of_part_ = 0;                // records that may still be given
-  bool any_of_part_ = false;                // whether one was given
+  bool any_of_part_ = false;                // a record of the part was given
   std::unique_ptr<RecordReader> file_;
-  int64_t bytes_before_ = 0;  // of the files before file_
+  int64_t bytes_before_ = 0;  // bytes of the files before file_
 };
 
 // Bytes of all files of the dataset.

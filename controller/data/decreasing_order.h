@@ -10,16 +10,16 @@
 
 namespace coxswain::data {
 
-// Indices of `lengths` (each in [1, limits.capacity], fewer than 2^31), the longest first and equal
-// lengths as they come. The shortest documents, at the end, all come as they come: in order of
-// length what is left there would be bins of max_documents documents that do not fill them. This
-// end is the smallest one with every document of each of its lengths for whose mean u and variance
-// v
+// Indices of `lengths` (each in [1, limits.capacity], fewer than 2^31), the longest first. Equal
+// lengths keep their order. The shortest documents form the end, which keeps its order as a whole:
+// sorted by length, bins there would reach max_documents documents without being full. The end
+// contains all documents of each of its lengths. It is the smallest such set for whose mean u and
+// variance v
 //
 //   max_documents u - 2 sqrt(max_documents v) >= capacity,
 //
-// so that max_documents of them, drawn at random, fill a bin but for some 2 % of the draws. It is
-// of one length where the bound stops no bin, and all of `lengths` where no end is long enough.
+// so that max_documents of them, drawn at random, fill a bin in about 98 % of the draws. If the
+// bound stops no bin, the end has one length. If no end is long enough, it is all of `lengths`.
 std::vector<int32_t> DecreasingOrder(std::span<const int32_t> lengths, BinLimits limits);
 
 }  // namespace coxswain::data

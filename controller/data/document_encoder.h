@@ -1,4 +1,4 @@
-// Segments -> token ids with target marks, cut to the sequence length.
+// Turns records into documents: token ids with target marks, cut to the sequence length.
 #ifndef COXSWAIN_CONTROLLER_DATA_DOCUMENT_ENCODER_H_
 #define COXSWAIN_CONTROLLER_DATA_DOCUMENT_ENCODER_H_
 
@@ -22,7 +22,7 @@ namespace coxswain::data {
 enum class Outcome {
   kKept,
   kTruncated,
-  kSplit,     // a piece of one above sequence_len
+  kSplit,     // a piece of a document above sequence_len
   kTooLong,   // dropped by excess_length: drop
   kNoTarget,  // dropped: no trainable token, perhaps after truncation or in this piece
 };
@@ -33,10 +33,10 @@ struct EncodedDocument {
   std::vector<uint8_t>
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
   TargetRule rule = TargetRule::kFormat;
-  TurnCounts turns = {};     // at the first piece
-  bool answer_cut = false;   // targets were cut off with its end
-  int64_t whole_tokens = 0;  // at the first piece: tokens before excess_length cut the document
-  size_t rendering = 0;      // of the record's renderings, the one that this is of
+  TurnCounts turns = {};     // set at the first piece
+  bool answer_cut = false;   // targets were cut off with the document's end
+  int64_t whole_tokens = 0;  // set at the first piece: tokens before excess_length cut it
+  size_t rendering = 0;      // index of its rendering among those of the record
 };
 
 // An encoder is thread-safe once made.
@@ -47,21 +47,21 @@ class DocumentEncoder {
   static absl::StatusOr<DocumentEncoder> Create(const config::JobSpec& job,
                                                 const config::DatasetSpec& dataset,
                                                 const Tokenizer& tokenizer);
-  // Encodes prompts alone: of text, or with `chat_template` of conversations.
+  // An encoder for prompts only: text, or conversations if `chat_template` is given.
   static absl::StatusOr<DocumentEncoder> ForPrompts(
       const Tokenizer& tokenizer, const TemplateTokens& tokens,
       std::shared_ptr<const ConversationTemplate> chat_template);
 
-  // The record's document, or those of its turns under train_on: split, each perhaps in pieces
-  // under excess_length: split, where the first token of a piece is no target: it follows nothing
-  // there. A conversation has the ids that the tokenizer gives for all of its text at once. Without
-  // path and line: InvalidArgument, a bad record; OutOfRange, a document above sequence_len under
-  // excess_length: error.
-  // What of the record is not used as it stands is added to `notes`, which may be null.
+  // The record's document; under train_on: split one document for each trained turn. Under
+  // excess_length: split a document may become several pieces. The first token of a piece is no
+  // target, because nothing precedes it there. The ids of a conversation are those of its whole
+  // text tokenized at once. Errors have no path and line. InvalidArgument: a bad record.
+  // OutOfRange: a document above sequence_len under excess_length: error. `notes` gets the parts of
+  // the record that are ignored or changed; it may be null.
   absl::StatusOr<std::vector<EncodedDocument>> Encode(const Record& record,
                                                       RecordNotes* notes = nullptr) const;
-  // What a model that was trained on such documents is asked: the text itself, or the conversation
-  // up to where its answer begins. Errors as Encode.
+  // The prompt for a model that was trained on such documents: the text itself, or the conversation
+  // up to the beginning of the answer. Errors as Encode.
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const std::string& text) const;
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(ChatRecord record) const;
 
@@ -79,7 +79,7 @@ class DocumentEncoder {
   absl::Status AppendPieces(const Tokens& tokens, std::vector<EncodedDocument>* documents) const;
   absl::Status AppendCut(const Tokens& tokens, int64_t length,
                          std::vector<EncodedDocument>* documents) const;
-  // Special tokens that became text join `special_as_text`.
+  // Special tokens that became text are added to `special_as_text`.
   absl::Status AppendSegments(const std::vector<Segment>& segments, Tokens* tokens,
                               std::vector<int32_t>* special_as_text) const;
   absl::Status AppendSegment(const Segment& segment, Tokens* tokens,
@@ -96,20 +96,20 @@ class DocumentEncoder {
   RecordRenderer renderer_;                                    // null: records are tokens
   std::shared_ptr<const ConversationTemplate> chat_template_;  // null: there are no conversations
   std::optional<ConversationNotes> notes_;                     // likewise
-  // Before each text without a template stands what the tokenizer's post-processor puts in front.
+  // The ids that the tokenizer's post-processor puts in front of each text without a template.
   std::vector<int32_t> front_;
-  // Tokenizers that write a space before every text would write one into the middle of a document
-  // that is encoded in parts. There a text is encoded behind kLead, whose ids are these; empty: the
-  // tokenizer writes no such space.
+  // Some tokenizers write a space before every text. In a document that is encoded in parts, that
+  // space would come in the middle. Such parts are encoded after kLead, which has these ids. Empty:
+  // the tokenizer writes no such space.
   std::vector<int32_t> lead_;
   std::vector<std::string> breakable_;  // turn markers that EncodePlain would recognise in content
-  std::vector<std::string> guarded_;    // those that content must not forge
+  std::vector<std::string> guarded_;    // markers that content must not forge
   bool train_on_inputs_ = false;
   int64_t sequence_len_ = 0;
   config::ExcessLength excess_length_ = config::ExcessLength::kTruncate;
 };
 
-// What templates may ask of `tokenizer`; refers to it.
+// The tokens of `tokenizer` that templates may ask for. The result refers to `tokenizer`.
 TemplateTokens TokensOf(const Tokenizer& tokenizer, const std::string& name);
 
 }  // namespace coxswain::data

@@ -7,8 +7,8 @@
 
 namespace coxswain::data {
 
-// Valid UTF-8 as it is, except control characters ("\n", "\t", "\r", "\x1b") and backslashes
-// ("\\"); bytes that are not UTF-8, such as a part of a character, as "\xE2".
+// Valid UTF-8 stays unchanged, except control characters ("\n", "\t", "\r", "\x1b") and backslashes
+// ("\\"). Other bytes, such as a part of a character, become "\xE2".
 std::string EscapeToken(std::string_view bytes);
 
 }  // namespace coxswain::data

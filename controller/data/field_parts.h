@@ -1,4 +1,4 @@
-// Which field of a record each stretch of its rendered texts came from.
+// Finds the field of a record from which each part of its rendered texts came.
 #ifndef COXSWAIN_CONTROLLER_DATA_FIELD_PARTS_H_
 #define COXSWAIN_CONTROLLER_DATA_FIELD_PARTS_H_
 
@@ -17,14 +17,15 @@ struct FieldPart {
 };
 
 struct RecordParts {
-  std::vector<std::vector<FieldPart>> texts;  // of each rendered document: all of it, in order
-  std::vector<std::string> unwritten;         // fields that hold text which stands in none of them
+  // Parts of each rendered document, complete and in order.
+  std::vector<std::vector<FieldPart>> texts;
+  std::vector<std::string> unwritten;  // fields whose text appears in no document
 };
 
-// Told by rendering the record again with other words in one field at a time: what changes came
-// from that field. A field that decides how the others are written (a role, the JSON text of tools)
-// is told nothing of, nor are those beyond the first hundred. Empty where the record is bad, or is
-// tokens. `renderer` may be null: records are tokens.
+// Renders the record again with other words in one field at a time. The parts that change came from
+// that field. Fields that decide how others are written (a role, the JSON text of tools), and
+// fields beyond the first hundred, are not traced. Empty for a bad record and for tokens.
+// `renderer` may be null: then records are tokens.
 RecordParts PartsOfRecord(std::string_view json, RecordParser* parser,
                           const RecordRenderer& renderer);
 

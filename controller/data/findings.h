@@ -1,4 +1,4 @@
-// What of the records of a source was not used as it stands: counted, with the first places.
+// Counts the parts of a source's records that are ignored or changed, with their first places.
 #ifndef COXSWAIN_CONTROLLER_DATA_FINDINGS_H_
 #define COXSWAIN_CONTROLLER_DATA_FINDINGS_H_
 
@@ -16,7 +16,7 @@
 namespace coxswain::data {
 
 struct RecordPlace {
-  int64_t file = 0;  // of the source's files, in their order
+  int64_t file = 0;  // index of the file among the source's files
   int64_t line = 0;  // as RawRecord::line
   bool operator==(const RecordPlace&) const = default;
 };
@@ -30,19 +30,19 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
-// By what was noted, and its name. Memory does not grow with the records: beyond kMaxNames of a
-// kind the rest is one finding, "...".
+// Findings by kind of note and name. Memory does not grow with the records: after kMaxNames names
+// of a kind all others share one finding, "...".
 class Findings {
  public:
   using Key = std::pair<NoteKind, std::string>;
   static constexpr size_t kMaxNames = 100;
 
-  // What was noted of the record at `place`.
+  // Adds the notes of the record at `place`.
   void Add(const RecordNotes& notes, RecordPlace place);
-  // Of records without places.
+  // Adds records without places.
   void Add(NoteKind kind, const std::string& name, int64_t records);
 
-  // As it was counted before.
+  // Restores a finding from an earlier count.
   void Restore(Key key, Finding finding) { all_[std::move(key)] = std::move(finding); }
 
   const std::map<Key, Finding>& all() const { return all_; }
@@ -54,19 +54,20 @@ class Findings {
   std::map<Key, Finding> all_;
 };
 
-// "a.jsonl:1, 2, 5 and 7 more": records of that kind. Empty: there is none. `files`: those of the
-// source.
+// "a.jsonl:1, 2, 5 and 7 more": the places of that kind. Empty: there are none. `files`: the files
+// of the source.
 std::string PlacesOf(const Findings& findings, NoteKind kind, const std::vector<std::string>& files,
                      size_t most_places);
 
 // A sentence for each kind that the user must hear of; `source` is the path of the dataset.
 std::vector<std::string> FindingWarnings(const std::string& source, const Findings& findings);
 
-// Of one record: `field that is not read "id"; special token taken as text "<|eot|>" (2 times)`.
+// The notes of one record: `field that is not read "id"; special token taken as text "<|eot|>" (2
+// times)`.
 std::string NotesText(const RecordNotes& notes);
 
-// Every finding with at most so many of its places: "unread field \"id\": 3 records: a.jsonl:1, 2,
-// 5". `files`: those of the source.
+// Every finding with at most `most_places` of its places: "unread field \"id\": 3 records:
+// a.jsonl:1, 2, 5". `files`: the files of the source.
 std::vector<std::string> FindingLines(const Findings& findings,
                                       const std::vector<std::string>& files,
                                       size_t most_places = Finding::kMaxPlaces);
@@ -76,7 +77,7 @@ nlohmann::ordered_json PlacedFindingsJson(const Findings& findings,
 
 // [{what, name, records, times, first: [[file, line]]}]
 nlohmann::ordered_json FindingsJson(const Findings& findings);
-// Throws what nlohmann_json throws of JSON that FindingsJson did not write.
+// Throws the exceptions of nlohmann_json for JSON that FindingsJson did not write.
 Findings FindingsOf(const nlohmann::json& json);
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// What a dataset holds, and what would become of it.
+// Reports the content of a dataset, and the documents that it would become.
 #ifndef COXSWAIN_CONTROLLER_DATA_INSPECT_H_
 #define COXSWAIN_CONTROLLER_DATA_INSPECT_H_
 
@@ -17,16 +17,16 @@ struct FieldReport {
   std::map<std::string, int64_t> types;  // JSON type -> records
 };
 
-// Of the documents that a model's tokenizer makes of the records.
+// The documents that a model's tokenizer makes of the records.
 struct TokenReport {
   int64_t documents = 0;
   int64_t tokens = 0;
   int64_t targets = 0;
   int64_t longest = 0;
-  int64_t above_sequence_len = 0;  // these are what excess_length decides on
+  int64_t above_sequence_len = 0;  // excess_length decides about these
   int64_t no_target = 0;           // dropped
   std::map<int64_t, int64_t>
-      lengths;  // bound, a power of 2 -> documents up to it, above half of it
+      lengths;  // bound (a power of 2) -> documents above half of it, up to it
 };
 
 struct DatasetReport {
@@ -39,8 +39,8 @@ struct DatasetReport {
   TokenReport tokens;                     // empty without a model
 };
 
-// Reads all of the dataset; job.model_path empty: nothing is tokenised. Errors as PrepareData, but
-// a bad record is counted. Memory stays flat.
+// Reads the whole dataset. With an empty job.model_path nothing is tokenised. Errors as
+// PrepareData, except that bad records are counted. Memory does not grow with the dataset.
 absl::StatusOr<DatasetReport> InspectDataset(const config::JobSpec& job,
                                              const config::DatasetSpec& dataset);
 

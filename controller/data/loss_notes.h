@@ -1,4 +1,4 @@
-// What of a record's documents is lost on the way to the token store.
+// Notes the losses of a record's documents on the way to the token store.
 #ifndef COXSWAIN_CONTROLLER_DATA_LOSS_NOTES_H_
 #define COXSWAIN_CONTROLLER_DATA_LOSS_NOTES_H_
 
@@ -9,7 +9,7 @@
 
 namespace coxswain::data {
 
-// A note for each loss of each document, for Findings to count.
+// Adds a note for each loss of each document. Findings counts them.
 void NoteLosses(const std::vector<EncodedDocument>& documents, RecordNotes* notes);
 
 }  // namespace coxswain::data

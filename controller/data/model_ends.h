@@ -1,4 +1,4 @@
-// The tokens with which a model ends what it says.
+// The tokens with which a model ends its answers.
 #ifndef COXSWAIN_CONTROLLER_DATA_MODEL_ENDS_H_
 #define COXSWAIN_CONTROLLER_DATA_MODEL_ENDS_H_
 
@@ -10,8 +10,8 @@
 
 namespace coxswain::data {
 
-// Ascending: eos_token_id of generation_config.json and config.json in the folder `model`, and the
-// tokenizer's. Files that are not there, or say nothing of it, add none.
+// Ascending: eos_token_id of generation_config.json and of config.json in the folder `model`, and
+// the tokenizer's EOS. An absent file or key adds none.
 std::vector<int32_t> ModelEnds(const std::string& model, const Tokenizer& tokenizer);
 
 }  // namespace coxswain::data

@@ -24,8 +24,8 @@ struct Bins {
 };
 
 // Every document lands in exactly one bin; a bin's lengths sum to at most `capacity` and it holds
-// at most spec.max_documents_per_bin documents. Order of documents is shuffled by (seed, pass)
-// first. InvalidArgument names a document longer than capacity with both numbers; Cancelled.
+// at most spec.max_documents_per_bin documents. Documents are first shuffled by (seed, pass).
+// InvalidArgument names a document longer than capacity, with both numbers. Cancelled.
 absl::StatusOr<Bins> PackDocuments(std::span<const int32_t> lengths, int64_t capacity,
                                    const config::PackingSpec& spec, uint64_t seed, int64_t pass,
                                    const Cancelled& cancelled = {});

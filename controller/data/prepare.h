@@ -14,13 +14,13 @@
 namespace coxswain::data {
 
 struct PrepareOptions {
-  std::string cache_dir;                          // token stores live here, by content hash
+  std::string cache_dir;                          // folder of the token stores, by content hash
   int threads = 0;                                // 0: all cores
   std::function<void(double fraction)> progress;  // may be null; called by the caller's thread
-  Cancelled cancelled;                            // polled per batch, likewise
+  Cancelled cancelled;                            // polled per batch, by the caller's thread
 };
 
-// Files stream: memory stays flat whatever their size. InvalidArgument carries path:line of the
+// Files are streamed: memory does not grow with their size. InvalidArgument names path:line of the
 // first bad record, or says that no trainable token is left and why.
 absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& job, const PrepareOptions& options);
 

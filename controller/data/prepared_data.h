@@ -1,4 +1,4 @@
-// What data preparation gives: token stores, and what became of the records.
+// The result of data preparation: token stores, and statistics of the records.
 #ifndef COXSWAIN_CONTROLLER_DATA_PREPARED_DATA_H_
 #define COXSWAIN_CONTROLLER_DATA_PREPARED_DATA_H_
 
@@ -15,7 +15,7 @@ namespace coxswain::data {
 
 struct DatasetStats {
   int64_t records_read = 0;
-  int64_t documents = 0;  // in the store, copies counted
+  int64_t documents = 0;  // in the store, copies included
   int64_t dropped_too_long = 0;
   int64_t truncated = 0;
   int64_t split = 0;        // records cut into pieces, each a document
@@ -25,7 +25,7 @@ struct DatasetStats {
   int64_t tokens = 0;
   int64_t targets = 0;
   int64_t longest_document = 0;  // tokens
-  int64_t largest_id = -1;       // of all tokens
+  int64_t largest_id = -1;       // largest token id
 };
 
 struct PreparedData {
@@ -33,10 +33,10 @@ struct PreparedData {
   std::unique_ptr<TokenStore> eval;  // null: the job evaluates nothing
   DatasetStats train_stats;
   DatasetStats eval_stats;
-  int64_t vocab_size = 0;          // of the tokenizer, added tokens included: the largest id + 1
-  int64_t added_tokens = 0;        // those of the job that the tokenizer lacked
+  int64_t vocab_size = 0;          // of the tokenizer with added tokens: largest id + 1
+  int64_t added_tokens = 0;        // tokens of the job that the tokenizer lacked
   std::vector<Findings> findings;  // of each of job.datasets, then of test_datasets
-  std::string content_hash;        // SHA-256 hex of everything the tokens depend on
+  std::string content_hash;        // SHA-256 hex of everything on which the tokens depend
   std::vector<std::string> warnings;
 };
 

@@ -1,5 +1,4 @@
-// Documents of a job's datasets as the model will see them: tokens and labels, and where they come
-// from.
+// Documents of a job's datasets as the model will see them: tokens, labels and their origin.
 #ifndef COXSWAIN_CONTROLLER_DATA_PREVIEW_H_
 #define COXSWAIN_CONTROLLER_DATA_PREVIEW_H_
 
@@ -17,36 +16,36 @@ namespace coxswain::data {
 struct PreviewToken {
   int32_t id = 0;
   std::string text;     // control characters and broken UTF-8 escaped: "\n", "\xE2"
-  bool target = false;  // its label is its id; else -100, as other tools print it
+  bool target = false;  // true: its label is its id; false: -100, as other tools print it
 };
 
-// Neighbouring tokens that are targets, or are none.
+// A run of neighbouring tokens, either all targets or none.
 struct PreviewRun {
-  std::string text;  // escaped as one: a character that several tokens write is whole
+  std::string text;  // escaped as a whole: a character from several tokens is not cut
   bool target = false;
 };
 
 struct PreviewDocument {
   std::string path;
   int64_t line = 0;
-  std::string rule;  // how its targets were found; empty: by the format
-  std::string note;  // why the document is not in the training set, or "truncated"; empty: nothing
+  std::string rule;  // how targets were found; empty: by the format
+  std::string note;  // reason for leaving the document out, or "truncated"; else empty
   std::vector<PreviewToken> tokens;  // empty: a bad record
   std::vector<PreviewRun> runs;      // the same tokens
-  // At the first document of a record, or of a rendering of it:
-  RecordNotes notes = {};              // what of the record is not used as it stands
-  std::vector<std::string> unwritten;  // its fields that hold text which the rendering leaves out
-  std::vector<FieldPart> parts;        // which field each stretch of its text came from
+  // Set at the first document of a record, or of a rendering of it:
+  RecordNotes notes = {};              // parts of the record that are ignored or changed
+  std::vector<std::string> unwritten;  // fields with text that the rendering leaves out
+  std::vector<FieldPart> parts;        // origin of each part of the text
 };
 
-// The first `n` records of each dataset; with `place`, the one there alone: "LINE" or "FILE:LINE",
-// as findings name it. Errors as PrepareData; bad records are errors or notes as on_bad_record
-// says. NotFound: no record stands at `place`.
+// The first `n` records of each dataset. With `place`, only the record there: "LINE" or
+// "FILE:LINE", as in findings. Errors as PrepareData. on_bad_record decides whether a bad record is
+// an error or a note. NotFound: there is no record at `place`.
 absl::StatusOr<std::vector<PreviewDocument>> PreviewDocuments(const config::JobSpec& job, int n,
                                                               const std::string& place = "");
 
-// What of the documents' records is not used as it stands, and what is odd about their targets:
-// hardly any token is one, or every one is though the dataset has prompts.
+// Warnings about parts of the records that are ignored or changed, and about odd targets: hardly
+// any token is a target, or all are although the dataset has prompts.
 std::vector<std::string> TargetWarnings(const std::vector<PreviewDocument>& documents);
 
 int64_t CountTargets(const PreviewDocument& document);

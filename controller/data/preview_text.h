@@ -1,4 +1,4 @@
-// What PreviewDocuments gives, for people and for programs.
+// Formats the result of PreviewDocuments for people and for programs.
 #ifndef COXSWAIN_CONTROLLER_DATA_PREVIEW_TEXT_H_
 #define COXSWAIN_CONTROLLER_DATA_PREVIEW_TEXT_H_
 
@@ -14,8 +14,8 @@ struct PreviewForm {
   bool color = false;  // targets green, the rest grey
 };
 
-// The text of each document with its targets between ⟦ and ⟧, which field each part of it came
-// from, what is left out, then the warnings.
+// For each document: the text with its targets between ⟦ and ⟧, the field of each part, and the
+// text that is left out. Then the warnings.
 std::string PreviewText(const std::vector<PreviewDocument>& documents, PreviewForm form);
 
 // {"documents": [{path, line, rule, note, notes, unwritten, parts: [{field, text}], tokens,

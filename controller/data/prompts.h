@@ -1,4 +1,4 @@
-// What a model is asked: the prompts of a job as token ids, and how answers become text.
+// The prompts of a job as token ids, and the tokenizer that turns answers into text.
 #ifndef COXSWAIN_CONTROLLER_DATA_PROMPTS_H_
 #define COXSWAIN_CONTROLLER_DATA_PROMPTS_H_
 
@@ -14,26 +14,26 @@
 namespace coxswain::data {
 
 struct PreparedPrompts {
-  std::vector<std::string> texts;         // as the job gives them
+  std::vector<std::string> texts;         // as in the job
   std::vector<std::vector<int32_t>> ids;  // at least one token each
-  std::vector<int32_t> ends;              // ascending: tokens behind which an answer ends
+  std::vector<int32_t> ends;              // ascending: tokens that end an answer
   std::shared_ptr<const Tokenizer> tokenizer;
 
-  int64_t longest() const;  // tokens; 0: nothing is asked
+  int64_t longest() const;  // tokens of the longest prompt; 0: there is none
 };
 
-// How a job that trains on `dataset` first is asked. kAuto: its records do not say. Errors as
-// FormatOf.
+// The style of prompts for a job whose first dataset is `dataset`. kAuto: its records do not decide
+// it. Errors as FormatOf.
 absl::StatusOr<config::AskingStyle> StyleOf(config::DatasetSpec dataset,
                                             config::OnBadRecord on_bad_record);
 
-// Of job.generate: messages, or each prompt in the style of job.generate, else in that of the first
-// dataset. What is chat is rendered up to where an answer begins by job.chat_template, else the
-// model's own. Where a style is open and neither has a template, a prompt is the text itself. Texts
-// follow what the tokenizer puts in front. Ends are eos_token_id of generation_config.json and
-// config.json and the tokenizer's. InvalidArgument names the prompt: the template refuses it, or it
-// has no token; messages that are no list of {role, content}. Other errors are the tokenizer's and
-// template's.
+// Prepares the prompts of job.generate: its messages, or its prompts in its style, by default the
+// style of the first dataset. Chat prompts are rendered up to the beginning of the answer with
+// job.chat_template, else with the model's own template. If the style is open and there is no
+// template, a prompt is the text itself. The tokenizer's front tokens stand before texts. `ends`
+// are those of ModelEnds. InvalidArgument names the prompt: the template refuses it, or it has no
+// token. InvalidArgument too: messages are no list of {role, content}. Other errors come from
+// tokenizer and template.
 absl::StatusOr<PreparedPrompts> PreparePrompts(const config::JobSpec& job);
 
 }  // namespace coxswain::data

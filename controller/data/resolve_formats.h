@@ -1,4 +1,4 @@
-// Datasets whose format is to be told from their records.
+// Resolves the format of datasets from their records.
 #ifndef COXSWAIN_CONTROLLER_DATA_RESOLVE_FORMATS_H_
 #define COXSWAIN_CONTROLLER_DATA_RESOLVE_FORMATS_H_
 
@@ -7,13 +7,14 @@
 
 namespace coxswain::data {
 
-// The format that the first record has the fields of; where bad records are skipped, the first of
-// a hundred that has those of one. InvalidArgument "path:line: ...": what is wrong with the first
-// record. A dataset without a record is kCompletion: whoever reads it finds it empty.
+// The format whose fields the first record has. If bad records are skipped, the first of a hundred
+// records that has the fields of a format decides. InvalidArgument "path:line: ...": the fault of
+// the first record. A dataset without records is kCompletion: its reader will report that it is
+// empty.
 absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& dataset,
                                                config::OnBadRecord on_bad_record);
 
-// The job with every `format: auto` resolved. Errors as FormatOf.
+// Returns the job with every `format: auto` resolved. Errors as FormatOf.
 absl::StatusOr<config::JobSpec> ResolveFormats(config::JobSpec job);
 
 }  // namespace coxswain::data

@@ -1,5 +1,5 @@
-// Which copies of a record are trained on, and which records are held back: pure functions of
-// (seed, source, record), so that neither threads nor order of reading matter.
+// Decides how many copies of a record are trained, and which records are held back. Pure functions
+// of (seed, source, record), so that threads and order of reading do not matter.
 #ifndef COXSWAIN_CONTROLLER_DATA_SAMPLING_H_
 #define COXSWAIN_CONTROLLER_DATA_SAMPLING_H_
 
@@ -16,7 +16,7 @@ struct RecordId {
 // floor(weight) copies, and one more with probability weight - floor(weight).
 int64_t CopiesOf(uint64_t seed, RecordId record, double weight);
 
-// Uniform 64 bits: records with the smallest are held back for evaluation.
+// Uniform 64 bits. Records with the smallest values are held back for evaluation.
 uint64_t HoldBackDraw(uint64_t seed, RecordId record);
 
 }  // namespace coxswain::data

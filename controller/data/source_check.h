@@ -1,4 +1,4 @@
-// What is odd about the records of a source: all of them read as a job would, nothing written.
+// Reports odd records of a source. It reads all records as a job would, and writes nothing.
 #ifndef COXSWAIN_CONTROLLER_DATA_SOURCE_CHECK_H_
 #define COXSWAIN_CONTROLLER_DATA_SOURCE_CHECK_H_
 
@@ -18,13 +18,13 @@ namespace coxswain::data {
 
 struct SourceReport {
   struct Field {
-    std::string name;  // "...": the unread ones beyond Findings::kMaxNames
+    std::string name;  // "...": all unread fields beyond Findings::kMaxNames
     int64_t records = 0;
     bool read = false;  // the format reads it
   };
   struct LongRecord {
     RecordPlace place;
-    int64_t tokens = 0;  // before any cut, of its longest document
+    int64_t tokens = 0;  // of its longest document, before any cut
   };
   struct Duplicate {
     RecordPlace place, of;
@@ -38,23 +38,23 @@ struct SourceReport {
   int64_t tokens = 0;
   int64_t targets = 0;
   std::vector<Field> fields;             // in the order of their first appearance
-  std::map<std::string, int64_t> roles;  // of messages, as templates see them
-  Findings findings;                     // bad records by what is wrong with them
+  std::map<std::string, int64_t> roles;  // roles of messages, as templates see them
+  Findings findings;                     // bad records are listed by their fault
   std::vector<Duplicate> duplicates;     // at most Finding::kMaxPlaces of those in `findings`
   std::vector<LongRecord> longest;       // at most kMostLongest, the longest first
-  std::vector<std::string> warnings;     // of the template
+  std::vector<std::string> warnings;     // warnings about the template
 
   bool clean() const { return findings.all().empty() && warnings.empty(); }
 };
 
 // Reads all of `dataset` under job.model_path, sequence_len and chat_template. A record is a
-// duplicate of an earlier one where it trains the same tokens. Bad records are findings, those of
-// preference tuning too. Errors as PrepareData. Memory grows by 32 bytes a record.
+// duplicate when it trains the same tokens as an earlier one. Bad records are findings, also those
+// of preference tuning. Errors as PrepareData. Memory grows by 32 bytes per record.
 absl::StatusOr<SourceReport> CheckSource(const config::JobSpec& job,
                                          const config::DatasetSpec& dataset,
                                          const Cancelled& cancelled = {});
 
-// For people; of each finding at most `most_places` places.
+// A report for people, with at most `most_places` places per finding.
 std::string SourceReportText(const SourceReport& report, size_t most_places);
 // {format, records, documents, tokens, targets, fields: [{name, records, read}], roles, findings:
 // [{what, name, records, times, places: ["FILE:LINE"]}], duplicates: [{record, of}], longest:

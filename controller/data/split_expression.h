@@ -1,4 +1,4 @@
-// What `split:` says, as Hugging Face's datasets reads it: "train", "train[:90%]", "train[-100:]",
+// Parses `split:` as Hugging Face's datasets does: "train", "train[:90%]", "train[-100:]",
 // "train[10:20]+test".
 // Source: datasets 5.2, arrow_reader.py ReadInstruction.
 #ifndef COXSWAIN_CONTROLLER_DATA_SPLIT_EXPRESSION_H_
@@ -14,14 +14,15 @@
 
 namespace coxswain::data {
 
-// Records [from, to) of a split, as written: in percent or not, negative ones from the end.
+// Records [from, to) of a split, as written: in percent or not; negative numbers count from the
+// end.
 struct SplitSlice {
   std::string split;
   std::optional<int64_t> from, to;  // absent: the beginning, the end
   bool percent = false;
 
   bool whole() const { return !from && !to; }
-  // Whether RowsOf needs to know how many records there are.
+  // True when RowsOf needs the number of records.
   bool of_count() const { return percent || from.value_or(0) < 0 || to.value_or(0) < 0; }
 };
 
@@ -29,19 +30,19 @@ struct RowRange {
   int64_t begin = 0, end = 0;
 };
 
-// Whether `name` may name a split: words with dots between them.
+// True when `name` may name a split: words with dots between them.
 bool IsSplitName(std::string_view name);
 
-// The parts between plus signs, in their order. "all" is a part without a name, and stands alone.
-// InvalidArgument: what is no such expression, a percentage above 100, another rounding than
-// closest.
+// The parts between plus signs, in their order. "all" gives one part with an empty name, and must
+// stand alone. InvalidArgument: no such expression, a percentage above 100, or another rounding
+// than closest.
 absl::StatusOr<std::vector<SplitSlice>> ParseSplitExpression(std::string_view text);
 
 // "train[:90%]".
 std::string SplitText(const SplitSlice& slice);
 
 // The records of a split of `count` that the slice selects; percentages round to the closest
-// record, halves to the even one. InvalidArgument: none is.
+// record, halves to the even one. InvalidArgument: it selects none.
 absl::StatusOr<RowRange> RowsOf(const SplitSlice& slice, int64_t count);
 
 // The splits that a source may be that names none, the best first.

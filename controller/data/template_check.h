@@ -1,4 +1,4 @@
-// Compares the chat template of a job with the one the model came with.
+// Compares the chat template of a job with that of its model.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATE_CHECK_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATE_CHECK_H_
 
@@ -11,10 +11,9 @@
 
 namespace coxswain::data {
 
-// Warnings, two per dataset at most: when the template leaves out the tools of some of the
-// dataset's first 100 records, and when the model's own template renders some of them otherwise
-// than the job's, with the place where they part. Bad records are passed over. No dataset's format
-// is kAuto.
+// At most two warnings per dataset, from its first 100 records: the template leaves out tools, or
+// the model's own template renders some records differently, with the place of the first
+// difference. Bad records are skipped. No dataset may have the format kAuto.
 absl::StatusOr<std::vector<std::string>> CheckTemplates(const config::JobSpec& job,
                                                         const Tokenizer& tokenizer);
 

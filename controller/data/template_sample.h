@@ -1,4 +1,4 @@
-// The chat template of a job, seen at work.
+// Shows how the chat template of a job renders a sample.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATE_SAMPLE_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATE_SAMPLE_H_
 
@@ -9,9 +9,9 @@
 
 namespace coxswain::data {
 
-// The text of the template that job.chat_template names for job.model_path, and how it renders a
-// conversation of two questions, targets green or, without `color`, between ⟦ and ⟧; then what
-// found them. Errors as ConversationTemplate::Create and FindTargets.
+// The text of the template that job.chat_template names for job.model_path, its rendering of a
+// conversation with two questions, and the rule that found the targets. Targets are green or,
+// without `color`, between ⟦ and ⟧. Errors as ConversationTemplate::Create and FindTargets.
 absl::StatusOr<std::string> TemplateSample(const config::JobSpec& job, bool color);
 
 }  // namespace coxswain::data

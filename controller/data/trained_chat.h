@@ -1,4 +1,4 @@
-// What a job's conversations are rendered with, for whoever uses the model afterwards.
+// The chat template of a job and its end tokens, for later users of the model.
 #ifndef COXSWAIN_CONTROLLER_DATA_TRAINED_CHAT_H_
 #define COXSWAIN_CONTROLLER_DATA_TRAINED_CHAT_H_
 
@@ -13,11 +13,11 @@ namespace coxswain::data {
 
 struct TrainedChat {
   std::string chat_template;  // Jinja text; empty: the model's own, or no conversation is trained
-  std::vector<int64_t> ends;  // tokens that the template ends answers with
+  std::vector<int64_t> ends;  // tokens with which the template ends answers
 };
 
-// Errors as Tokenizer::Load and ConversationTemplate::Create. A dataset of format auto whose files
-// are gone counts as conversations where the job names a template.
+// Errors as Tokenizer::Load and ConversationTemplate::Create. If the files of a dataset with format
+// auto are gone, it counts as conversations if the job names a template.
 absl::StatusOr<TrainedChat> TrainedChatOf(const config::JobSpec& job);
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// What became of the trained turns of conversations, in words.
+// Describes what became of the trained turns of conversations.
 #ifndef COXSWAIN_CONTROLLER_DATA_TURN_NOTES_H_
 #define COXSWAIN_CONTROLLER_DATA_TURN_NOTES_H_
 

@@ -14,8 +14,8 @@ namespace coxswain::data {
 class ValSplit {
  public:
   // val_set_size < 1 holds back each record with that probability. A count holds back the records
-  // of the smallest draws; it reads the datasets once to count their records, with O(count) memory.
-  // InvalidArgument when the count is not below the number of records; Cancelled.
+  // with the smallest draws. That reads the datasets once, with O(count) memory. InvalidArgument:
+  // the count is not below the number of records. Cancelled.
   static absl::StatusOr<ValSplit> Create(const config::JobSpec& job,
                                          const Cancelled& cancelled = {});
 
@@ -24,7 +24,7 @@ class ValSplit {
  private:
   uint64_t seed_ = 0;
   bool any_ = false;
-  // The largest draw held back, and the last record held back among those of that draw.
+  // The largest draw that is held back, and the last record with that draw that is held back.
   uint64_t last_draw_ = 0;
   RecordId last_;
 };

@@ -8,10 +8,10 @@
 
 namespace coxswain::planner {
 
-// Makes the base's config that of the job: tokens that the data was prepared with and the base's
-// tokenizer lacks take the rows behind its last, and embedding and head grow by those that are
-// missing. InvalidArgument: the base has fewer rows than its tokenizer has tokens, or than a token
-// of the data needs.
+// Turns the config of the base model into that of the job. Tokens of the data that the base's
+// tokenizer lacks take the rows after its last token; embedding and head grow by the missing rows.
+// InvalidArgument: the base has fewer rows than its tokenizer has tokens, or than a token of the
+// data needs.
 absl::Status GrowVocabulary(const data::PreparedData& data, model::ModelConfig* model);
 
 }  // namespace coxswain::planner

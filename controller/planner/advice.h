@@ -1,4 +1,4 @@
-// Settings that lie far from the recommended ones.
+// Warns of settings that are far from the recommended ones.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_
 #define COXSWAIN_CONTROLLER_PLANNER_ADVICE_H_
 
@@ -12,9 +12,9 @@
 
 namespace coxswain::planner {
 
-// One sentence each, naming key, value and recommendation (table of the job reference). Nothing is
-// changed by it. `compute_capability`: of the GPU, x 10; 0: unknown or none. A number is far when
-// it is four times above or below.
+// One sentence each, naming key, value and recommendation (table of the job reference). The
+// settings stay as they are. A number is far when it is four times above or below.
+// `compute_capability`: of the GPU, x 10; 0: unknown or none.
 std::vector<std::string> Advise(const config::JobSpec& job, const plan::Plan& plan,
                                 const Recipe& recipe, int32_t compute_capability);
 

@@ -8,10 +8,10 @@
 
 namespace coxswain::planner {
 
-// "cuDNN"; "warpgroups": our loops for compute capability 9.0; "tiles": those for others and for
-// other heads; "plain": a warp a row, the slowest, for what the others do not take.
+// "cuDNN"; "warpgroups": our kernels for compute capability 9.0; "tiles": our kernels for other
+// GPUs and other heads; "plain": one warp per row, the slowest, for everything else.
 struct AttentionKernels {
-  const char* single = nullptr;  // of micro-steps whose bins hold one document each
+  const char* single = nullptr;  // for micro-steps with one document per bin
   const char* packed = nullptr;
 };
 // `compute_capability`: x 10; 0: not known.

@@ -1,4 +1,4 @@
-// The base model of a job as config.json and the weight files have it.
+// Reads and checks the base model of a job: config.json and the weight files.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_BASE_WEIGHTS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_BASE_WEIGHTS_H_
 
@@ -12,13 +12,13 @@
 
 namespace coxswain::planner {
 
-// OK for spec.init random. InvalidArgument: a file that is cut short or malformed, a tensor of the
-// model that is missing or of another shape (names tensor, file and both shapes); NotFound: no
-// weight files. Reads no weights.
+// Checks the weight files without reading weights. OK for spec.init random. InvalidArgument: a file
+// is cut short or malformed, or a tensor is missing or has another shape; names tensor, file and
+// both shapes. NotFound: no weight files.
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model);
 
-// The model of spec.base_model: its config.json, untied where its files hold a head that differs
-// (tied_head.h), checked by CheckBaseWeights. Errors of model::ReadModelConfig and of the two.
+// The model of spec.base_model: reads config.json, unties the head if the files hold another one
+// (tied_head.h), and calls CheckBaseWeights. Returns the errors of these three.
 absl::StatusOr<model::ModelConfig> ReadBaseModel(const config::JobSpec& job,
                                                  std::vector<std::string>* warnings);
 

@@ -1,4 +1,4 @@
-// Sizes that the scratch memory of a plan depends on. Legend: worker/engine/BUFFERS.md.
+// Sizes on which the scratch memory of a plan depends. Legend: worker/engine/BUFFERS.md.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_BUFFER_EXTENTS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_BUFFER_EXTENTS_H_
 
@@ -13,7 +13,8 @@ struct BufferExtents {
 
   int64_t element = 0;  // bytes of the compute dtype
   int64_t tokens = 0, hidden = 0, query = 0, packed = 0, intermediate = 0;
-  int64_t embedding_rows = 0;  // tokens whose rows of the embedding's gradient ranks exchange, or 0
+  // Tokens for which ranks exchange rows of the embedding's gradient, or 0.
+  int64_t embedding_rows = 0;
 };
 
 // Upper bound of the scratch memory that any kernel of the plan's device asks for, bytes.

@@ -9,7 +9,7 @@
 
 namespace coxswain::planner {
 
-// Makes the table from every field of `plan` but `buffers`.
+// Makes the table from all fields of `plan` except `buffers`.
 std::vector<plan::Buffer> BufferTable(const plan::Plan& plan);
 
 }  // namespace coxswain::planner

@@ -6,7 +6,7 @@
 
 namespace coxswain::planner {
 
-// Of a >= 0 and b > 0.
+// a / b, rounded up, for a >= 0 and b > 0.
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace coxswain::planner

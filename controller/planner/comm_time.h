@@ -1,5 +1,5 @@
-// Predicted time of a step's collectives, and how much of it compute waits for: the order of
-// worker/engine/unit_exchange.h played through with the time of each unit and each collective.
+// Predicts the time of a step's collectives, and how long compute waits for them. It simulates the
+// order of worker/engine/unit_exchange.h with the time of each unit and each collective.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_COMM_TIME_H_
 #define COXSWAIN_CONTROLLER_PLANNER_COMM_TIME_H_
 
@@ -10,22 +10,22 @@
 
 namespace coxswain::planner {
 
-// Where none was measured. cuda: NCCL over NVLink without multicast on 4 H200, the slower of
-// all-gather and reduce-scatter; cpu: Gloo over loopback (worker/comm/README.md).
+// Speeds to assume when none was measured. cuda: NCCL over NVLink without multicast on 4 H200, the
+// slower of all-gather and reduce-scatter. cpu: Gloo over loopback (worker/comm/README.md).
 std::vector<plan::LinkSpeed> DefaultLinks(const plan::Plan& plan);
 
 // Seconds to move `bytes` through the link of `plan`: linear between the measured points and beyond
 // them. 0 for no bytes.
 double LinkSeconds(const std::vector<plan::LinkSpeed>& links, double bytes);
 
-// Compute of one rank, seconds.
+// Compute time of one rank, in seconds.
 struct ComputeSeconds {
   double forward = 0, backward = 0;  // of a micro-step; backward with recomputation
   double update = 0;
   int64_t micro_steps = 1;
 };
 
-// Predicts one optimizer step. plan.links is set where the plan has several ranks.
+// Predicts one optimizer step. plan.links must be set for a plan with several ranks.
 plan::Prediction PredictStep(const plan::Plan& plan, const ComputeSeconds& compute);
 
 }  // namespace coxswain::planner

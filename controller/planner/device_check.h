@@ -1,4 +1,4 @@
-// Whether a device can run a job at all, whatever the memory.
+// Checks that a device can run a job at all. Memory is not considered.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_DEVICE_CHECK_H_
 #define COXSWAIN_CONTROLLER_PLANNER_DEVICE_CHECK_H_
 
@@ -11,7 +11,7 @@
 namespace coxswain::planner {
 
 // `compute_capability`: x 10 (90: sm_90), 0 when no worker is known. InvalidArgument or
-// Unimplemented names the key or the model's extent and what is possible.
+// Unimplemented names the key, or the dimension of the model, and the supported values.
 absl::Status CheckDevice(const config::JobSpec& job, const model::ModelConfig& model,
                          int32_t compute_capability);
 

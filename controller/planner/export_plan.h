@@ -1,4 +1,4 @@
-// The part of a plan that an export reads, of a job that is not planned anew.
+// The part of a plan that an export reads, without planning the job again.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_EXPORT_PLAN_H_
 #define COXSWAIN_CONTROLLER_PLANNER_EXPORT_PLAN_H_
 
@@ -9,8 +9,9 @@
 
 namespace coxswain::planner {
 
-// Model, parameters, adapter and groups of the job's own plan; no mesh, no buffers. `tokens`: the
-// vocabulary of the job's tokenizer, without records. Errors as ReadBaseModel and GrowVocabulary.
+// Model, parameters, adapter and groups as in the job's own plan; no mesh and no buffers. `tokens`:
+// the vocabulary of the job's tokenizer, without records. Errors as ReadBaseModel and
+// GrowVocabulary.
 absl::StatusOr<plan::Plan> ExportPlan(const config::JobSpec& job, const data::PreparedData& tokens);
 
 }  // namespace coxswain::planner

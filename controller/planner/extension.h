@@ -1,4 +1,4 @@
-// What changes for a job that goes on from a checkpoint of a recipe of another length.
+// Describes a job that continues from a checkpoint of a recipe with another length.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_EXTENSION_H_
 #define COXSWAIN_CONTROLLER_PLANNER_EXTENSION_H_
 
@@ -10,9 +10,9 @@
 
 namespace coxswain::planner {
 
-// One line for people: both lengths, the learning rate of the next step under the schedule of
-// either, and where the data goes on. `step`: finished ones of the checkpoint, 1 to those of
-// `recipe` - 1; `total_steps`: of the recipe that it is of.
+// One line for people: both lengths, the learning rate of the next step under both schedules, and
+// where the data continues. `step`: finished steps of the checkpoint, from 1 to
+// recipe.total_steps() - 1. `total_steps`: steps of the checkpoint's recipe.
 std::string ExtensionText(const config::JobSpec& job, const Recipe& recipe, int64_t step,
                           int64_t total_steps);
 

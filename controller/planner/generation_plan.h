@@ -12,25 +12,27 @@
 
 namespace coxswain::planner {
 
-// Texts to be answered: how many, and the tokens of the longest.
+// Prompts to answer: their number, and the tokens of the longest.
 struct PromptExtents {
   int64_t texts = 0;
   int64_t longest = 0;
 };
 
-// What a cache of keys and values must hold: every prompt with the longest answer that the job
-// allows, at most sequence_len tokens. InvalidArgument: a prompt leaves no room there.
+// The extents of the cache of keys and values. It holds every prompt with the longest answer that
+// the job allows, at most sequence_len tokens. InvalidArgument: a prompt leaves no room for an
+// answer.
 absl::StatusOr<plan::Generation> GenerationOf(const config::JobSpec& job,
                                               const PromptExtents& prompts);
 
-// Weights, the cache, and the activations of one block for the longest text: prompts are read one
-// by one. Nothing is trained: no gradients, no states, no backward. One worker.
+// A plan for one worker with weights, the cache, and the activations of one block for the longest
+// prompt, because prompts are read one by one. It has no gradients, no states and no backward.
 // ResourceExhausted names need and limit.
 absl::StatusOr<PlannedJob> MakeGenerationPlan(const std::string& job_id, const config::JobSpec& job,
                                               const model::ModelConfig& model,
                                               const PromptExtents& prompts,
                                               const WorkerResources& resources);
-// Of the last token of the longest text, forward alone; `plan` is one of MakeGenerationPlan.
+// FLOPs of the forward for the last token of the longest text. `plan` comes from
+// MakeGenerationPlan.
 double GenerationFlopsPerToken(const plan::Plan& plan);
 
 }  // namespace coxswain::planner

@@ -10,19 +10,20 @@
 
 namespace coxswain::planner {
 
-// Source of all: one H200, CUDA 13.0, cuBLASLt 13.1, cuDNN 9.19, under sustained load at 700 W.
+// Source of all numbers: one H200, CUDA 13.0, cuBLASLt 13.1, cuDNN 9.19, under sustained load at
+// 700 W.
 inline constexpr double kBfloat16FlopsPerSecond = 640e12;  // GEMMs of 0.5B and 7B: 610-670
 inline constexpr double kBytesPerSecond = 4.28e12;         // copy, read + written
 // Not measured: 60 % of the 67 TFLOP/s of the data sheet (float32 without tensor cores).
 inline constexpr double kFloat32FlopsPerSecond = 40e12;
 
 struct GpuTime {
-  double token = 0;          // seconds of a token slot: forward, backward, recomputation
-  double forward_token = 0;  // of which forward alone: evaluation
-  double step = 0;           // seconds of an update, whatever its tokens
+  double token = 0;          // seconds per token slot: forward, backward, recomputation
+  double forward_token = 0;  // the forward alone, for evaluation
+  double step = 0;           // seconds per update, independent of its tokens
 };
 
-// `attention_span`: length of the document that a token lies in, averaged over tokens.
+// `attention_span`: length of a token's document, averaged over tokens.
 GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span);
 
 }  // namespace coxswain::planner

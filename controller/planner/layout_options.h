@@ -1,4 +1,4 @@
-// The layouts that a job leaves open.
+// The layouts among which the planner may choose for a job.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_LAYOUT_OPTIONS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_LAYOUT_OPTIONS_H_
 
@@ -18,17 +18,17 @@ struct LayoutLimits {
   int32_t compute_capability = 0;   // of the device, x 10; 0: not known
 };
 
-// One computes while the next is gathered.
+// One block computes while the next is gathered.
 inline constexpr int32_t kLeastWeightSlots = 2;
 
-// What the job leaves to the planner, decided.
+// One choice of everything that the job leaves to the planner.
 struct Layout {
   std::string master_dtype, gradient_dtype;
   int32_t zero = 0;
   int64_t micro_batch = 1;
   const char* recompute = "none";
   int32_t weight_slots = kLeastWeightSlots;  // under ZeRO 3
-  int64_t attention_workspace = 0;           // bytes; 0: by the micro-step, what is ordinary
+  int64_t attention_workspace = 0;           // bytes; 0: that of the micro-step, if ordinary
   int32_t compute_capability = 0;            // of LayoutLimits
 };
 
@@ -40,21 +40,21 @@ struct Layout {
 // - masters and gradients: float32 before bfloat16, but bfloat16 before any product is computed
 //   again and before micro-batches below 8,192 tokens;
 // - ranks that share a replica: within each of these the lowest ZeRO stage that fits.
-// - attention.workspace_gib auto: what the fastest algorithm needs where that is ordinary
-//   (attention_workspace.h), else the least; ChooseLayout adds what is left.
+// - attention.workspace_gib auto: the need of the fastest algorithm if that is ordinary
+//   (attention_workspace.h), else the least; ChooseLayout adds the free memory.
 // Micro-batches are cut so that the micro-steps of a step are equal. The last layout is the
-// smallest. `plan` has its model, device, compute_dtype, mesh, parameters and sequence_len.
+// smallest. `plan` must have its model, device, compute_dtype, mesh, parameters and sequence_len.
 std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,
                                  const plan::Plan& plan);
 
-// Fills what the layout decides, lm_head_chunk_tokens and buffers.
+// Fills the fields that the layout decides, lm_head_chunk_tokens and buffers.
 void ApplyLayout(const Layout& layout, plan::Plan* plan);
 
-// LM-head chunks of 5 GiB of logits, on cuda: the gradient of the head is read and written once for
-// each.
+// On cuda: enlarges LM-head chunks to 5 GiB of logits, because each chunk reads and writes the
+// gradient of the head once.
 void EnlargeHeadChunk(plan::Plan* plan);
 
-// Device bytes of the smallest layout, NCCL's too.
+// Device bytes of the smallest layout, with those of NCCL.
 uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,
                              plan::Plan plan);
 

@@ -17,7 +17,7 @@ struct LearningRate {
   int64_t num_cycles = 1;   // cosine_with_restarts
   double power = 1.0;       // polynomial
   int64_t timescale = 1;    // inverse_sqrt
-  int64_t decay_steps = 0;  // warmup_stable_decay, at most what warm-up leaves
+  int64_t decay_steps = 0;  // warmup_stable_decay, at most the steps after warm-up
   config::DecayType decay_type = config::DecayType::kCosine;
 
   // W = warmup_steps, N = total_steps, t = (step - W) / (N - W), m = min_ratio:
@@ -28,8 +28,7 @@ struct LearningRate {
   //   cosine_with_restarts  d = (1 + cos(pi (num_cycles t mod 1))) / 2
   //   polynomial            d = (1 - t)^power
   //   inverse_sqrt          d = sqrt(timescale / (step - W + timescale))
-  //   warmup_stable_decay   d = 1, and over the last D = decay_steps, with u = (step - (N - D)) /
-  //   D:
+  //   warmup_stable_decay   d = 1; over the last D = decay_steps with u = (step - (N - D)) / D:
   //                         1 - u (linear), (1 + cos(pi u)) / 2 (cosine), 1 - sqrt(u) (1-sqrt)
   // The first step of the warm-up is not 0 (ARCHITECTURE.md, "Training semantics"). Source:
   // transformers, optimization.py,

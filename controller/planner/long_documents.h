@@ -1,4 +1,4 @@
-// Documents that are longer than what the model was made for.
+// Warns of documents that have more tokens than the model has positions.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_LONG_DOCUMENTS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_LONG_DOCUMENTS_H_
 
@@ -11,12 +11,12 @@
 
 namespace coxswain::planner {
 
-// Positions of the model in job.model_path, scaled by its rotation; 0: its config.json does not
-// say.
+// The number of positions of the model in job.model_path, scaled by its rotary embedding. 0:
+// config.json does not say.
 int64_t PositionsOf(const config::JobSpec& job, const model::ModelConfig& model);
 
-// One warning where documents of the training or evaluation set have more tokens than that, with
-// how many do and what to do; else none.
+// One warning if documents of the training or evaluation set have more tokens than that. It gives
+// their number and says what to do. Else empty.
 std::vector<std::string> LongDocumentWarnings(const config::JobSpec& job,
                                               const model::ModelConfig& model,
                                               const data::PreparedData& data);

@@ -1,4 +1,4 @@
-// The mesh of a plan, where the job leaves it open.
+// Chooses the mesh of a plan if the job does not set it.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_MESH_H_
 #define COXSWAIN_CONTROLLER_PLANNER_MESH_H_
 
@@ -13,11 +13,11 @@
 
 namespace coxswain::planner {
 
-// Fills replicate, shard and what ChooseLayout fills, with its errors. A mesh that the job sets is
-// kept. Else the ranks share one replica; on several hosts of equally many ranks (at least 2) each
-// host holds a replica, so that gathers and reduce-scatters stay inside it, where that costs
-// neither number formats nor recomputation nor micro-batch. `ranks_of_hosts`: in order of rank;
-// empty: one host. Returns a sentence that says why, empty where hosts had no say.
+// Fills replicate, shard and the fields of ChooseLayout, with its errors. A mesh that the job sets
+// is kept. Otherwise all ranks share one replica. Several hosts with equally many ranks (at least
+// 2) hold one replica each, so that gathers and reduce-scatters stay inside a host, unless that
+// costs number formats, recomputation or micro-batch. `ranks_of_hosts`: ranks per host, in order of
+// rank; empty: one host. Returns a sentence with the reason; empty when hosts had no influence.
 absl::StatusOr<std::string> ChooseMesh(const config::JobSpec& job, const LayoutLimits& limits,
                                        const std::vector<int32_t>& ranks_of_hosts,
                                        plan::Plan* plan);

@@ -1,4 +1,4 @@
-// Which tensors train, in which optimizer group.
+// Decides which tensors train, and in which optimizer group.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_PARAMETER_GROUPS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_PARAMETER_GROUPS_H_
 
@@ -8,12 +8,12 @@
 
 namespace coxswain::planner {
 
-// Fills plan->parameters, plan->groups and plan->lora from plan->model. Membership is by role of
-// the table, never by name. Groups of a full job: "weights" and, with decay_norm_and_bias false,
-// "norms_and_biases" without decay; of a LoRA job: "lora_a" (lr_scale 1) and "lora_b"
-// (loraplus_lr_ratio), with DoRA "lora_magnitude" (lr_scale 1), one weight decay for all; with
-// an adapted embedding under LoRA+ "lora_embedding" (loraplus_lr_embedding); with
-// modules_to_save "saved_modules" and "saved_norms_and_biases", split as those of a full job.
+// Fills plan->parameters, plan->groups and plan->lora from plan->model. A tensor's group depends on
+// its role in the table, never on its name. Full job: "weights"; with decay_norm_and_bias false
+// also "norms_and_biases" without decay. LoRA job: "lora_a" (lr_scale 1), "lora_b"
+// (loraplus_lr_ratio) and with DoRA "lora_magnitude" (lr_scale 1), all with one weight decay. An
+// adapted embedding under LoRA+ adds "lora_embedding" (loraplus_lr_embedding). modules_to_save adds
+// "saved_modules" and "saved_norms_and_biases", split as in a full job.
 absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan);
 
 }  // namespace coxswain::planner

@@ -16,13 +16,14 @@ struct PeftConfig {
   double alpha = 0;
   bool use_rslora = false;
   bool use_dora = false;
-  std::vector<std::string> target_modules = {};  // as a job does, without what the model lacks
+  // As in a job, without modules that the model lacks.
+  std::vector<std::string> target_modules = {};
   std::vector<std::string> modules_to_save = {};
-  std::string path = {};  // of the file
+  std::string path = {};  // path of the file
 };
 
-// nullopt: `directory` has no such file. InvalidArgument names file and key: no LoRA adapter, one
-// that adapts no module of `model`, or settings that are not computed here. Else as ReadFile.
+// nullopt: `directory` has no such file. InvalidArgument names file and key: it is no LoRA adapter,
+// it adapts no module of `model`, or it has unsupported settings. Other errors as ReadFile.
 absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& directory,
                                                          const model::ModelConfig& model);
 

@@ -1,4 +1,4 @@
-// What a plan takes over from its job as it is.
+// Copies settings from a job into its plan unchanged.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_PLAN_SCALARS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_PLAN_SCALARS_H_
 

@@ -1,4 +1,4 @@
-// How a job keeps the linears of its base: what it asks for beside what the files hold.
+// The format in which a job keeps the linears of its base model, from its keys and from the files.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_QUANTIZATION_H_
 #define COXSWAIN_CONTROLLER_PLANNER_QUANTIZATION_H_
 
@@ -10,8 +10,9 @@
 
 namespace coxswain::planner {
 
-// plan::Plan::quantization; of a job that only answers, that of the files. InvalidArgument where
-// the files are quantised and the job trains them, or asks for another format.
+// The value of plan::Plan::quantization. A job that only generates uses the format of the files.
+// InvalidArgument: the files are quantised and the job trains these weights, or asks for another
+// format.
 absl::StatusOr<std::string> QuantizationOf(const config::JobSpec& job,
                                            const model::ModelConfig& model);
 

@@ -1,5 +1,5 @@
-// The recipe: everything that fixes a job's numbers, whatever the number of workers. A step's bins
-// are a pure function of (recipe, step).
+// The recipe: everything that fixes a job's numbers, independent of the number of workers. A step's
+// bins are a pure function of (recipe, step).
 #ifndef COXSWAIN_CONTROLLER_PLANNER_RECIPE_H_
 #define COXSWAIN_CONTROLLER_PLANNER_RECIPE_H_
 
@@ -28,12 +28,12 @@ struct BinRef {
 
 class Recipe {
  public:
-  // Packs the passes and fixes the global batch (in bins): spec.train.global_batch_size, else
-  // micro_batch_size (auto: 1) x gradient_accumulation_steps x workers. Steps are exact: num_epochs
-  // may be fractional (the last pass ends early, rounded up to a step), max_steps may need several
-  // passes and end inside one. InvalidArgument: a batch too small for the workers, a document
-  // longer than sequence_len, a job beyond 2^31 documents over all passes; NotFound: no weight
-  // files; Cancelled.
+  // Packs the passes and fixes the global batch, in bins: spec.train.global_batch_size, else
+  // micro_batch_size (auto: 1) x gradient_accumulation_steps x workers. The number of steps is
+  // exact. With a fractional num_epochs the last pass ends early, rounded up to a step. max_steps
+  // may need several passes and may end inside one. InvalidArgument: the batch is too small for the
+  // workers, a document is longer than sequence_len, or all passes have more than 2^31 documents
+  // together. NotFound: no weight files. Cancelled.
   static absl::StatusOr<Recipe> Make(const config::JobSpec& job, const model::ModelConfig& model,
                                      const data::PreparedData& data,
                                      const data::Cancelled& cancelled = {});
@@ -58,18 +58,19 @@ class Recipe {
   const LearningRate& schedule() const { return learning_rate_; }
   // Bins of the evaluation set, packed once in file order; empty when there is none.
   const data::Bins& eval_bins() const { return eval_bins_; }
-  int64_t train_tokens() const { return train_tokens_; }  // of all steps together
+  int64_t train_tokens() const { return train_tokens_; }  // of all steps
   int64_t eval_tokens() const { return eval_tokens_; }    // of one evaluation
-  // Length of the document that a training token lies in, averaged over the tokens.
+  // Length of a training token's document, averaged over the tokens.
   int64_t attention_span() const { return attention_span_; }
   double single_document_bins() const;  // first pass, share of the bins that hold one document
   double packing_efficiency() const { return packing_efficiency_; }  // first pass, filled / slots
-  const std::string& weights() const { return weights_; }  // file of FindWeights; empty: drawn
-  const std::string& hash() const { return hash_; }        // 32 bytes
-  const std::string& stem() const { return stem_; }        // 32 bytes, RecipeStem
-  // What of the hash comes from files and workers, for people: the global batch as
-  // train.global_batch_size, the rest as "contents of base_model" (datasets, lora.init_from) with
-  // the first 12 digits of a SHA-256.
+  // File of FindWeights; empty: random initialisation.
+  const std::string& weights() const { return weights_; }
+  const std::string& hash() const { return hash_; }  // 32 bytes
+  const std::string& stem() const { return stem_; }  // 32 bytes, RecipeStem
+  // The parts of the hash that come from files and workers, for people: the global batch under
+  // train.global_batch_size, and "contents of base_model" (datasets, lora.init_from) with the first
+  // 12 digits of a SHA-256.
   const config::KeyValues& facts() const { return facts_; }
 
  private:
@@ -81,7 +82,7 @@ class Recipe {
 
   int64_t global_batch_bins_ = 0;
   std::vector<data::Bins> passes_;
-  std::vector<int64_t> first_step_of_pass_ = {0};  // one more than passes: the end
+  std::vector<int64_t> first_step_of_pass_ = {0};  // one entry more than passes: the end
   data::Bins eval_bins_;
   LearningRate learning_rate_;
   int64_t train_tokens_ = 0, eval_tokens_ = 0, attention_span_ = 0;

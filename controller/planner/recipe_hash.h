@@ -18,7 +18,7 @@ struct RecipeFacts {
   const std::vector<data::Bins>& passes;
   std::string data_hash;         // PreparedData::content_hash
   std::string weights_identity;  // empty for random initialisation
-  std::string adapter_identity;  // of lora.init_from, empty without
+  std::string adapter_identity;  // of lora.init_from; empty without one
   int64_t global_batch_bins = 0;
   int64_t total_steps = 0;
 };
@@ -26,13 +26,12 @@ struct RecipeFacts {
 // Canonical text: one "key=value" line each, reals as hexadecimal floats, strings length-prefixed.
 std::string CanonicalRecipe(const RecipeFacts& facts);
 
-// SHA-256 of it, 32 bytes. Absent on purpose: workers, micro-batch, recompute, paths, output,
-// evaluation, logging and retries; none of them changes what a step computes.
+// SHA-256 of CanonicalRecipe, 32 bytes. It leaves out workers, micro-batch, recompute, paths,
+// output, evaluation, logging and retries, because none of them changes what a step computes.
 std::string RecipeHash(const RecipeFacts& facts);
 
-// Likewise of a recipe without its length: recipes that differ in nothing but num_epochs or
-// max_steps have one, and the batches of the steps that both have are the same. `passes` is not
-// empty.
+// The same without the recipe's length. Recipes that differ only in num_epochs or max_steps have
+// the same stem, and the same batches in the steps that both have. `passes` must not be empty.
 std::string CanonicalStem(const RecipeFacts& facts);
 std::string RecipeStem(const RecipeFacts& facts);
 

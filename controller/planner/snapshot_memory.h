@@ -1,4 +1,4 @@
-// Host memory for snapshots: whether it may be page-locked.
+// Decides whether host memory for snapshots is page-locked.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_SNAPSHOT_MEMORY_H_
 #define COXSWAIN_CONTROLLER_PLANNER_SNAPSHOT_MEMORY_H_
 
@@ -11,13 +11,14 @@
 
 namespace coxswain::planner {
 
-// What a copy from the device to host memory is assumed to reach, page-locked and through slices.
+// Assumed rates of copies from the device: to page-locked host memory, and through slices.
 inline constexpr double kPinnedCopyBytesPerSecond = 40e9, kSlicedCopyBytesPerSecond = 8e9;
 
-// Decides plan->snapshot_in_slices by what the snapshots of the ranks of one host (as
-// WorkerResources says) take of its `host_bytes` of memory (0: unknown, enough): at most half of it
-// is page-locked. Returns a sentence of what slices cost; empty: none.
-// ResourceExhausted, with both numbers, where they take more than four fifths of it.
+// Sets plan->snapshot_in_slices when the snapshots of one host's ranks need more than half of its
+// `host_bytes` of memory (0: unknown, enough), because at most half is page-locked.
+// `ranks_of_hosts` as in WorkerResources. Returns a sentence about the cost of slices; empty
+// without slices. ResourceExhausted, with both numbers, when snapshots need more than four fifths
+// of the host's memory.
 absl::StatusOr<std::string> PlaceSnapshots(uint64_t host_bytes,
                                            const std::vector<int32_t>& ranks_of_hosts,
                                            plan::Plan* plan);

@@ -1,4 +1,4 @@
-// A model whose config.json ties head and embedding while its files hold a head that differs.
+// Handles a model whose config.json ties head and embedding although its files hold another head.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_TIED_HEAD_H_
 #define COXSWAIN_CONTROLLER_PLANNER_TIED_HEAD_H_
 
@@ -11,9 +11,9 @@
 
 namespace coxswain::planner {
 
-// Unties `model` where its files hold both matrices with other values, and warns, as transformers
-// does; equal ones stay tied. Reads the two matrices where both are there, else headers only. The
-// errors are those of the files.
+// Unties `model` and warns, as transformers does, if the files hold both matrices with different
+// values. Equal matrices stay tied. Reads the two matrices if both exist, else only headers. Errors
+// come from reading the files.
 absl::Status UntieDifferingHead(const config::JobSpec& job, model::ModelConfig* model,
                                 std::vector<std::string>* warnings);
 

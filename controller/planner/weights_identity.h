@@ -1,4 +1,4 @@
-// What tells two sets of weights apart without reading all of them.
+// Identifies a set of weights without reading all of it.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_WEIGHTS_IDENTITY_H_
 #define COXSWAIN_CONTROLLER_PLANNER_WEIGHTS_IDENTITY_H_
 
@@ -9,11 +9,10 @@
 namespace coxswain::planner {
 
 // SHA-256 (hex) over every *.safetensors file of `directory` in name order: its size, its header
-// and 16 evenly spaced blocks of 4 KiB of it. Where the weights are those of
-// pytorch_model.bin, over its files too; their header is the directory of the archive, which has
-// the check sums of its entries, and data.pkl. Reads at most 64 KiB beside each header. Independent
-// of where the directory lies. NotFound when there is no such file; InvalidArgument: one is
-// damaged.
+// and 16 evenly spaced blocks of 4 KiB. If the weights are those of pytorch_model.bin, over its
+// files too. Their header is data.pkl and the directory of the archive, which holds the check sums
+// of its entries. Reads at most 64 KiB beside each header. The path of the directory does not
+// matter. NotFound: there is no such file. InvalidArgument: a file is damaged.
 absl::StatusOr<std::string> WeightsIdentity(const std::string& directory);
 
 }  // namespace coxswain::planner

@@ -18,28 +18,28 @@ namespace coxswain::engine {
 
 class Arena {
  public:
-  // Allocates and zeroes each buffer, 64-byte aligned, that of the host by pages. `buffers` has
-  // passed plan::CheckPlan. It throws std::bad_alloc; `*current` then says which buffer of how many
-  // bytes could not be had.
+  // Allocates and zeroes each buffer, 64-byte aligned; host buffers are page-aligned. `buffers`
+  // must have passed plan::CheckPlan. Throws std::bad_alloc; `*current` then names the buffer that
+  // failed and its bytes.
   static Arena Allocate(const std::vector<plan::Buffer>& buffers, std::string* current);
 
   // The memory of buffer `need.name`, at least need.bytes long; marks it used. InvalidArgument
-  // names buffer, need and given when it is absent, of another class, sharing other memory than
-  // `need.alias_of` says, or smaller than needed.
+  // names the buffer with both values when it is absent, has another class, shares other memory
+  // than `need.alias_of`, or is smaller than needed.
   absl::StatusOr<void*> Bind(const plan::Buffer& need);
 
-  // Holds the memory of buffer `name` of class kHost, which then lives on without the arena. Null
-  // for other buffers and aliases.
+  // Shares the memory of buffer `name` of class kHost, which may then outlive the arena. Null for
+  // other buffers and for aliases.
   std::shared_ptr<char> HoldHost(const std::string& name) const;
 
-  // Gives back what a device buffer that nothing is bound to has beyond `bytes`; no other shares
-  // it.
+  // Frees the memory beyond `bytes` of a device buffer that is not bound and that no other buffer
+  // shares.
   void Shrink(const std::string& name, int64_t bytes);
 
-  // InvalidArgument names a buffer that nothing was bound to: the table is of another engine.
+  // InvalidArgument names a buffer that was not bound: the table belongs to another engine.
   absl::Status CheckAllBound() const;
 
-  // What lies on the device, in plan order: the same on every rank.
+  // The buffers on the device in plan order, which is the same on every rank.
   std::vector<comm::DeviceRegion> device_regions() const;
 
   uint64_t bytes(plan::MemoryClass memory_class) const;
@@ -59,7 +59,7 @@ class Arena {
   };
 
   std::vector<std::unique_ptr<void, FreeDevice>> device_;
-  std::vector<int64_t> device_bytes_;  // of each
+  std::vector<int64_t> device_bytes_;  // bytes of each
   std::vector<std::shared_ptr<char>> host_;
   std::map<std::string, Slot> slots_;
 };

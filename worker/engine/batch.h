@@ -1,4 +1,4 @@
-// From the bins of a command to the device arrays of one micro-step.
+// Stages the bins of a command into the device arrays of one micro-step.
 #ifndef COXSWAIN_WORKER_ENGINE_BATCH_H_
 #define COXSWAIN_WORKER_ENGINE_BATCH_H_
 
@@ -16,38 +16,39 @@
 
 namespace coxswain::engine {
 
-// InvalidArgument names bin, document or token and both values: counts that do not add up, a bin
-// longer than sequence_len or with more documents than the plan allows, an id outside the
-// vocabulary, a target at the last token of a document, fewer micro-steps than the bins take.
+// InvalidArgument names bin, document or token and both values. Errors: counts do not add up, a bin
+// is longer than sequence_len or has more documents than the plan allows, an id is outside the
+// vocabulary, the last token of a document has a target, or the bins need more micro-steps.
 absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins);
 
 // Extents of a staged micro-step.
 struct MicroBatch {
   int64_t tokens = 0;  // T
   int64_t documents = 0;
-  int64_t max_length = 0;   // of its documents
+  int64_t max_length = 0;   // of its longest document
   bool dense = false;       // kernels::Documents
   int64_t target_rows = 0;  // tokens with a target; padded: whole chunks of the LM head
-  bool train = false;       // dropout only then
+  bool train = false;       // dropout only when training
 };
 
-// Where the next micro-step starts in a BinBatch.
+// The place in a BinBatch where the next micro-step starts.
 struct BinCursor {
   size_t bin = 0, document = 0, token = 0;
 };
 
-// Host staging of micro-steps: pinned, two of them, so that one is written while the other is on
-// its way. All memory is reserved when made.
+// Stages micro-steps in two pinned host buffers: one is written while the other is copied. The
+// constructor reserves all memory.
 //
-// On a GPU every micro-step has the same shape, so that one captured graph serves all: a bin takes
-// sequence_len rows, missing bins and tails are documents of token 0 without targets, the lists of
-// documents and of rows with a target are filled up with empty documents and row -1.
+// On a GPU every micro-step has the same shape, so that one captured graph serves all. A bin takes
+// sequence_len rows. Missing bins and tails become documents of token 0 without targets. The list
+// of documents is filled up with empty documents, the list of rows with a target with row -1.
 class BatchStager {
  public:
   explicit BatchStager(const plan::Plan& plan);
 
   // Copies the next micro_batch_bins bins (fewer at the end) to the device arrays of `buffers` and
-  // moves the cursor behind them. Positions restart at each document. `bins` has passed CheckBins.
+  // moves the cursor past them. Positions restart at each document. `bins` must have passed
+  // CheckBins.
   MicroBatch StageNext(const BinBatch& bins, const Buffers& buffers, kernels::Stream* stream,
                        BinCursor* cursor);
 
@@ -59,7 +60,7 @@ class BatchStager {
   bool NextIsDense(const BinBatch& bins, const BinCursor& cursor) const;
 
   const int64_t micro_batch_bins_, sequence_len_, chunk_;
-  const int64_t documents_;  // room of the list of documents
+  const int64_t documents_;  // capacity of the list of documents
   const bool dropout_, head_dropout_, padded_;
   bool dense_ = false;  // of the micro-step being staged
   int64_t max_length_ = 0;

@@ -1,4 +1,4 @@
-// From the plan's lists of ops to launches.
+// Turns the plan's lists of ops into launches.
 #ifndef COXSWAIN_WORKER_ENGINE_BIND_OPS_H_
 #define COXSWAIN_WORKER_ENGINE_BIND_OPS_H_
 
@@ -9,7 +9,7 @@
 
 namespace coxswain::engine {
 
-// `model` and `buffers` keep their place while the result is used.
+// `model` and `buffers` must stay in place while the result is used.
 BoundModel BindOps(const plan::Plan& plan, const Model& model, const Buffers& buffers);
 
 }  // namespace coxswain::engine

@@ -1,4 +1,4 @@
-// One transformer block, forward and backward, as the plan's lists of ops say.
+// One transformer block, forward and backward, by the plan's lists of ops.
 #ifndef COXSWAIN_WORKER_ENGINE_BLOCK_H_
 #define COXSWAIN_WORKER_ENGINE_BLOCK_H_
 
@@ -8,7 +8,8 @@
 
 namespace coxswain::engine {
 
-// In: the stream behind the block before it, or what its fused norm adds to that. Out: likewise.
+// In: the residual stream after the previous block, or the input of its fused norm. Out: the same
+// for this block.
 void BlockForward(const Sweep& sweep, int64_t layer);
 
 // The unit of a block, as common/plan/shard_map.h numbers them.
@@ -20,11 +21,11 @@ struct Segment {
 // The blocks that BlockRecompute(layer) computes again from their weights; empty below kBlock.
 Segment RecomputedSegment(const Model& model, int64_t layer);
 
-// Fills again, bit for bit, what the backward of `layer` reads and the recompute level shares
-// between layers. Called before every BlockBackward, from the last layer down.
+// Recomputes, bit for bit, the rows that the backward of `layer` reads and that layers share at
+// this recompute level. Call it before every BlockBackward, from the last layer down.
 void BlockRecompute(const Sweep& sweep, int64_t layer);
 
-// In: Buffers::dres, gradient of the block's output. Out: dres, gradient of its input where
+// In: Buffers::dres, the gradient of the block's output. Out: dres, the gradient of its input if
 // anything below is trained. Parameter gradients accumulate. Overwrites the layer's gate_up.
 void BlockBackward(const Sweep& sweep, int64_t layer);
 

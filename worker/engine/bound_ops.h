@@ -1,5 +1,5 @@
-// The ops of common/model/ops.h with their operands: what forward and backward launch. Pointers are
-// views of the buffers and of the model, made once in Prepare.
+// The ops of common/model/ops.h with their operands, which forward and backward launch. Pointers
+// are views of the buffers and of the model. Prepare makes them once.
 #ifndef COXSWAIN_WORKER_ENGINE_BOUND_OPS_H_
 #define COXSWAIN_WORKER_ENGINE_BOUND_OPS_H_
 
@@ -19,21 +19,21 @@ struct BoundNorm {
   float *rstd = nullptr, *mean = nullptr;  // [T]; mean null for RMSNorm
   const void* dy = nullptr;                // [T, H]
   void* dx = nullptr;                      // [T, H]
-  bool accumulates = true;                 // dx holds what flows past the norm
+  bool accumulates = true;                 // dx holds the gradient that bypasses the norm
 };
 
 struct BoundLinear {
   const Linear* linear = nullptr;
   const void* x = nullptr;   // [T, in]
   void* y = nullptr;         // [T, out]
-  bool adds = false;         // to y
+  bool adds = false;         // adds the product to y
   void* lora_h = nullptr;    // of the layer; null without adapters
   void* u = nullptr;         // [T, out], y before the scale; null without DoRA
-  void* spare = nullptr;     // [T, out], memory for what DoRA adds; null where it adds nothing
+  void* spare = nullptr;     // [T, out], scratch of DoRA for `adds`; null when !adds
   const void* dy = nullptr;  // [T, out]
   void* dx = nullptr;        // [T, in]; null: x needs no gradient
   bool accumulates = false;  // dx holds the gradient from other readers of x
-  void* du = nullptr;        // [T, out], where the gradient of u goes; may be dy
+  void* du = nullptr;        // [T, out], receives the gradient of u; may be dy
 };
 
 struct BoundQkNorm {
@@ -76,13 +76,13 @@ struct BoundAdd {
   void* out = nullptr;
 };
 
-// qkv of a linear without adapters, q and k turned.
+// qkv by a linear without adapters, with q and k rotated.
 struct BoundLinearRotation {
   BoundLinear linear;
   BoundRotation rotation;
 };
 
-// add.out = add.stream + the output of a linear without adapters, which is written nowhere.
+// add.out = add.stream + the output of a linear without adapters. That output itself is not stored.
 struct BoundLinearAdd {
   BoundLinear linear;
   BoundAdd add;
@@ -102,8 +102,8 @@ struct BoundGatedLinear {
 struct BoundGateDown {
   BoundGate gate;
   BoundLinear down;
-  // The product was not computed again: it comes back in gate.dy, for the gradients of the down
-  // projection that read it, which then come second.
+  // The product was not recomputed: the backward of the gate writes it to gate.dy. The gradients of
+  // the down projection that read it are then computed second.
   bool product_comes_back = false;
 };
 
@@ -119,20 +119,21 @@ using BoundOp =
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;
-  // Below recompute "block": what fills the rows that layers share, before the block's backward.
+  // Recompute levels below "block": ops that fill the shared rows again before the block's
+  // backward.
   std::vector<BoundOp> again;
-  // Recompute "block": the block as the first of its segment, and how many of its last ops write
-  // nothing that its own backward reads.
+  // Recompute "block": the op that begins the block when it is the first of its segment, and how
+  // many of its last ops write nothing that its own backward reads.
   BoundOp first;
   size_t only_for_next = 0;
 };
 
 struct BoundModel {
   std::vector<BoundBlock> blocks;
-  std::vector<BoundOp> tail;  // behind the blocks: the final norm
-  BoundNorm final_norm;       // as backward needs it
+  std::vector<BoundOp> tail;  // after the blocks: the final norm
+  BoundNorm final_norm;       // for backward
   void* embedded = nullptr;   // [T, H]: the stream before the first block
-  int64_t lowest = 0;         // below this block nothing is trained; num_layers: in no block
+  int64_t lowest = 0;         // no block below this one trains; num_layers: no block does
 };
 
 }  // namespace coxswain::engine

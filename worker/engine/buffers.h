@@ -31,36 +31,38 @@ struct Scalars {
   double loss_sum = 0;       // of this rank: objective when training, nll when evaluating
   float gradient_scale = 0;  // 1 / loss denominator
   uint32_t step = 0;         // keys dropout and stochastic rounding
-  double hits = 0;           // of this rank, when evaluating: targets that are their first maximum
+  // Of this rank, when evaluating: targets that are the first maximum of their logits.
+  double hits = 0;
 };
 static_assert(sizeof(Scalars) <= plan::kScalarsBytes);
 inline constexpr int64_t kStepSums = 3;
 static_assert(offsetof(Scalars, global_loss_sum) ==
               offsetof(Scalars, norm_sums) + (kStepSums - 1) * sizeof(double));
 
-// What self-verification lists, computes and sums over the ranks: of N verified tensors.
+// Lists and sums of self-verification, for N verified tensors.
 struct VerificationBuffers {
-  kernels::NormTensor* values = nullptr;  // [N]: of the trained values, what is looked at
+  kernels::NormTensor* values = nullptr;  // [N]: the checked parts of the trained values
   kernels::NormSums* norms = nullptr;     // [N]: of the gradients
   kernels::TensorBits* bits = nullptr;    // [N]: of `values`
   double* sums = nullptr;                 // [kSumsOfTensor N + kSumsOfBatch] (buffer_rows.h)
 };
 
-// An element per output column of the packs that DoRA scales, pack after pack; null without DoRA.
+// One element per output column of the packs that DoRA scales, pack after pack; null without DoRA.
 struct DoraBuffers {
   float* squares = nullptr;                  // of the rows of W
   float *norm = nullptr, *factor = nullptr;  // of this step
 };
 
 struct Buffers {
-  // Every row of the table by its name, as common/plan/buffer_rows.h lists them; null: none such.
+  // Every row of the table by its name in common/plan/buffer_rows.h. At() is null for an absent
+  // row.
   std::unordered_map<std::string, void*> table;
   void* At(const std::string& name) const {
     const auto found = table.find(name);
     return found == table.end() ? nullptr : found->second;
   }
 
-  // Rows of parameters, and every flat inside them by index into the shard map.
+  // Rows of parameters. `flats` are views into them, by index into the shard map.
   char *weights = nullptr, *weight_slots = nullptr;
   char* packed_slot = nullptr;     // null unless quantised weights are gathered
   float* weight_scales = nullptr;  // of quantised matrices: plan::ScaleConstants
@@ -82,29 +84,32 @@ struct Buffers {
   int32_t *tokens = nullptr, *positions = nullptr;     // [T]
   int32_t *labels = nullptr, *rows = nullptr;          // [R]
   uint32_t *bins = nullptr, *bin_positions = nullptr;  // [T]; null without dropout
-  // [R]: those of the rows with a target; null unless the head is adapted too
+  // [R]: bins and positions of the rows with a target; null unless the head is adapted and has
+  // dropout
   uint32_t *row_bins = nullptr, *row_positions = nullptr;
   int32_t* cu_seqlens = nullptr;  // [D + 1]
-  // [T]: the text of the plan's generation that a row is of, -1: none; null unless it generates
+  // [T]: the generated text to which a row belongs, -1: none; null unless the plan generates
   int32_t* cached_sequences = nullptr;
-  // [texts] int32: chosen tokens; room for as many doubles, in which rank 0 tells the others
+  // [texts] int32: chosen tokens. It has room for as many doubles, in which rank 0 sends them to
+  // others.
   void* generated_ids = nullptr;
   DoraBuffers dora;
   Scalars* scalars = nullptr;
-  // [N trainable tensors] each, in one row: the launch of the optimizer says which it holds.
+  // [N trainable tensors] each. Both are views of one row; the plan's optimizer decides which is
+  // used.
   kernels::AdamWTensor* adamw_tensors = nullptr;
   kernels::AdamW8bitTensor* adamw_8bit_tensors = nullptr;
   kernels::NormTensor* norm_tensors = nullptr;  // [N]: gradients of the verified tensors
-  kernels::NormSums* norm_chunks = nullptr;     // [chunks of them]: of the newest norm
+  kernels::NormSums* norm_chunks = nullptr;     // [chunks of norm_tensors]: of the newest norm
   VerificationBuffers verified;
   kernels::Workspace scratch;
 };
 
-// Binds every row of the table but "scratch". InvalidArgument is that of Arena::Bind.
+// Binds every row of the table except "scratch". InvalidArgument as Arena::Bind.
 absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayout& layout,
                                     Arena& arena);
 
-// Binds "scratch" of at least `bytes`, what the kernels ask for (plan_check.h).
+// Binds "scratch" of at least `bytes`, the need of the kernels (plan_check.h).
 absl::StatusOr<kernels::Workspace> BindScratch(int64_t bytes, Arena& arena);
 
 }  // namespace coxswain::engine

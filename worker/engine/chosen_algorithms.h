@@ -1,4 +1,4 @@
-// The algorithms that Prepare chose, as lines for people.
+// Describes the algorithms that Prepare chose, for people.
 #ifndef COXSWAIN_WORKER_ENGINE_CHOSEN_ALGORITHMS_H_
 #define COXSWAIN_WORKER_ENGINE_CHOSEN_ALGORITHMS_H_
 
@@ -6,9 +6,9 @@
 
 namespace coxswain::engine {
 
-// "attention: ..." and, where `gemm_table` (kernels::GemmTable) is not empty, the library and one
-// line per product: m x n x k, transposes, dtypes, accumulation, microseconds, TFLOP/s. A table
-// that is not JSON is left out.
+// A line "attention: ...". If `gemm_table` (kernels::GemmTable) is not empty, the library and one
+// line per product follow: m x n x k, transposes, dtypes, accumulation, microseconds, TFLOP/s. A
+// table that is not JSON is left out.
 std::string DescribeAlgorithms(const std::string& attention, const std::string& gemm_table);
 
 }  // namespace coxswain::engine

@@ -17,8 +17,8 @@ struct BinBatch {
   std::vector<int32_t> document_lengths;   // >= 1 each, sum = T
   std::vector<int32_t> token_ids;          // [T], in [0, vocab)
   std::vector<uint8_t> targets;            // [T], 1: the token after t is a target of t
-  // Micro-steps of the rank that has the most; 0: as many as these bins take. Ranks that gather or
-  // reduce in every micro-step (ZeRO 2, 3) join all of them.
+  // The largest number of micro-steps of any rank; 0: as many as these bins take. Under ZeRO 2 and
+  // 3, which gather or reduce in every micro-step, all ranks join all micro-steps.
   int64_t micro_steps = 0;
 };
 
@@ -29,15 +29,15 @@ struct TrainStep {
   double learning_rate = 0.0;    // base rate; groups multiply by lr_scale
 };
 
-// Phases add up to the step; comm is the time in which compute waited for other ranks.
+// Phases add up to the step. comm is the time that compute waited for other ranks.
 struct PhaseSeconds {
   double forward = 0, backward = 0, comm = 0, optimizer = 0, step = 0;
 };
 
 struct MemoryBytes {
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
-  uint64_t host = 0;  // of the host, beside what a GPU worker has on the device
-  uint64_t peak = 0;  // in use now: of the device, on the CPU the process's largest resident set
+  uint64_t host = 0;  // host memory of a GPU worker, besides that on the device
+  uint64_t peak = 0;  // device memory in use now; on the CPU the process's largest resident set
 };
 
 struct StepStats {
@@ -54,14 +54,15 @@ struct StepStats {
 struct EvalStats {
   double loss_sum = 0;  // of this rank's bins
   int64_t targets = 0;
-  int64_t correct_targets = 0;  // that are the first maximum of their row of logits
+  int64_t correct_targets = 0;  // targets that are the first maximum of their row of logits
   int64_t tokens = 0;
   PhaseSeconds seconds;
 };
 
-// How the next token is chosen. Temperature 0: the first maximum of the logits, else a draw from
-// what is left of their softmax at that temperature: the top_k likeliest (0: all), of these the
-// likeliest that reach top_p together. Source: transformers generation/logits_process.py.
+// How the next token is chosen. Temperature 0 takes the first maximum of the logits. Otherwise a
+// token is drawn from their softmax at that temperature, limited to the top_k likeliest tokens (0:
+// all), and of these to the likeliest that reach top_p together. Source: transformers
+// generation/logits_process.py.
 struct Sampling {
   double temperature = 0;  // >= 0
   int64_t top_k = 0;       // >= 0
@@ -74,15 +75,15 @@ struct GenerateChunk {
   // Token ids of the prompts, at least one token each. Empty: continue the texts of the previous
   // chunk.
   std::vector<std::vector<int32_t>> prompts = {};
-  int64_t tokens = 0;              // at most so many more of each text, >= 1
-  std::vector<int32_t> ends = {};  // token ids behind which a text ends; no part of it
+  int64_t tokens = 0;              // at most so many more tokens of each text, >= 1
+  std::vector<int32_t> ends = {};  // token ids that end a text; not part of the text
   Sampling sampling = {};
 };
 
 struct GeneratedText {
   std::vector<int32_t> ids;  // of this chunk
-  bool ended = false;        // nothing more will come: by one of `ends`, or
-  bool cut = false;          // at the plan's generation.length
+  bool ended = false;        // no more tokens will come, because of one of `ends` or
+  bool cut = false;          // because the plan's generation.length was reached
 };
 
 struct GenerateStats {
@@ -95,7 +96,7 @@ struct ShardFile {
   BlockDigests blocks;
 };
 
-// The payload of a status that says that the device is lost to this process, which must end.
+// Status payload: the device is lost to this process, which must end.
 inline constexpr char kDeviceLost[] = "coxswain.engine/device-lost";
 
 }  // namespace coxswain::engine

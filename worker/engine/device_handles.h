@@ -33,7 +33,7 @@ class EventHandle {
   EventHandle() : event_(kernels::CreateEvent()) {}
   kernels::Event* get() const { return event_.get(); }
   void Record(kernels::Stream* stream) const { kernels::RecordEvent(event_.get(), stream); }
-  // Polls, so that no driver call blocks. Throws what the device reports.
+  // Polls, so that no driver call blocks. Throws the device's error.
   void Wait() const {
     while (!kernels::EventReached(event_.get())) {
       std::this_thread::sleep_for(std::chrono::microseconds(20));

@@ -1,4 +1,4 @@
-// What DoRA keeps per output column of the adapted linears: Buffers::dora.
+// DoRA's values per output column of the adapted linears, in Buffers::dora.
 #ifndef COXSWAIN_WORKER_ENGINE_DORA_H_
 #define COXSWAIN_WORKER_ENGINE_DORA_H_
 
@@ -12,15 +12,15 @@
 
 namespace coxswain::engine {
 
-// Fills Buffers::dora.squares from the base weights, which are frozen, and, when the plan starts no
-// adapter from a file, the magnitudes: with B zero they are the norms of the rows. It waits for the
-// device. Under ZeRO 3 it reads the base weights again, whole: a rank keeps parts of rows only.
+// Fills Buffers::dora.squares from the frozen base weights. Without an adapter file it also fills
+// the magnitudes: with B zero they are the norms of the rows. It waits for the device. Under ZeRO 3
+// it reads the whole base weights again, because a rank keeps only parts of rows.
 // Source: peft 0.21 lora/dora.py, DoraLinearLayer.update_layer.
 absl::Status InitDora(const plan::Plan& plan, const Model& model, const Buffers& buffers,
                       const ParameterStore& store, kernels::Stream* stream);
 
-// Computes Buffers::dora.norm and .factor of a block from the adapters as they are now; called in
-// the first forward after an update. It uses Buffers::scratch and only launches.
+// Computes Buffers::dora.norm and .factor of a block from the present adapters. Call it in the
+// first forward after an update. It uses Buffers::scratch and only launches.
 void UpdateDoraFactors(const Sweep& sweep, int64_t layer);
 
 }  // namespace coxswain::engine

@@ -1,5 +1,5 @@
 // One rank's engine owns the memory of a plan and executes its commands. It knows tensors and no
-// protobuf. The agent calls it from one thread, but for SaveShard, CancelSave and Abort.
+// protobuf. The agent calls it from one thread, except for SaveShard, CancelSave and Abort.
 #ifndef COXSWAIN_WORKER_ENGINE_ENGINE_H_
 #define COXSWAIN_WORKER_ENGINE_ENGINE_H_
 
@@ -18,11 +18,11 @@ namespace coxswain::engine {
 
 class Engine {
  public:
-  // Checks that every op of the plan is supported, allocates its buffers, loads base weights and
-  // the adapter; with `checkpoint_dir` also masters, moments and counters of that committed
-  // checkpoint, of the recipe with hash `checkpoint_recipe` (hex; empty: that of the plan).
-  // InvalidArgument for a plan or file that is wrong, NotFound for a missing file,
-  // ResourceExhausted for memory: each names the object and both values.
+  // Checks that every op of the plan is supported, allocates its buffers, and loads base weights
+  // and adapter. With `checkpoint_dir` it also loads masters, moments and counters of that
+  // committed checkpoint. `checkpoint_recipe`: the hash of the checkpoint's recipe in hex; empty:
+  // that of the plan. InvalidArgument: a wrong plan or file. NotFound: a missing file.
+  // ResourceExhausted: too little memory. Each names the object and both values.
   static absl::StatusOr<std::unique_ptr<Engine>> Prepare(const plan::Plan& plan, int rank,
                                                          const std::string& checkpoint_dir,
                                                          const std::string& checkpoint_recipe = {});
@@ -32,9 +32,9 @@ class Engine {
   // than one rank.
   absl::Status Connect(std::unique_ptr<comm::Collectives> group);
 
-  // Measures what collectives over all ranks reach: a point for each size that the plan's buffers
-  // have room for, ascending; the slower of all-gather and reduce-scatter on this rank. Every rank
-  // calls it, after Connect and between steps. Empty for one rank.
+  // Measures the speed of collectives over all ranks: one point for each size for which the plan's
+  // buffers have room, ascending. A point is the slower of all-gather and reduce-scatter on this
+  // rank. Every rank must call it, after Connect and between steps. Empty for one rank.
   absl::StatusOr<std::vector<plan::LinkSpeed>> MeasureLinks();
 
   // Runs one optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW.
@@ -42,36 +42,36 @@ class Engine {
   absl::StatusOr<StepStats> Train(const TrainStep& step);
   absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);
 
-  // Continues prompts token by token, as far as the chunk says. The plan sets memory aside for it.
-  // FailedPrecondition: logits that are not finite, or no prompts to continue.
+  // Continues prompts token by token, up to the length in the chunk. The plan sets memory aside for
+  // it. FailedPrecondition: logits are not finite, or there are no prompts to continue.
   absl::StatusOr<GenerateStats> Generate(const GenerateChunk& chunk);
 
-  // Copies masters, moments and counters as they are before the next update. `finished_steps` names
-  // it. FailedPrecondition while the one before is being saved.
+  // Copies masters, moments and counters before the next update. `finished_steps` names the
+  // snapshot. FailedPrecondition while the previous snapshot is being saved.
   absl::Status Snapshot(int64_t finished_steps);
-  // Any thread, beside the commands: writes this rank's tensors of the newest snapshot into
+  // Any thread, also during commands: writes this rank's tensors of the newest snapshot into
   // `directory`, fsynced. FailedPrecondition when `finished_steps` is not the newest snapshot's,
   // Cancelled after CancelSave.
   absl::StatusOr<std::vector<ShardFile>> SaveShard(const std::string& directory,
                                                    int64_t finished_steps);
 
-  void Abort();       // any thread: wakes a collective in progress, and CancelSave
+  void Abort();       // any thread: ends a collective in progress, and calls CancelSave
   void CancelSave();  // any thread: ends a SaveShard in progress, and refuses later ones
   // The progress of the group; any thread may ask once Connect has returned.
   comm::Progress collectives() const;
-  std::string transport() const;  // of its collectives, for the log
-  // Says, once Connect has returned, what the bits of the group's sums depend on
-  // (Collectives::fingerprint).
+  std::string transport() const;  // transport of the collectives, for the log
+  // The facts on which the bits of the group's sums depend (Collectives::fingerprint). Call it
+  // after Connect has returned.
   std::string group_fingerprint() const;
 
   int64_t start_step() const;  // 0, or the checkpoint's finished steps
   int64_t applied_updates() const;
   MemoryBytes memory() const;
-  std::string chosen_algorithms()
-      const;  // algorithms as lines: DescribeAlgorithms (chosen_algorithms.h)
+  std::string chosen_algorithms() const;  // lines of DescribeAlgorithms (chosen_algorithms.h)
   // The algorithms of this plan's matrix products for UseGemmTable (device.h); empty on the CPU.
   std::string gemm_table() const;
-  std::string fingerprint() const;  // build, threads, libraries: what bitwise replay depends on
+  // Build, threads, libraries: facts on which bitwise replay depends.
+  std::string fingerprint() const;
 
  private:
   Engine();

@@ -9,11 +9,10 @@
 
 namespace coxswain::engine {
 
-// Runs `operation` and turns what it throws into a status whose message starts with `*doing`, read
-// when the exception arrives: std::bad_alloc -> ResourceExhausted, std::invalid_argument ->
-// InvalidArgument, kernels::UnusableDevice -> FailedPrecondition, any other -> Internal, with the
-// payload kDeviceLost after a sticky DeviceError.
-// The only catch of the worker's engine.
+// Runs `operation` and turns an exception into a status: std::bad_alloc -> ResourceExhausted,
+// std::invalid_argument -> InvalidArgument, kernels::UnusableDevice -> FailedPrecondition, any
+// other -> Internal, with the payload kDeviceLost after a sticky DeviceError. The message starts
+// with `*doing`, which is read when the exception arrives. This is the only catch of the engine.
 absl::Status RunGuarded(const std::string* doing, const std::function<absl::Status()>& operation);
 
 }  // namespace coxswain::engine

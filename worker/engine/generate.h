@@ -1,6 +1,5 @@
-// Generation: a forward over the prompts that fills the cache of keys and values, then a forward
-// for each next token that reads it. The ops are those of training; attention alone differs
-// (CacheUse).
+// Generation: one forward over the prompts fills the cache of keys and values. Then one forward per
+// next token reads it. The ops are those of training; only attention differs (CacheUse).
 #ifndef COXSWAIN_WORKER_ENGINE_GENERATE_H_
 #define COXSWAIN_WORKER_ENGINE_GENERATE_H_
 
@@ -10,8 +9,8 @@
 
 namespace coxswain::engine {
 
-// Every rank computes every text; what rank 0 chooses counts, so that all go on alike.
-// InvalidArgument names a text, length or setting that is out of range and the range.
+// Every rank computes every text. All continue with the tokens that rank 0 chooses. InvalidArgument
+// names a text, length or setting that is out of range, and the range.
 absl::StatusOr<GenerateStats> RunGenerate(State& state, const GenerateChunk& chunk);
 
 }  // namespace coxswain::engine

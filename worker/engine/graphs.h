@@ -17,18 +17,19 @@ namespace coxswain::engine {
 
 class Graphs {
  public:
-  // The launches get a stopwatch that times their waits for other ranks.
+  // The launches get a stopwatch that measures their waits for other ranks.
   using Launches = std::function<void(Stopwatch* exposed)>;
 
   // Captures nothing until enabled.
   void Enable() { enabled_ = true; }
   void Disable() { enabled_ = false; }
-  // The first use of a shape runs directly: a transport may set something up in its first calls,
-  // which is no part of a graph.
+  // The first use of a shape runs directly, because a transport may do set-up in its first calls
+  // that must not be captured.
   void CaptureAtSecondUse() { capture_at_ = 2; }
 
-  // `launches` is a function of `name` and `batch` alone, and what it refers to lives as long as
-  // this object. Returns what its last run on the device waited for, to be read when that is done.
+  // `launches` must depend on `name` and `batch` alone. The objects that it refers to must outlive
+  // this object. Returns the waits of its last run; read them when the device has finished that
+  // run.
   const Stopwatch& Run(const std::string& name, const MicroBatch& batch, Launches launches,
                        kernels::Stream* stream);
 

@@ -18,12 +18,11 @@ void LinearBackward(const Sweep& sweep, const BoundLinear& op);
 // Computes the gradients that need x, of a linear without adapters.
 void LinearParameterGradients(const Sweep& sweep, const BoundLinear& op);
 
-// What the launches of an adapted linear read and write, as bound: y with bias, dx with what the
-// product with W adds.
+// Arguments for the launches of an adapted linear. y includes the bias, dx the product with W.
 kernels::LoraLinearForwardArgs AdaptedForwardArgs(const Sweep& sweep, const BoundLinear& op);
 kernels::LoraLinearBackwardArgs AdaptedBackwardArgs(const Sweep& sweep, const BoundLinear& op);
 
-// What drops elements of the input of the linear's adapters, of all tokens.
+// The dropout mask of the input of the linear's adapters, for all tokens.
 kernels::DropoutMask DropoutOf(const Sweep& sweep, const Linear& linear);
 
 // The adapters of `linear` as the kernel sees them, without dropout when not training.

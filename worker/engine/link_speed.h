@@ -1,4 +1,4 @@
-// What collectives between the ranks reach.
+// Measures the speed of collectives between the ranks.
 #ifndef COXSWAIN_WORKER_ENGINE_LINK_SPEED_H_
 #define COXSWAIN_WORKER_ENGINE_LINK_SPEED_H_
 

@@ -1,4 +1,5 @@
-// Final logits, cross-entropy and their gradient, in chunks of rows that have a target.
+// Computes final logits, cross-entropy and their gradient, in chunks of the rows that have a
+// target.
 #ifndef COXSWAIN_WORKER_ENGINE_LM_HEAD_H_
 #define COXSWAIN_WORKER_ENGINE_LM_HEAD_H_
 
@@ -10,16 +11,16 @@
 
 namespace coxswain::engine {
 
-// In: Buffers::final_norm, rows and labels. Adds the losses to scalars->loss_sum: of the objective
-// when training, plain nll otherwise, with the hits to scalars->hits. Training: head gradient
-// accumulates (when trained) and dnorm [T, H] becomes the gradient of final_norm, scaled by
-// scalars->gradient_scale.
-// The logits of Buffers::rows[0 .. batch.target_rows), at most a chunk, into Buffers::logits.
+// In: Buffers::final_norm, rows and labels. Training adds the loss of the objective to
+// scalars->loss_sum, accumulates the gradient of a trained head, and sets dnorm [T, H] to the
+// gradient of final_norm, scaled by scalars->gradient_scale. Evaluation adds the plain nll to
+// scalars->loss_sum and the hits to scalars->hits. Writes the logits of Buffers::rows[0 ..
+// batch.target_rows), at most one chunk, to Buffers::logits.
 void HeadLogits(const Sweep& sweep);
 
 void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec);
 
-// The adapter of the head as the kernel sees it; members 0: none.
+// The adapter of the head as the kernel sees it; 0 members: none.
 kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train);
 
 }  // namespace coxswain::engine

@@ -1,4 +1,4 @@
-// What a rank owns, from the files of a committed checkpoint.
+// Loads a rank's part of a committed checkpoint.
 #ifndef COXSWAIN_WORKER_ENGINE_LOAD_SHARDS_H_
 #define COXSWAIN_WORKER_ENGINE_LOAD_SHARDS_H_
 
@@ -12,14 +12,13 @@
 
 namespace coxswain::engine {
 
-// Reads what this rank owns from the rank-*.safetensors of `directory`, whatever mesh, ZeRO stage
+// Reads this rank's elements from the rank-*.safetensors of `directory`, whatever mesh, ZeRO stage
 // and master dtype wrote them, into the trained values, the weights and the states of the
 // optimizer. Blocks are checked against the manifest while they are read, on FileThreads() threads:
 // DataLoss names file, block and both values. FailedPrecondition names both recipe hashes when they
-// differ. InvalidArgument names file and tensor: one that is missing, doubled, unknown or of
-// another shape, shards that are missing or disagree on the counters. NotFound: no manifest or
-// shard there.
-// `recipe`: the hash that shards must name, in hex.
+// differ. InvalidArgument names file and tensor: a tensor is missing, doubled, unknown or of
+// another shape, or shards are missing or disagree on the counters. NotFound: there is no manifest
+// or no shard. `recipe`: the hash that shards must name, in hex.
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
                                             const std::string& directory, const std::string& recipe,
                                             const Buffers& buffers);

@@ -1,4 +1,4 @@
-// How an engine comes to be: its memory, weights, adapter, checkpoint and first launches.
+// Builds the state of an engine: memory, weights, adapter, checkpoint and first launches.
 #ifndef COXSWAIN_WORKER_ENGINE_MAKE_STATE_H_
 #define COXSWAIN_WORKER_ENGINE_MAKE_STATE_H_
 
@@ -11,8 +11,8 @@
 
 namespace coxswain::engine {
 
-// Allocates, loads and checks; see Engine::Prepare. Throws what the kernels throw; `*doing` says
-// what it was at.
+// Allocates, loads and checks; see Engine::Prepare. Exceptions of kernels pass through; `*doing`
+// then names the current action.
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
                                                  const std::string& checkpoint_dir,
                                                  std::string* doing,

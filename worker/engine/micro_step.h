@@ -10,19 +10,20 @@
 
 namespace coxswain::engine {
 
-// The units in the order in which the sweeps below read their weights: forward; head and backward,
-// or the head alone. Units that are read again at once stand there once.
+// The units in the order in which sweeps read their weights. ForwardVisits: the forward.
+// BackwardVisits: head and backward, or without `train` the head alone. A unit that is read twice
+// in a row is listed once.
 std::vector<int32_t> ForwardVisits(const Model& model);
 std::vector<int32_t> BackwardVisits(const Model& model, const BoundModel& ops, bool train);
 
 // Computes everything from the embedding to final_norm [T, H].
 void ForwardToFinalNorm(const Sweep& sweep);
 
-// Goes back from dnorm, the gradient of final_norm, to the lowest trained tensor.
+// Computes the backward from dnorm, the gradient of final_norm, down to the lowest trained tensor.
 void BackwardFromFinalNorm(const Sweep& sweep);
 
 kernels::EmbeddingSpec TokenEmbeddingSpec(const Model& model);
-// Lookups of rows of A of the embedding's adapter, and their gradient.
+// For lookups of rows of A of the embedding's adapter, and for their gradient.
 kernels::EmbeddingSpec AdapterEmbeddingSpec(const Model& model);
 
 }  // namespace coxswain::engine

@@ -1,5 +1,5 @@
-// The model as views into the weight and gradient buffers: what forward and backward walk. Built
-// once from the plan's parameter table; finds tensors by role and layer, never by name.
+// The model as views into the weight and gradient buffers, which forward and backward walk. It is
+// built once from the plan's parameter table. Tensors are found by role and layer, never by name.
 #ifndef COXSWAIN_WORKER_ENGINE_MODEL_H_
 #define COXSWAIN_WORKER_ENGINE_MODEL_H_
 
@@ -18,14 +18,13 @@
 
 namespace coxswain::engine {
 
-// One tensor: its values as sweeps read them and, when it is trained, where its gradient
-// accumulates.
+// One tensor: its values as sweeps read them and, if it is trained, its accumulated gradient.
 struct Tensor {
   void* value = nullptr;     // null: the model has no such tensor
   void* gradient = nullptr;  // null: frozen
   kernels::DType dtype = kernels::DType::kFloat32;
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
-  bool gradient_slotted = false;  // of this micro-step alone
+  bool gradient_slotted = false;  // the gradient is that of one micro-step, in a slot
 };
 
 // The adapters of a packed linear: y[:, column_j .. column_j + out_j) += scale (x A_j^T) B_j^T.
@@ -33,7 +32,7 @@ struct Adapters {
   // The adapted linears of the pack. DoRA: y = (x W^T + scale x A^T B^T) m / norm + bias;
   // magnitudes null without.
   std::vector<kernels::LoraMember> members;
-  Tensor a;                 // [members r, in], adjacent
+  Tensor a;                 // [members r, in], adjacent in memory
   int64_t slot = 0;         // x A^T starts at element slot T r of LayerBuffers::lora_h
   int64_t dora_column = 0;  // of the pack's first column in Buffers::dora
 };
@@ -44,7 +43,7 @@ struct Linear {
   Tensor bias;    // [out], value null without bias
   int64_t in = 0, out = 0;
   Adapters adapters;
-  uint32_t site = 0;  // numbers the dropout of its input
+  uint32_t site = 0;  // number of its input's dropout
 };
 
 // e[t] += scale A[id_t] B^T, e scaled like the embedding. Values null without.
@@ -70,7 +69,7 @@ struct Block {
   const Linear& linear(model::Pack pack) const { return linears[static_cast<size_t>(pack)]; }
 };
 
-// What backward computes again; plan::Plan::recompute.
+// What backward recomputes; plan::Plan::recompute.
 enum class Recompute { kNone, kNormSwiglu, kFfn, kBlock };
 
 struct Model {
@@ -81,7 +80,7 @@ struct Model {
   std::vector<Block> blocks;
   Norm final_norm;
   Tensor head;          // [V, H]; the embedding itself when tied
-  Linear adapted_head;  // its adapters; without weight
+  Linear adapted_head;  // the adapters of the head; has no weight
   bool attention_deterministic = true;
   Recompute recompute = Recompute::kNone;
   int64_t recompute_every = 1;  // blocks of a segment, kBlock only
@@ -92,8 +91,8 @@ struct Model {
   int64_t generation_length = 0;  // of plan::Generation
 };
 
-// The parameters as this rank holds them. A piece is the owned range of a trained parameter, where
-// it is not empty: what this rank reduces to, updates, checks and saves.
+// The parameters as this rank holds them. A piece is the owned range of a trained parameter, if not
+// empty. The rank reduces its gradient, updates, checks and saves it.
 struct ParameterLayout {
   ParameterLayout(const plan::Plan& plan, int rank);
 
@@ -103,7 +102,7 @@ struct ParameterLayout {
   int64_t trainable_tensors = 0;   // of the plan: at most one piece each
   int64_t pieces = 0;
   int64_t piece_chunks = 0;                            // of kernels/adamw.h
-  int64_t embedding_pieces = 0, embedding_chunks = 0;  // of these, in the embedding's unit
+  int64_t embedding_pieces = 0, embedding_chunks = 0;  // those of the embedding's unit
 
   const plan::Flat& FlatOf(size_t i) const { return map.flats[map.places[i].flat]; }
   bool HasPiece(const plan::Plan& plan, size_t i) const {
@@ -115,22 +114,21 @@ struct ParameterLayout {
   }
 };
 
-// Codes of quantised elements and the scales that lie beside them (plan::ScaleBytes).
+// Codes of quantised elements, and their scales (plan::ScaleBytes).
 struct PackedMemory {
   char* codes = nullptr;
   char* scales = nullptr;
 };
 
-// A flat in this rank's memory; null where it has none.
+// A flat in this rank's memory. Null: the rank has no such memory.
 struct FlatMemory {
-  void* values = nullptr;  // [elements]: what sweeps read; a slot holds it only during a sweep
-  void* owned = nullptr;   // [owned] of them: what updates write
-  // Quantised: values are dequantised from `packed`; of its elements `owned_packed` has this
-  // rank's.
+  void* values = nullptr;  // [elements], read by sweeps; a slot holds them only during a sweep
+  void* owned = nullptr;   // [owned] of them, written by updates
+  // Quantised: values are dequantised from `packed`. `owned_packed` are this rank's elements of it.
   PackedMemory packed, owned_packed;
-  void* gradient = nullptr;  // [elements]: where backward accumulates
-  void* reduced = nullptr;   // [owned]: the owned range summed over micro-steps and ranks
-  void* master = nullptr;    // [owned]: what updates write where weights are copies of it
+  void* gradient = nullptr;  // [elements], accumulated by backward
+  void* reduced = nullptr;   // [owned], the gradient summed over micro-steps and ranks
+  void* master = nullptr;    // [owned], written by updates if weights are copies of it
   kernels::DType dtype = kernels::DType::kFloat32;  // of values
   kernels::DType master_dtype = kernels::DType::kFloat32;
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
@@ -144,8 +142,8 @@ std::vector<const Linear*> Linears(const Model& model);
 kernels::DType DTypeOf(plan::Storage storage);
 kernels::DType ComputeDType(const plan::Plan& plan);  // of activations
 
-// InvalidArgument names the role and layer that is missing, doubled, misplaced, of another shape
-// than the config says, or trained unlike the tensors it is packed with.
+// InvalidArgument names role and layer of a tensor that is missing, doubled or misplaced, has
+// another shape than in the config, or is trained unlike the tensors with which it is packed.
 absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& layout,
                                  const std::vector<FlatMemory>& flats);
 

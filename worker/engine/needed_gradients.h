@@ -1,4 +1,4 @@
-// Which gradients backward computes: those that a trained tensor lies behind.
+// Decides which gradients backward computes: those on the way to a trained tensor.
 #ifndef COXSWAIN_WORKER_ENGINE_NEEDED_GRADIENTS_H_
 #define COXSWAIN_WORKER_ENGINE_NEEDED_GRADIENTS_H_
 
@@ -11,7 +11,7 @@
 namespace coxswain::engine {
 
 struct NeededGradients {
-  bool of_input = false, of_output = false;  // of an op
+  bool of_input = false, of_output = false;  // the gradient of an op's input, of its output
 };
 
 // Walks the ops of the model in forward order.
@@ -19,7 +19,7 @@ class GradientNeeds {
  public:
   explicit GradientNeeds(const Model& model) : model_(model) {}
 
-  // The next op, of block `layer`.
+  // Visits the next op, in block `layer`.
   NeededGradients Visit(const model::Op& op, int64_t layer);
 
  private:

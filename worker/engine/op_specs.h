@@ -1,4 +1,4 @@
-// The kernel specs of ops of a model.
+// Kernel specs for the ops of a model.
 #ifndef COXSWAIN_WORKER_ENGINE_OP_SPECS_H_
 #define COXSWAIN_WORKER_ENGINE_OP_SPECS_H_
 
@@ -25,7 +25,7 @@ kernels::QkNormSpec QkSpec(const Model& model, bool whole);
 kernels::RopeSpec RotarySpec(const Model& model);
 kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window);
 kernels::GatedLinearSpec GatedSpec(const Model& model);
-// The gate's activation is SiLU; else it is the one of GateSpec.
+// True when the gate's activation is SiLU; else GateSpec has it.
 bool UsesSwiglu(const Model& model);
 kernels::GegluSpec GateSpec(const Model& model);
 kernels::GeluSpec ActivationSpec(const Model& model);

@@ -16,7 +16,7 @@ struct TensorRange {
   int64_t first = 0, count = 0, chunks = 0;
 };
 
-// Writes the records of the optimizer, of this rank's pieces: those of the embedding's unit, then
+// Writes the optimizer's records of this rank's pieces: first those of the embedding's unit, then
 // the others, both in table order.
 void FillRecords(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers);
 
@@ -24,10 +24,10 @@ void FillRecords(const plan::Plan& plan, const ParameterLayout& layout, const Bu
 void DecideUpdate(const Buffers& buffers, double max_grad_norm, kernels::Stream* stream);
 
 struct UpdateArgs {
-  TensorRange range;  // of the optimizer's records
-  bool last = true;   // of the ranges of this update
+  TensorRange range;  // range of the optimizer's records
+  bool last = true;   // true for the last range of this update
 };
-// Clips, skips or applies as decided, by the launch of the plan's optimizer.
+// Clips, skips or applies the update as decided, with the kernel of the plan's optimizer.
 void UpdateParameters(const plan::Plan& plan, const Buffers& buffers, const UpdateArgs& args,
                       kernels::Stream* stream);
 

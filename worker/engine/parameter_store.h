@@ -1,4 +1,4 @@
-// The values of the parameters on the device: how they get there and which copy is the trained one.
+// The values of the parameters on the device: loads them, and knows which copy is the trained one.
 #ifndef COXSWAIN_WORKER_ENGINE_PARAMETER_STORE_H_
 #define COXSWAIN_WORKER_ENGINE_PARAMETER_STORE_H_
 
@@ -24,7 +24,8 @@ struct Values {
   int64_t first = 0, elements = 0;
 };
 
-// What this rank holds of a state of the optimizer: elements of the state of the whole parameter.
+// This rank's part of a state of the optimizer. `elements` count within the state of the whole
+// parameter.
 struct StateValues {
   void* data = nullptr;  // null: the parameter has no such state
   plan::Storage storage{};
@@ -33,49 +34,51 @@ struct StateValues {
   int64_t bytes() const { return plan::StorageBytes(storage, elements.count()); }
 };
 
-// Views only. Calls block until done.
+// Holds views only. Calls block until done.
 class ParameterStore {
  public:
-  // `buffers` with its scratch bound.
+  // The scratch of `buffers` must be bound.
   ParameterStore(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers)
       : plan_(plan), layout_(layout), buffers_(buffers) {}
 
-  // The elements of parameter i that this rank loads: all of one that is frozen and stays whole on
-  // every rank, else the owned ones. Ranks get the rest of trained and slotted ones by gathering.
+  // The elements of parameter i that this rank loads: all elements of a frozen parameter that stays
+  // whole on every rank, else the owned ones. Ranks gather the rest of trained and slotted
+  // parameters.
   plan::Range Loaded(size_t i) const;
-  // Quantised: all of it, of which this rank keeps what it owns.
+  // True for a quantised parameter. It is loaded whole, and this rank keeps its owned part.
   bool IsQuantized(size_t i) const;
-  // Writes elements Loaded(i) from host memory, rounded to nearest where they are kept in bfloat16.
+  // Writes elements Loaded(i) from host memory, rounded to nearest if they are kept in bfloat16.
   void Upload(size_t i, const float* values) const;
-  // Likewise elements `part` of it, among Loaded(i); of one that is not quantised.
+  // The same for elements `part` among Loaded(i), of a parameter that is not quantised.
   void UploadPart(size_t i, plan::Range part, const float* values) const;
   // Fills elements Loaded(i) from counters; dtype, first, count and out of `fill` are set here.
   void Fill(size_t i, kernels::RandomFillArgs fill) const;
 
-  // Takes a quantised parameter from host memory as it is.
+  // Copies a quantised parameter from host memory unchanged.
   void UploadPacked(size_t i, const PackedTensor& tensor) const;
   // The same, and dequantises it where sweeps read it.
   void UploadPackedWhole(size_t i, const PackedTensor& tensor) const;
 
-  // The whole parameter, where forward and backward read it.
+  // The whole parameter in the memory that forward and backward read.
   Values Compute(size_t i) const;
-  // Elements Loaded(i) of the parameter, where an update writes them.
+  // Elements Loaded(i) of the parameter in the memory that an update writes.
   Values Weights(size_t i) const;
-  // What an update writes and a checkpoint holds: of the owned elements the master, else the
+  // The owned elements that an update writes and a checkpoint holds: the master, or without one the
   // weight itself.
   Values Trained(size_t i) const;
-  // Of the owned elements, each state of the optimizer (common/plan/optimizer_states.h).
+  // Each state of the optimizer for the owned elements (common/plan/optimizer_states.h).
   std::vector<StateValues> States(size_t i) const;
   // The gradient of the owned elements after reduction.
   Values ReducedGradient(size_t i) const;
 
-  // Uploads and fills all elements where sweeps read them, master or not: for looking at a
-  // parameter whose slot is free.
+  // Write all elements to the memory that sweeps read, whether or not there is a master. The slot
+  // of the parameter must be free.
   void UploadWhole(size_t i, const float* values) const;
   void FillWhole(size_t i, kernels::RandomFillArgs fill) const;
-  // Writes the quantised parameters of a block where sweeps read them, unless ranks share them.
+  // Dequantises the parameters of a block into the memory that sweeps read, unless ranks share
+  // them.
   void DequantizeBlock(int32_t layer) const;
-  // Fills the elements that this rank does not load, where sweeps read them, until they are
+  // Fills the elements that this rank does not load, in the memory that sweeps read, until they are
   // gathered.
   void FillAbsent(size_t i, kernels::RandomFillArgs fill) const;
 

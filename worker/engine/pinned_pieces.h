@@ -1,6 +1,5 @@
-// Host memory that becomes page-locked piece by piece on a thread of its own, and is unlocked the
-// same way: to lock all of a large model's state takes longer than to form its gang, to unlock it
-// longer than an abort may take.
+// Host memory that a separate thread page-locks and unlocks piece by piece. Locking all state of a
+// large model takes longer than forming its gang, and unlocking it longer than an abort may take.
 #ifndef COXSWAIN_WORKER_ENGINE_PINNED_PIECES_H_
 #define COXSWAIN_WORKER_ENGINE_PINNED_PIECES_H_
 
@@ -13,21 +12,20 @@ namespace coxswain::engine {
 
 class PinnedPieces {
  public:
-  // No registration spans two pieces, nor may a copy.
+  // No registration spans two pieces, and no copy may.
   static constexpr int64_t kPieceBytes = int64_t{64} << 20;
 
   PinnedPieces() = default;
-  // Nothing may be under way there any more. The memory is unlocked, and let go, beside what
-  // follows.
+  // No copy may be in flight. The memory is unlocked and released in the background.
   ~PinnedPieces();
   PinnedPieces(const PinnedPieces&) = delete;
   PinnedPieces& operator=(const PinnedPieces&) = delete;
 
-  // Begins to lock `memory`, page-aligned and `bytes` long, once what others of this process left
-  // locked is unlocked. Only the first call does.
+  // Begins to lock `memory`, page-aligned and `bytes` long, once memory of earlier objects of this
+  // process is unlocked. Only the first call has an effect.
   void Start(std::shared_ptr<char> memory, int64_t bytes);
-  // Bytes from its start on that are locked by now: in the end all, or fewer where the system
-  // allows no more.
+  // Bytes that are locked so far, counted from the start of the memory. In the end all, or fewer if
+  // the system allows no more.
   int64_t pinned() const { return pinned_; }
 
  private:

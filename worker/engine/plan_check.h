@@ -1,4 +1,4 @@
-// What Prepare asks of a plan before it allocates.
+// Checks of Prepare before it allocates.
 #ifndef COXSWAIN_WORKER_ENGINE_PLAN_CHECK_H_
 #define COXSWAIN_WORKER_ENGINE_PLAN_CHECK_H_
 
@@ -13,9 +13,9 @@
 
 namespace coxswain::engine {
 
-// InvalidArgument: a field out of its range (common/plan/plan_checks.h), or one whose value this
-// engine does not run; names field and value. FailedPrecondition names a group whose trainable
-// elements are not the expected number.
+// InvalidArgument names a field and its value: it is out of range (common/plan/plan_checks.h), or
+// this engine does not support it. FailedPrecondition names a group with an unexpected number of
+// trainable elements.
 absl::Status CheckPlan(const plan::Plan& plan, int rank);
 
 // InvalidArgument names the first op of the plan that the linked kernels do not support.
@@ -23,11 +23,10 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model);
 
 kernels::CrossEntropySpec LossSpec(const plan::Plan& plan);
 
-// The kinds of micro-steps that attention meets: packed documents and, on a GPU, one document a
-// bin.
+// The shapes of micro-steps for attention: packed documents and, on a GPU, one document per bin.
 std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan);
 
-// The largest workspace that any op of the plan asks for, known after PrepareAttention.
+// The largest workspace that any op of the plan asks for. Call it after PrepareAttention.
 int64_t ScratchBytes(const plan::Plan& plan, const Model& model);
 
 }  // namespace coxswain::engine

@@ -1,4 +1,4 @@
-// The tables of the rotations of a plan.
+// The tables of the rotary embeddings of a plan.
 #ifndef COXSWAIN_WORKER_ENGINE_ROPE_TABLES_H_
 #define COXSWAIN_WORKER_ENGINE_ROPE_TABLES_H_
 
@@ -8,8 +8,8 @@
 
 namespace coxswain::engine {
 
-// Fills cos, sin and scales of queries for every position of a bin: a document is at most a bin
-// long.
+// Fills cos, sin and query scales for every position of a bin, because a document is at most one
+// bin long.
 void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Stream* stream);
 
 }  // namespace coxswain::engine

@@ -1,5 +1,5 @@
-// What every command of the engine does around its sweeps: launch one through the graphs, account
-// for waits, finish.
+// Code that every command of the engine shares around its sweeps: launching through graphs,
+// accounting for waits, finishing.
 #ifndef COXSWAIN_WORKER_ENGINE_RUN_SWEEP_H_
 #define COXSWAIN_WORKER_ENGINE_RUN_SWEEP_H_
 
@@ -23,31 +23,31 @@ class Range {
   Range& operator=(const Range&) = delete;
 };
 
-// A sweep and what the graphs know it by.
+// A kind of sweep, as graphs and time accounting identify it.
 struct SweepKind {
   const char* name;
-  bool last_micro_step = false;  // what ranks reduce then
-  bool differs_first = false;    // Sweep::first changes what it launches
+  bool last_micro_step = false;  // whole gradients are reduced
+  bool differs_first = false;    // Sweep::first changes its launches
   PhaseSeconds* seconds = nullptr;
-  double* phase = nullptr;  // of `seconds`
+  double* phase = nullptr;  // field of `seconds`
 };
 
-// Launches `body`, a function of its arguments alone, or replays the graph that was captured of it.
+// Launches `body`, which must depend on its arguments alone, or replays its captured graph.
 // `visits`: the units that it enters, in order.
 void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
               void (*body)(const State&, const Sweep&));
 
-// The time of a wait belongs to comm and not to the phase it lies in.
+// Moves the time of a wait from its phase to comm.
 void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds);
 
-// Waits for what State::timeline marks, fills `seconds` and accounts for the waits. The error is
-// the group's.
+// Waits for the marks of State::timeline, fills `seconds` and accounts for the waits. Returns the
+// error of the group.
 absl::Status FinishPhases(State& state, PhaseSeconds* seconds);
 
-// FailedPrecondition where the plan trains nothing: it has no memory for losses and what follows.
+// FailedPrecondition when the plan trains nothing: it has no memory for losses and gradients.
 absl::Status CheckTrains(const State& state, const std::string& doing);
 
-// FailedPrecondition where the plan has several ranks and they have not met.
+// FailedPrecondition when the plan has several ranks and Connect was not called.
 absl::Status CheckGroup(const State& state, const std::string& doing);
 
 }  // namespace coxswain::engine

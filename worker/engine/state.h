@@ -1,4 +1,4 @@
-// The state of a prepared engine: what every command works on.
+// The state of a prepared engine, on which every command works.
 #ifndef COXSWAIN_WORKER_ENGINE_STATE_H_
 #define COXSWAIN_WORKER_ENGINE_STATE_H_
 
@@ -27,7 +27,7 @@
 
 namespace coxswain::engine {
 
-// What this rank loaded of a verified tensor, before the first step.
+// Facts about the values of a verified tensor that this rank loaded, before the first step.
 struct LoadedTensor {
   double squares = 0;
   bool nonzero = false;
@@ -54,25 +54,26 @@ struct State {
   std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
   UnitExchange exchange;
   StateCopy snapshot;  // into the arena
-  Graphs graphs;       // may hold calls of the group: gone before it
+  Graphs graphs;       // may hold calls of the group, so it is destroyed first
   Timeline timeline;
-  // Waits for other ranks in the step being run, and the phase that each lies in.
+  // Waits for other ranks in the current step, and the phase of each.
   std::vector<std::pair<const Stopwatch*, double*>> waits;
   std::unique_ptr<SelfVerification> verification;
   std::vector<LoadedTensor> loaded;       // by verified tensor
-  TensorList gradient_list, sample_list;  // sample: of the trained values, the first chunks
-  bool warming_up = false;                // no group is there yet, nor needed
+  TensorList gradient_list, sample_list;  // sample: the first chunks of the trained values
+  bool warming_up = false;                // there is no group yet, and none is needed
   int64_t start_step = 0;
   int64_t applied_updates = 0;
-  std::string attention_algorithms;  // as Prepare chose them, for people
-  std::string gemm_table;            // of the products launched while warming up
+  std::string attention_algorithms;  // chosen by Prepare, as text for people
+  std::string gemm_table;            // choices for the products of the warm-up
 
   std::unique_ptr<GenerationState> generation;  // null unless the plan generates
 
-  // What a step sends and gets, pinned. One step is in flight at a time.
+  // Scalars that a step sends to and receives from the device, pinned. One step is in flight at a
+  // time.
   PinnedArray<Scalars> sent{1}, received{1};
   PinnedArray<kernels::NormSums> received_norms;   // by verified tensor
-  PinnedArray<kernels::TensorBits> received_bits;  // likewise
+  PinnedArray<kernels::TensorBits> received_bits;  // by verified tensor
 };
 
 }  // namespace coxswain::engine

@@ -29,15 +29,15 @@ struct SnapshotCounters {
 // The snapshots of one engine. The engine's thread takes them. Another thread may read the newest
 // one meanwhile.
 //
-// On a GPU a thread makes the copy on a stream of its own, beside the next forward and backward.
-// Only the optimizer's update, which overwrites the state, waits for it. Two pieces are under way
-// at a time, because the device's copy engines work in order, for other ranks too. Memory that is
-// not page-locked goes through slices that are. On a CPU the copy is made at once, by as many
-// threads as compute.
+// On a GPU a thread makes the copy on a separate stream, during the next forward and backward. Only
+// the optimizer's update, which overwrites the state, waits for it. Two pieces are in flight at a
+// time, because the device's copy engines work in order, also for other ranks. Memory that is not
+// page-locked is copied through page-locked slices. On a CPU the copy is made at once, with the
+// threads of compute.
 class StateCopy {
  public:
   explicit StateCopy(const plan::Plan& plan);
-  ~StateCopy();  // after the copy
+  ~StateCopy();  // waits for the copy
 
   // Begins to page-lock the memory of the snapshot, unless the plan copies in slices. Call it when
   // training has begun, so that no gang waits for it. `snapshot` holds Buffers::snapshot; null if
@@ -69,7 +69,7 @@ class StateCopy {
     int64_t bytes;
   };
   static std::vector<Piece> Pieces(const ParameterLayout& layout, const Buffers& buffers);
-  // Copies `pieces`, those up to `pinned_end` directly.
+  // Copies `pieces`: directly below `pinned_end`, else through slices.
   void Carry(const std::vector<Piece>& pieces, const char* pinned_end);
   std::shared_future<void> carried() const;
 

@@ -15,8 +15,8 @@ namespace coxswain::engine {
 // Codes of 8 bits are U8.
 DType FileDType(plan::Storage storage);
 
-// Of the whole parameter: its own shape in a file, or [elements of the state] where several of its
-// elements share one.
+// The shape for the whole parameter: its own shape in a file, or [elements of the state] if several
+// elements of the parameter share one.
 std::vector<int64_t> StateShape(const plan::OptimizerState& state,
                                 const model::Parameter& parameter);
 

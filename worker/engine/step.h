@@ -1,4 +1,4 @@
-// The two commands of training that compute.
+// The training step and the evaluation.
 #ifndef COXSWAIN_WORKER_ENGINE_STEP_H_
 #define COXSWAIN_WORKER_ENGINE_STEP_H_
 
@@ -8,9 +8,9 @@
 
 namespace coxswain::engine {
 
-// Launches the micro-steps of this rank's bins: gradients summed into the gradient buffers and over
-// the ranks, the rank's loss sum into scalars->loss_sum. Marks the phases in state.timeline, which
-// has begun.
+// Launches the micro-steps of this rank's bins. They sum gradients into the gradient buffers and
+// over the ranks, and the rank's losses into scalars->loss_sum. Marks the phases in state.timeline,
+// which must have begun.
 void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds);
 
 absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step);

@@ -1,5 +1,5 @@
-// Sum of several intervals of one stream, of a sequence of launches that may be replayed as a
-// graph: then of its last launch.
+// The sum of several intervals in a sequence of launches on one stream. If a graph replays the
+// launches, the sum is that of the last replay.
 #ifndef COXSWAIN_WORKER_ENGINE_STOPWATCH_H_
 #define COXSWAIN_WORKER_ENGINE_STOPWATCH_H_
 

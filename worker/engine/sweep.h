@@ -11,19 +11,19 @@
 
 namespace coxswain::engine {
 
-// What attention does with the cache of keys and values: nothing; fills it beside its own work; or
-// reads it, each row of the batch being the next token of a text.
+// How attention uses the cache of keys and values. kFill: it also writes the cache. kRead: it reads
+// the cache, and each row of the batch is the next token of a text.
 enum class CacheUse { kNone, kFill, kRead };
 
-// What every function of a sweep reads.
+// The inputs of every function of a sweep.
 struct Sweep {
   const Model& model;
   const Buffers& buffers;
   const BoundModel& ops;
   MicroBatch batch;
   kernels::Stream* stream = nullptr;
-  // Of the step or evaluation: it computes the factors of DoRA, and its products write gradients
-  // (written_gradients.h) that later ones add to.
+  // The first sweep of the step or evaluation. It computes the factors of DoRA. Its products write
+  // the gradients (written_gradients.h) to which later sweeps add.
   bool first = false;
   UnitSweep* units = nullptr;  // the sweep's exchange
   CacheUse cache = CacheUse::kNone;

@@ -1,5 +1,5 @@
-// Lists in device memory that norms and checksums walk: all verified tensors in their order, of
-// each this rank's elements. Those that have none here are in the list too, empty.
+// Lists in device memory for norms and checksums: all verified tensors in their order, each with
+// this rank's elements. A tensor without elements on this rank has an empty entry.
 #ifndef COXSWAIN_WORKER_ENGINE_TENSOR_LIST_H_
 #define COXSWAIN_WORKER_ENGINE_TENSOR_LIST_H_
 
@@ -18,7 +18,8 @@ struct TensorList {
   int64_t count = 0, chunks = 0;           // chunks: kernels/tensor_records.h
 };
 
-// Writes `out`, [tensors]: elements [0, count) of what `values` says of a parameter. Blocks.
+// Names the elements of each tensor in a list: [0, count) of the values that `values` returns.
+// WriteTensorList writes `out`, [tensors], and blocks.
 struct ListedElements {
   Values (ParameterStore::*values)(size_t parameter) const;
   std::function<int64_t(size_t tensor, int64_t elements)> count;
@@ -30,8 +31,8 @@ TensorList WriteTensorList(const std::vector<VerifiedTensor>& tensors, const Par
 TensorList ListGradients(const std::vector<VerifiedTensor>& tensors, const ParameterStore& store,
                          const Buffers& buffers);
 
-// Writes sum of squares and non-finite count of all of them into `sums`, and what TensorNorms reads
-// into Buffers::norm_chunks.
+// Writes sum of squares and non-finite count over the whole list into `sums`, and the input of
+// TensorNorms into Buffers::norm_chunks.
 void NormOf(const TensorList& list, const Buffers& buffers, kernels::NormSums* sums,
             kernels::Stream* stream);
 

@@ -1,4 +1,4 @@
-// When the phases of a step ended, measured in the stream and read after the step.
+// The ends of the phases of a step, measured in the stream and read after the step.
 #ifndef COXSWAIN_WORKER_ENGINE_TIMELINE_H_
 #define COXSWAIN_WORKER_ENGINE_TIMELINE_H_
 
@@ -16,7 +16,7 @@ class Timeline {
     marks_ = 0;
     Mark(nullptr, stream);
   }
-  // What ran since the last mark belongs to `*phase`; null: to none.
+  // Counts the work since the last mark to `*phase`; null: to no phase.
   void Mark(double* phase, kernels::Stream* stream) {
     if (marks_ == events_.size()) {
       events_.emplace_back();
@@ -25,7 +25,7 @@ class Timeline {
     events_[marks_].Record(stream);
     phases_[marks_++] = phase;
   }
-  // Waits for the last mark, adds each interval to its phase and returns the seconds of all.
+  // Waits for the last mark, adds each interval to its phase and returns the total seconds.
   double Finish() {
     events_[marks_ - 1].Wait();
     for (size_t i = 1; i < marks_; ++i) {

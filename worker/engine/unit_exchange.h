@@ -1,20 +1,20 @@
-// The collectives of parameters and gradients, unit by unit, on a stream of their own beside
-// compute. common/plan/shard_map.h says what a unit is, the plan's ZeRO stage what travels:
-//   weights    a unit is fetched (common/plan/unit_fetch.h): where it needs no slot in the first
-//              forward after an update; in a slot whenever a sweep needs a unit that its slot does
-//              not hold, or holds as it was before the update: then its trained parts alone. Slot
-//              by slot, the next unit is fetched while this one computes; what needs no slot is
-//              fetched at once.
-//   gradients  reduced over the shard group right after the unit's backward: whole ones in the last
-//              micro-step, slotted ones in each, added there to the owned range in float32; then,
-//              in the last micro-step, over the replicas. Where common/plan/embedding_rows.h says
-//              so, the embedding's goes early and the rows of the last micro-step go by themselves.
-// The embedding, which forward reads first, is fetched as soon as it is updated, beside the update
-// of the rest.
-// The order of collectives is a function of the plan and of the sweeps alone, so equal on all
-// ranks. Without the plan's overlap collectives take their turn in the compute stream and nothing
-// is prefetched. On the CPU the same calls run in order on one thread. Source: Zhao et al.,
-// "PyTorch FSDP", 2023; llmq, LLamaWeightsManager (slots and versions).
+// The collectives of parameters and gradients, unit by unit, on a separate stream beside compute.
+// common/plan/shard_map.h defines a unit. The plan's ZeRO stage decides what is exchanged:
+//   weights    Fetched unit by unit (common/plan/unit_fetch.h). A unit without a slot is fetched in
+//              the first forward after an update. A unit with a slot is fetched when a sweep needs
+//              it and the slot holds another unit. If the slot holds the unit as it was before the
+//              update, only its trained parts are fetched. Slot by slot, the next unit is fetched
+//              while this one computes. Units without a slot are all fetched at once.
+//   gradients  Reduced over the shard group right after the unit's backward: whole gradients in the
+//              last micro-step; slotted ones in every micro-step, and added to the owned range in
+//              float32. In the last micro-step they are then reduced over the replicas. Where
+//              common/plan/embedding_rows.h says so, the embedding's gradient is reduced early, and
+//              the rows of the last micro-step are exchanged separately.
+// Forward reads the embedding first. It is therefore fetched as soon as it is updated, during the
+// update of the rest. The order of collectives depends on the plan and the sweeps alone, so it is
+// equal on all ranks. Without plan.overlap collectives run in the compute stream and nothing is
+// prefetched. On the CPU the same calls run in order on one thread. Source: Zhao et al., "PyTorch
+// FSDP", 2023; llmq, LLamaWeightsManager (slots and versions).
 #ifndef COXSWAIN_WORKER_ENGINE_UNIT_EXCHANGE_H_
 #define COXSWAIN_WORKER_ENGINE_UNIT_EXCHANGE_H_
 
@@ -36,29 +36,30 @@
 
 namespace coxswain::engine {
 
-// Says which weights of other ranks this one has between two sweeps.
+// The weights of other ranks that this rank holds between two sweeps.
 struct Residency {
   struct Slot {
     int32_t unit = -1;     // -1: none
-    bool current = false;  // its trained flats are those of the last update
+    bool current = false;  // its trained flats are as after the last update
     bool operator==(const Slot&) const = default;
   };
-  bool stale = true;        // trained flats that need no slot
-  bool embedding = false;   // those of the embedding are here
-  std::vector<Slot> slots;  // of weights
+  bool stale = true;        // trained flats without a slot are outdated
+  bool embedding = false;   // the trained flats of the embedding are up to date
+  std::vector<Slot> slots;  // slots of weights
   bool operator==(const Residency&) const = default;
 };
 
-// What a sweep walks through and exchanges: a key of its graph.
+// The units that a sweep visits and exchanges. It is part of the key of the sweep's graph.
 struct ExchangeScript {
   std::vector<int32_t> visits;  // units in the order in which the sweep reads their weights
   Residency start;
   bool last_micro_step = false;  // whole gradients are reduced
 
-  std::string Key() const;  // of what differs between sweeps over the same visits
+  std::string Key() const;  // the part that differs between sweeps over the same visits
 };
 
-// Lookups of all ranks in one micro-step, and what of the gradient this rank adds them to.
+// The lookups of all ranks in one micro-step, and the part of the gradient to which this rank adds
+// them.
 struct EmbeddingRows {
   int64_t tokens = 0;
   const int32_t* ids = nullptr;  // [tokens], -1: none
@@ -68,18 +69,19 @@ struct EmbeddingRows {
 
 class UnitExchange {
  public:
-  // The arguments are views that outlive this object; `compute` is the stream of the sweeps.
+  // The arguments must outlive this object. `compute` is the stream of the sweeps.
   UnitExchange(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
                kernels::Stream* compute);
 
-  // `group` outlives this object's last sweep; nothing is here of other ranks yet.
+  // `group` must outlive this object's last sweep. Afterwards this rank holds no weights of other
+  // ranks.
   void Connect(comm::Collectives* group);
 
   const Residency& residency() const { return residency_; }
-  // Called when a sweep, or the graph that was captured of one, has been launched.
+  // Call it after a sweep, or its captured graph, has been launched.
   void Launched(const ExchangeScript& script) { residency_ = After(script); }
-  // Called after an update: what other ranks own has changed, but for an embedding fetched in its
-  // course.
+  // Call it after an update: weights that other ranks own are now out of date, except an embedding
+  // that the update fetched.
   void Updated();
   // True when an update fetches the embedding as soon as it has updated it.
   bool FetchesEmbeddingEarly() const {
@@ -89,7 +91,7 @@ class UnitExchange {
   // Sums n doubles over all ranks in place, in the compute stream.
   void SumDoubles(double* data, int64_t n);
 
-  // The first failure of a collective. After one no other is made.
+  // The first failure of a collective. After it no other collective is launched.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -99,19 +101,19 @@ class UnitExchange {
   };
 
   Residency After(const ExchangeScript& script) const;
-  Residency Nothing() const;  // of other ranks is here
+  Residency Nothing() const;  // without any weights of other ranks
   const plan::UnitFetch& FetchOf(int32_t unit) const { return fetches_[static_cast<size_t>(unit)]; }
   bool IsSlotted(int32_t unit) const { return FetchOf(unit).slotted; }
-  // Makes the weights of `unit` usable, in the communication stream. Held: they are where sweeps
-  // read them, as they were before the last update.
+  // Fetches the weights of `unit`, in the communication stream. `held`: the memory that sweeps read
+  // has them as they were before the last update.
   void Fetch(int32_t unit, bool held);
   void Gather(size_t flat);
   void GatherPacked(size_t flat);
   size_t SlotOf(int32_t unit) const { return static_cast<size_t>(plan::WeightSlotOf(plan_, unit)); }
   void Reduce(size_t flat, bool last_micro_step);
-  void GatherOfWorld(const void* own, void* all, int64_t bytes);  // bytes: of a rank
+  void GatherOfWorld(const void* own, void* all, int64_t bytes);  // bytes per rank
   int rank() const { return layout_.place.replica * plan_.shard + layout_.place.shard; }
-  // The communication stream waits for compute up to here, or the other way round.
+  // Fork: the communication stream waits for the compute stream. Join: the other way round.
   void Fork();
   void Join();
   bool Overlaps() const { return comm_ != compute_; }
@@ -125,10 +127,11 @@ class UnitExchange {
   kernels::Stream* const compute_;
   const std::unique_ptr<kernels::Stream, StreamDeleter> owned_;
   kernels::Stream* const comm_;
-  comm::Collectives* group_ = nullptr;          // null: no collective is made
+  comm::Collectives* group_ = nullptr;          // null: no collective is launched
   const std::vector<plan::UnitFetch> fetches_;  // by unit
   std::vector<std::vector<size_t>> flats_of_unit_;
-  std::vector<std::vector<plan::Range>> accumulated_;  // by flat: elements that are added to
+  // By flat: elements to which gradients are added.
+  std::vector<std::vector<plan::Range>> accumulated_;
   const plan::BatchExtents extents_;
   plan::Range owned_embedding_;  // elements
   Residency residency_;
@@ -143,30 +146,30 @@ class UnitSweep {
  public:
   UnitSweep(UnitExchange& exchange, const ExchangeScript& script, Stopwatch* exposed);
 
-  // Called before the first launch that reads weights of `unit`: the next of the script, or that of
-  // now.
+  // Call it before the first launch that reads weights of `unit`, which is the next or the current
+  // unit of the script.
   void Enter(int32_t unit);
-  // Called before the unit's gradients are written. It clears those in a slot that no product will
-  // overwrite, on an idle rank all.
+  // Call it before the unit's gradients are written. It clears the gradients in a slot that no
+  // product will overwrite; on an idle rank all.
   void BeginGradients(int32_t unit, bool idle);
-  // Called after the last launch that writes them.
+  // Call it after the last launch that writes the unit's gradients.
   void ReduceGradients(int32_t unit);
-  // Called in an update, when the embedding has got its new values.
+  // Call it in an update, after the embedding has its new values.
   void FetchEmbedding();
-  // True when the gradient of this sweep's lookups goes as rows. Then follow, when the head's
-  // gradient is there, BeginRows, which reduces what the embedding's gradient has by then; and at
-  // the end TakeRows.
+  // True when ranks exchange the gradient of this sweep's lookups as rows. Then call BeginRows when
+  // the head's gradient is complete: it reduces the embedding's gradient so far. At the end call
+  // TakeRows.
   bool ExchangesRows() const;
-  void BeginRows(int64_t tokens);  // of Buffers::tokens, capacity T
-  EmbeddingRows TakeRows();        // Buffers::dres has this rank's; compute goes on with all there
-  // Compute goes on when all is exchanged.
+  void BeginRows(int64_t tokens);  // `tokens` of Buffers::tokens; capacity T
+  EmbeddingRows TakeRows();        // Buffers::dres has this rank's rows; compute waits for all
+  // Compute waits until everything is exchanged.
   void Finish();
 
  private:
   template <typename Calls>
   void Communicate(const Calls& calls);
   void Await(const EventHandle& event);
-  bool IsThere(int32_t unit) const;  // or on its way
+  bool IsThere(int32_t unit) const;  // here or on its way
   void Fetch(int32_t unit);
   void FetchAhead(size_t now);  // now: the visit that is being entered
 

@@ -1,7 +1,7 @@
-// How self-verification looks at a step: launches that compute what verify.h judges, and the sums
-// over the ranks. Norms of the gradients come from what the norm of all left of its chunks. Of the
-// trained values the first chunk of each piece is read; the whole pieces of those tensors alone
-// that should have moved and did not there, so that a tensor fails by all of its elements.
+// Self-verification of a step: launches that compute the inputs of verify.h, and the sums over the
+// ranks. Norms per tensor reuse the chunks of the norm of all gradients. Only the first chunk of
+// each piece of the trained values is read. If a tensor should have moved and did not there, its
+// whole pieces are read, so that a tensor fails by all of its elements.
 #ifndef COXSWAIN_WORKER_ENGINE_VERIFIED_STEP_H_
 #define COXSWAIN_WORKER_ENGINE_VERIFIED_STEP_H_
 
@@ -11,17 +11,18 @@
 
 namespace coxswain::engine {
 
-// Remembers what was loaded, and begins to look. Blocks. Lists of gradients and values are written.
+// Records the loaded values, writes the lists of gradients and values, and begins verification.
+// Blocks.
 void BeginVerification(State& state);
 
-// Launches the look at an update, behind it, into state.received_norms and received_bits.
+// Launches the check after an update. Results go to state.received_norms and received_bits.
 void LaunchLook(State& state);
 
-// Called when an update that was looked at is done and was applied. FailedPrecondition names the
-// tensors that do not train, the same on all ranks; else the failure of a collective.
+// Call it when a checked update is done and was applied. FailedPrecondition names the tensors that
+// do not train; all ranks name the same. Other errors: the failure of a collective.
 absl::Status JudgeLook(State& state, const TrainStep& step);
 
-// Targets that see two different tokens in their document, themselves counted.
+// The number of targets that see two different tokens in their document, themselves included.
 int64_t AttendingTargets(const BinBatch& bins);
 
 }  // namespace coxswain::engine

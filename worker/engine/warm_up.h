@@ -1,4 +1,4 @@
-// Before the first step: the micro-steps of every shape run once, so that algorithms are chosen and
+// Before the first step, runs a micro-step of every shape once. Algorithms are chosen then, and
 // nothing is built, loaded or tuned inside a step.
 #ifndef COXSWAIN_WORKER_ENGINE_WARM_UP_H_
 #define COXSWAIN_WORKER_ENGINE_WARM_UP_H_
@@ -7,9 +7,9 @@
 
 namespace coxswain::engine {
 
-// It is for a GPU engine only, when this rank's weights are loaded; those of others are random
+// For a GPU engine only, after this rank's weights are loaded. Weights of other ranks are random
 // until they are gathered. It leaves gradients and scalars arbitrary, moments zero and trained
-// values as they were; then enables the captured graphs.
+// values unchanged. Then it enables the captured graphs.
 void WarmUp(State& state);
 
 }  // namespace coxswain::engine

@@ -1,5 +1,5 @@
-// Fills the weight buffer: from files or from the plan's seed. Walks the parameter table and reads
-// what ParameterStore::Loaded says.
+// Fills the weight buffer from files or from the plan's seed. Walks the parameter table and reads
+// the elements of ParameterStore::Loaded.
 #ifndef COXSWAIN_WORKER_ENGINE_WEIGHTS_H_
 #define COXSWAIN_WORKER_ENGINE_WEIGHTS_H_
 
@@ -12,20 +12,19 @@
 
 namespace coxswain::engine {
 
-// Base tensors of plan.model_path, or by init "random": norms 1, biases 0,
-// matrices normal(0, 0.02) by Philox counter (element / 4, role, layer + 1). NotFound: no weights
-// there. InvalidArgument names directory, tensor and both shapes: a tensor that is missing, has
-// another shape, is not floating point, or that the model has no place for (rotary_emb.inv_freq and
-// the head of a tied model are ignored).
+// Base tensors of plan.model_path, or by init "random": norms 1, biases 0, matrices normal(0, 0.02)
+// by Philox counter (element / 4, role, layer + 1). NotFound: no weight files. InvalidArgument
+// names directory, tensor and both shapes: a tensor is missing, has another shape, is not floating
+// point, or is unknown to the model (rotary_emb.inv_freq and the head of a tied model are ignored).
 absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store);
 
-// All of the base tensors of one block, where sweeps read them: for a block whose slot is free.
-// After LoadBaseWeights.
+// Loads all base tensors of one block into the memory that sweeps read. Its slot must be free. Call
+// it after LoadBaseWeights.
 absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const ParameterStore& store);
 
-// Adapter tensors of plan.lora.init_from/adapter_model.safetensors, checked likewise; without
-// init_from A is uniform in +-1/sqrt(in) (Kaiming, a = sqrt 5) by Philox and B zero, and magnitudes
-// stay for InitDora (dora.h).
+// Adapter tensors of plan.lora.init_from/adapter_model.safetensors, checked in the same way.
+// Without init_from, A is uniform in +-1/sqrt(in) (Kaiming, a = sqrt 5) by Philox and B is zero.
+// InitDora (dora.h) sets magnitudes.
 absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store);
 
 // The shape of a parameter in a file: [rows] for norms, biases and magnitudes, else [rows, cols].

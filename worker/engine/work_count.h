@@ -1,5 +1,5 @@
-// How much this process has done of loads and steps, and of saves beside them, so that who waits
-// can tell slow from stuck.
+// Counts the work of this process on loads and steps, and on saves, so that a waiting caller can
+// tell slow from stuck.
 #ifndef COXSWAIN_WORKER_ENGINE_WORK_COUNT_H_
 #define COXSWAIN_WORKER_ENGINE_WORK_COUNT_H_
 
@@ -7,13 +7,13 @@
 
 namespace coxswain::engine {
 
-// Any thread: one more piece is done, e.g. a part of a tensor is read, a sweep over a micro-batch
-// launched.
+// Any thread: one more piece is done, e.g. a part of a tensor was read, or a sweep over a
+// micro-batch launched.
 void CountWork();
-// Any thread: one more block of a shard is written.
+// Any thread: one more block of a shard was written.
 void CountSaved();
 
-// Since the process began.
+// Counts since the process began.
 uint64_t WorkDone();
 uint64_t BlocksSaved();
 

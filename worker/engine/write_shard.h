@@ -1,4 +1,4 @@
-// A rank's file of a checkpoint, from its newest snapshot.
+// Writes a rank's file of a checkpoint from its newest snapshot.
 #ifndef COXSWAIN_WORKER_ENGINE_WRITE_SHARD_H_
 #define COXSWAIN_WORKER_ENGINE_WRITE_SHARD_H_
 
@@ -17,12 +17,12 @@ namespace coxswain::engine {
 struct ShardPlace {
   std::string directory;
   int rank = 0;
-  std::function<bool()> cancelled = {};  // as BlockWriteOptions
+  std::function<bool()> cancelled = {};  // as in BlockWriteOptions
 };
 
-// Writes, on FileThreads() threads, rank-R.safetensors with `<name>` (float32, or bfloat16 where
-// the weights are their own masters) and the states of the optimizer (`<name>.m`, `<name>.v`, ...)
-// of the elements that the rank saves of each trained tensor, each in its storage (state_tensor.h).
+// Writes rank-R.safetensors on FileThreads() threads. For the elements that the rank saves of each
+// trained tensor it holds `<name>` (float32, or bfloat16 if the weights are their own masters) and
+// the states of the optimizer (`<name>.m`, `<name>.v`, ...), each in its storage (state_tensor.h).
 // Metadata: "format" = "pt", "coxswain" = JSON of recipe_hash (hex), finished_steps,
 // applied_updates, rank, world_size and the pieces (common/checkpoint_tensors.h). Errors as
 // WriteSafetensorsBlocks.

@@ -1,4 +1,4 @@
-// Where a worker of this supervisor serves, as its endpoint file tells
+// The address at which a worker of this supervisor serves, from its endpoint file
 // (worker/agent/endpoint_file.h).
 #ifndef COXSWAIN_WORKER_SUPERVISOR_ENDPOINT_H_
 #define COXSWAIN_WORKER_SUPERVISOR_ENDPOINT_H_
@@ -14,7 +14,7 @@ namespace coxswain::supervisor {
 struct Endpoint {
   std::string address;  // host:port of the Worker service
   std::string incarnation;
-  pid_t pid = 0;  // who wrote it: a process that was killed leaves its file behind
+  pid_t pid = 0;  // writer of the file; a killed process leaves its file behind
   bool registered = false;
 };
 

@@ -1,4 +1,4 @@
-// Where the other programs of an installation are.
+// Finds the other programs of an installation.
 #ifndef COXSWAIN_WORKER_SUPERVISOR_FIND_BINARY_H_
 #define COXSWAIN_WORKER_SUPERVISOR_FIND_BINARY_H_
 
@@ -8,11 +8,11 @@
 
 namespace coxswain::supervisor {
 
-// Looks beside this process's executable, then ../libexec/coxswain, then PATH. NotFound names all
-// three.
+// Looks beside this process's executable, then in ../libexec/coxswain, then in PATH. NotFound names
+// all three.
 absl::StatusOr<std::string> FindBinary(const std::string& name);
 
-std::string FindInPath(const std::string& name);  // empty: not there
+std::string FindInPath(const std::string& name);  // empty: not found
 
 }  // namespace coxswain::supervisor
 

@@ -1,4 +1,4 @@
-// What a probe of the container learns of a supervisor and its workers.
+// The health service that a container's probes ask about a supervisor and its workers.
 #ifndef COXSWAIN_WORKER_SUPERVISOR_HEALTH_H_
 #define COXSWAIN_WORKER_SUPERVISOR_HEALTH_H_
 
@@ -18,21 +18,21 @@
 namespace coxswain::supervisor {
 
 // Two services of grpc.health.v1:
-//   coxswain.v1.Supervisor  SERVING while the supervisor's loop turns: the liveness of the
-//   container.
-//                           It says nothing of training, so that nobody kills a hung worker whose
-//                           stacks are wanted.
+//   coxswain.v1.Supervisor  SERVING while the supervisor's loop turns. Use it for the liveness
+//                           probe. It ignores training, so that no probe kills a hung worker
+//                           whose stacks are wanted.
 //   coxswain.v1.Worker      SERVING while every worker is registered with the controller.
-// Threads started here inherit the signal mask: block the supervisor's signals before.
+// Threads started here inherit the signal mask: block the supervisor's signals before Start.
 class Health {
  public:
-  // A turn may take `stall_limit` (taking the stacks of a process takes 10 s).
+  // A turn of the supervisor's loop may take up to `stall_limit` (reading the stacks of a process
+  // takes 10 s).
   static absl::StatusOr<std::unique_ptr<Health>> Start(const std::string& address,
                                                        std::string state_dir,
                                                        std::chrono::milliseconds stall_limit);
   ~Health();
 
-  // The supervisor's loop tells at every turn which processes run, by slot; 0 where none does.
+  // The supervisor's loop calls this at every turn with its processes by slot; 0: none runs.
   void Turn(const std::vector<pid_t>& pids);
   std::string address() const { return server_->address(); }
 

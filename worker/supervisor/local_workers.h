@@ -26,12 +26,12 @@ struct LocalWorkersOptions {
   std::string state_dir;  // endpoint files
   int first_slot = 0;
   int workers = 1;
-  TlsFiles tls = {};  // with which the workers serve; empty: plaintext on loopback
+  TlsFiles tls = {};  // the workers' certificates; empty: plaintext on loopback
   bool insecure = false;
   std::string controller = {};       // host:port
-  std::string join_token_file = {};  // empty: what the controller left on this machine
+  std::string join_token_file = {};  // empty: the token that the controller left on this machine
   std::string role_uri = access::kRoleUri;
-  bool open = false;  // obeys whoever reaches the port
+  bool open = false;  // no access control: obeys whoever reaches the port
 };
 
 // The channels are thread-safe.
@@ -42,18 +42,18 @@ class LocalWorkers {
         join_token_(
             std::make_shared<access::JoinToken>(options_.join_token_file, options_.controller)) {}
 
-  // The endpoint of the worker of `slot`, as it told last. NotFound names the slots there are;
-  // Unavailable says that it has not started.
+  // The newest endpoint of the worker in `slot`. NotFound names the existing slots. Unavailable:
+  // the worker has not started.
   absl::StatusOr<Endpoint> Find(int slot) const;
   // The 0-based place of `slot` among the processes of the supervisor.
-  int64_t IndexOf(int slot) const { return int64_t{slot} - options_.first_slot; }  // `slot`: any
+  int64_t IndexOf(int slot) const { return int64_t{slot} - options_.first_slot; }  // any `slot`
 
-  // What the supervisor's own callers pass.
+  // The access check for callers of the supervisor itself.
   access::Door MakeDoor() const;
-  // Proves to a worker that the supervisor calls.
+  // Signs calls, to prove to a worker that the supervisor makes them.
   access::SignCall Sign() const;
 
-  // The channel leads to where the worker of `slot` serves now. Errors are those of Find.
+  // A channel to the present address of the worker in `slot`. Errors are those of Find.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Dial(int slot);
 
  private:
@@ -66,7 +66,7 @@ class LocalWorkers {
   const LocalWorkersOptions options_;
   const std::shared_ptr<access::JoinToken> join_token_;
   Mutex mu_;
-  // By slot: a worker that was started again is dialled anew.
+  // By slot. A worker that was started again gets a new channel.
   std::map<int, Dialled> newest_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -1,4 +1,4 @@
-// One controller's stream to the relay, and the Run streams it opened.
+// One controller's stream to the relay, and the Run streams that it opened.
 #ifndef COXSWAIN_WORKER_SUPERVISOR_RELAY_STREAM_H_
 #define COXSWAIN_WORKER_SUPERVISOR_RELAY_STREAM_H_
 
@@ -23,12 +23,13 @@ namespace coxswain::supervisor {
 
 inline constexpr std::chrono::milliseconds kLongestWait{20};
 
-// Answers to the commands of one message travel together: an event waits for those of the other
-// streams, since nobody can go on before they come, but never longer than kLongestWait. The end of
-// a stream waits for nothing. One message to the controller is being written at a time; what comes
-// meanwhile goes into the next.
+// Answers to the commands of one message travel together. An event waits for the answers of the
+// other streams, at most kLongestWait, because the gang cannot continue before all have come. The
+// end of a stream waits for nothing. One message to the controller is being written at a time;
+// events that arrive meanwhile go into the next.
 //
-// Keeps itself alive until gRPC is done with it; it finishes after the last of its streams.
+// The object keeps itself alive until gRPC is done with it. It finishes after the last of its
+// streams.
 class RelayStream : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEvents>,
                     public std::enable_shared_from_this<RelayStream> {
  public:
@@ -42,23 +43,23 @@ class RelayStream : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEve
 
  private:
   using WorkerCall = QueuedCall<grpc::ByteBuffer, grpc::ByteBuffer>;
-  using Round = std::shared_ptr<int>;  // answers that are missing to the commands of one message
+  using Round = std::shared_ptr<int>;  // number of missing answers to the commands of one message
   struct Carried {
     std::shared_ptr<WorkerCall> call;
-    std::deque<Round> unanswered;  // of each command, oldest first
+    std::deque<Round> unanswered;  // one per command, oldest first
   };
 
   void Open(uint64_t stream, int slot);
-  // Null when it has closed. With `round`: for a command of it.
+  // Null when the stream has closed. With `round`, registers a command of that round.
   std::shared_ptr<WorkerCall> Find(uint64_t stream, const Round& round);
-  // Whether an event completes its round, or has none.
+  // True when the event completes its round, or belongs to none.
   bool Answers(uint64_t stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendSoon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WaitedLong();
   void Arrived(uint64_t stream, const grpc::ByteBuffer& event);
   void Closed(uint64_t stream, const absl::Status& status);
-  void EndStreams();                               // of the controller, or of its connection
-  void Send() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // what gathered, or the end
+  void EndStreams();                               // when the controller or its connection ends
+  void Send() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // sends gathered_, or finishes
 
   LocalWorkers* const workers_;
   std::shared_ptr<RelayStream> self_;
@@ -68,10 +69,10 @@ class RelayStream : public grpc::ServerBidiReactor<v1::HostCommands, v1::HostEve
   v1::HostEvents gathered_ ABSL_GUARDED_BY(mu_), writing_ ABSL_GUARDED_BY(mu_);
   bool in_flight_ ABSL_GUARDED_BY(mu_) = false;  // writing_
   bool due_ ABSL_GUARDED_BY(mu_) = false;        // gathered_ waits for no further answer
-  // The newest: one cannot be set again while it goes off.
+  // The newest alarm. An alarm cannot be set again while it goes off.
   std::unique_ptr<grpc::Alarm> wait_ ABSL_GUARDED_BY(mu_);
   bool waiting_ ABSL_GUARDED_BY(mu_) = false;  // for wait_
-  bool ending_ ABSL_GUARDED_BY(mu_) = false;   // the controller opens nothing more
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;   // the controller opens no more streams
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -1,4 +1,4 @@
-// When a worker that ended is started again. Pure: no clock, no process.
+// Decides when an ended worker is started again. Pure: no clock, no process.
 #ifndef COXSWAIN_WORKER_SUPERVISOR_RESTART_POLICY_H_
 #define COXSWAIN_WORKER_SUPERVISOR_RESTART_POLICY_H_
 
@@ -18,9 +18,9 @@ struct Failures {
   int count = 0;
 };
 
-// Gives the delay before the next start after a life of `lived` that ended with waitpid's
-// `wait_status`; none when the worker must not be started again: exit 0 (drained), 64 (bad
-// configuration), 77 (refused).
+// The delay before the next start of a worker that lived for `lived` and ended with waitpid's
+// `wait_status`. None: do not start the worker again, after exit 0 (drained), 64 (bad
+// configuration) or 77 (refused).
 std::optional<std::chrono::milliseconds> NextStart(const RestartPolicy& policy, int wait_status,
                                                    std::chrono::milliseconds lived,
                                                    Failures* failures);

@@ -1,4 +1,4 @@
-// Reads the native stacks of worker processes beside what else the supervisor does.
+// Reads the native stacks of worker processes while the supervisor does other work.
 #ifndef COXSWAIN_WORKER_SUPERVISOR_STACK_TAKER_H_
 #define COXSWAIN_WORKER_SUPERVISOR_STACK_TAKER_H_
 
@@ -16,10 +16,9 @@
 
 namespace coxswain::supervisor {
 
-// A debugger holds a process alone, so who asks while one is being read gets what that reading
-// gives; different processes are read at the same time, kMostAtOnce by debuggers, each by a thread
-// of its own. A `done` calls
-// nothing of this class.
+// Only one debugger can hold a process. A caller who asks while the process is being read gets the
+// result of that reading. Different processes are read at the same time, each on its own thread, at
+// most kMostAtOnce by debuggers. A `done` must call nothing of this class.
 class StackTaker {
  public:
   static constexpr int kMostAtOnce = 8;  // a debugger takes some 100 MB
@@ -27,9 +26,9 @@ class StackTaker {
 
   ~StackTaker();  // waits for the readings in progress
 
-  // Any thread. `done` gets NativeStacks(pid, limit) on another thread, once.
+  // Any thread. Calls `done` once with NativeStacks(pid, limit), on another thread.
   void Take(pid_t pid, std::chrono::milliseconds limit, Done done);
-  // Does the same, and waits.
+  // As Take, and waits for the text.
   std::string TakeNow(pid_t pid, std::chrono::milliseconds limit);
 
  private:
@@ -40,13 +39,13 @@ class StackTaker {
   };
 
   void Read(pid_t pid, std::chrono::milliseconds limit);
-  // What is left of the limit when this reading may begin, 0 where it may not.
+  // Waits for a turn. Returns the rest of the limit when this reading may begin, 0 when it may not.
   std::chrono::milliseconds AwaitTurn(std::chrono::milliseconds limit);
   void JoinEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Mutex mu_;
   CondVar ended_;
-  int reading_ ABSL_GUARDED_BY(mu_) = 0;  // that have their turn
+  int reading_ ABSL_GUARDED_BY(mu_) = 0;  // number of readings that have their turn
   std::map<pid_t, Reading> readings_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -1,4 +1,4 @@
-// Where the threads of a hung process are.
+// The stacks of the threads of a hung process.
 #ifndef COXSWAIN_WORKER_SUPERVISOR_STACKS_H_
 #define COXSWAIN_WORKER_SUPERVISOR_STACKS_H_
 
@@ -9,9 +9,9 @@
 
 namespace coxswain::supervisor {
 
-// Takes backtraces of all threads by gdb where it is installed, allowed and done within `timeout`;
-// otherwise what /proc tells of each thread (state, wait channel, kernel stack). The first line
-// says which. The process goes on as before, one that was stopped stays so.
+// Backtraces of all threads by gdb, if gdb is installed, allowed and done within `timeout`.
+// Otherwise state, wait channel and kernel stack of each thread from /proc. The first line says
+// which. The process then continues; a stopped process stays stopped.
 std::string NativeStacks(pid_t pid, std::chrono::milliseconds timeout);
 
 // The /proc form alone.

@@ -24,29 +24,30 @@ struct SupervisorOptions {
   std::function<std::vector<std::string>(int slot)> command;  // program and its arguments
   std::string state_dir;                                      // stacks are written here
   std::chrono::milliseconds grace{30000};                     // from SIGTERM to SIGKILL
-  // A worker that gave signs of life and has given none for so long is killed; 0: never.
+  // A worker that gave signs of life and then none for so long is killed; 0: never.
   std::chrono::milliseconds silence{30000};
   RestartPolicy restart;
-  int stopped_exit_code = 0;  // in the place of 0 when a signal was the reason to end
-  // Called at every turn of the loop and at least once a second with the processes by slot, 0 where
-  // none runs.
+  int stopped_exit_code = 0;  // returned instead of 0 when a signal ended Run
+  // Called at every turn of the loop, at least once a second, with the processes by slot; 0: none
+  // runs.
   std::function<void(const std::vector<pid_t>& pids)> on_turn;
 };
 
-// Run's thread starts the workers: they get SIGKILL when it ends (PR_SET_PDEATHSIG). Each gets the
-// argument --life-sign and a pipe to write to (worker/agent/life_sign.h).
+// The thread of Run starts the workers. They get SIGKILL when that thread ends (PR_SET_PDEATHSIG).
+// Each gets the argument --life-sign and a pipe to write to (worker/agent/life_sign.h).
 class Supervisor {
  public:
-  // The constructor blocks its signals: threads started later leave them to Run.
+  // The constructor blocks the signals that Run handles, so that threads started later leave them
+  // to Run.
   explicit Supervisor(SupervisorOptions options);
 
-  // Runs until SIGTERM or SIGINT has stopped every worker, or each ended with a code that forbids a
-  // restart. Returns the exit code: 0 or stopped_exit_code, or the first of those codes that is not
-  // 0; 1 after SIGKILL. SIGQUIT writes the native stacks of every worker.
+  // Runs until SIGTERM or SIGINT has stopped every worker, or every worker has ended with an exit
+  // code that forbids a restart. Returns the exit code: 0 or stopped_exit_code; the first such code
+  // that is not 0; 1 after SIGKILL. SIGQUIT writes the native stacks of every worker.
   int Run();
 
-  // Any thread may ask that the process `pid`, if it is still the worker of the 0-based `slot`, is
-  // soon killed after its stacks are written, and another one started.
+  // Any thread. If the process `pid` is still the worker in the 0-based `slot`, Run soon writes its
+  // stacks, kills it, and starts another one.
   void EndWorker(int slot, pid_t pid, const std::string& reason);
 
   // All readings of its workers' stacks go through here.
@@ -59,7 +60,7 @@ class Supervisor {
     pid_t pid = 0;        // 0: not running
     int life_signs = -1;  // read end of its pipe while it runs
     Silence::LastSign last_sign;
-    bool killed = false;  // and not yet reaped
+    bool killed = false;  // killed and not yet reaped
     Clock::time_point started;
     std::optional<Clock::time_point> next_start;
     Failures failures;

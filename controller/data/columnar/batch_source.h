@@ -12,7 +12,7 @@
 
 namespace coxswain::data::columnar {
 
-// As ColumnarColumn.
+// Fields as in ColumnarColumn.
 struct WantedColumn {
   std::string name;
   bool needed = true;
@@ -21,22 +21,23 @@ struct WantedColumn {
 // A column, or a field within one ("messages.picture"), that is not decoded.
 struct LeftOut {
   std::string name;
-  std::string type;  // empty: it is not wanted
+  std::string type;  // empty: the column is not wanted
 };
 
-// Memory is that of a few batches: Parquet is decoded page by page into batches of about 8 MiB, of
-// Arrow a batch is what the file holds as one.
+// Memory holds a few batches. Parquet is decoded page by page into batches of about 8 MiB. Arrow
+// has the batches of its file.
 class BatchSource {
  public:
-  // Columns as ColumnarApi::open has them. Invalid: the type of a needed one has no form in JSON.
+  // `columns` as in ColumnarApi::open. Invalid: the type of a needed column has no form in JSON.
   static arrow::Result<std::unique_ptr<BatchSource>> Open(const std::string& path,
                                                           ColumnarKind kind,
                                                           const std::vector<WantedColumn>& columns);
   virtual ~BatchSource() = default;
 
-  // The next batch, checked to the last offset where the file's own are used; null at the end.
+  // The next batch; null at the end. If offsets come from the file unchanged, all of them are
+  // checked.
   virtual arrow::Result<std::shared_ptr<arrow::RecordBatch>> Next() = 0;
-  // The part of the rows that was given, 0 to 1.
+  // The part of the rows that Next has returned, 0 to 1.
   virtual double progress() const = 0;
   const std::vector<LeftOut>& left_out() const { return left_out_; }
 

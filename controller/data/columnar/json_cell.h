@@ -1,4 +1,4 @@
-// JSON text of the cells of Arrow arrays.
+// Writes cells of Arrow arrays as JSON text.
 #ifndef COXSWAIN_CONTROLLER_DATA_COLUMNAR_JSON_CELL_H_
 #define COXSWAIN_CONTROLLER_DATA_COLUMNAR_JSON_CELL_H_
 
@@ -11,16 +11,17 @@
 
 namespace coxswain::data::columnar {
 
-// Whether AppendCell knows the type: null, bool, integers, float and double, decimals, strings,
-// dates, times and timestamps, and dictionaries, lists and maps (with keys of strings) of these,
-// and structs with a field of them. Binary is among those it does not know.
+// True for the types that AppendCell supports: null, bool, integers, float and double, decimals,
+// strings, dates, times and timestamps; dictionaries, lists and maps (with string keys) of these;
+// structs with at least one such field. Binary is not supported.
 bool HasJson(const arrow::DataType& type);
-// Fields within the column ("messages.picture") that have none, and their types: they are left out.
+// Fields within the column ("messages.picture") without a form in JSON, and their types. They are
+// left out.
 std::vector<std::pair<std::string, std::string>> PartsWithoutJson(const arrow::Field& field);
 
-// Appends cell `row` of an array whose type HasJson. Dates, times and timestamps become ISO
-// 8601 text, those with a time zone in UTC; decimals become strings; what is no finite number is
-// null.
+// Appends cell `row` of an array. HasJson must be true for its type. Dates, times and timestamps
+// become ISO 8601 text; those with a time zone are in UTC. Decimals become strings. NaN and
+// infinity become null.
 void AppendCell(const arrow::Array& array, int64_t row, std::string* out);
 
 }  // namespace coxswain::data::columnar

@@ -1,4 +1,4 @@
-// What a template is after parsing: statements and expressions, names bound to places.
+// A parsed template: statements and expressions, with names bound to places.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_AST_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_AST_H_
 
@@ -17,12 +17,12 @@ namespace coxswain::data::jinja {
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
-// Where the value of a name is.
+// The place of a name's value.
 struct Place {
   enum class In : uint8_t { kGlobals, kFrame };
   In in = In::kGlobals;
-  int hops = 0;   // kFrame: enclosing functions to go out
-  int index = 0;  // slot of that function, or index of Template's globals
+  int hops = 0;   // kFrame: number of enclosing functions to go outwards
+  int index = 0;  // slot in that function, or index in Program::globals
 };
 
 // The arguments of a call, filter or test.
@@ -33,7 +33,7 @@ struct CallSite {
   ExprPtr double_star;
 };
 
-// The methods that an attribute's name may mean, looked up once.
+// The methods with an attribute's name, looked up once.
 struct AttributeMethods {
   const Builtin* of_string = nullptr;
   const Builtin* of_list = nullptr;
@@ -51,7 +51,7 @@ enum class ExprKind : uint8_t {
   kItem,                // children[0] [children[1]]
   kSlice,               // children[0] [children[1] : children[2] : children[3]], each may be null
   kCall,                // children[0] (call)
-  kFilter,              // children[0] | builtin (call); null: what a block holds
+  kFilter,              // children[0] | builtin (call); null child: the content of a block
   kTest,                // children[0] is builtin (call)
   kNegate,              // children[0]
   kPositive,            // children[0]
@@ -76,14 +76,14 @@ struct Expr {
   std::vector<ExprPtr> children;
   std::vector<Operator> operators;
   std::unique_ptr<CallSite> call;
-  const Builtin* builtin = nullptr;  // null: unknown, which only matters when it is reached
+  const Builtin* builtin = nullptr;  // null: unknown, an error only when it is reached
   AttributeMethods methods;
 };
 
 struct Stmt;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
-// What the slots of a scope hold when it is entered.
+// The slots to set when a scope is entered.
 struct ScopeEntry {
   struct Load {
     int slot;
@@ -93,8 +93,8 @@ struct ScopeEntry {
   std::vector<Load> loads;
 };
 
-// A part of a template that runs with slots of its own: the root, a macro, the body of a call block
-// or of a recursive loop.
+// A part of a template that has its own slots: the root, a macro, the body of a call block or of a
+// recursive loop.
 struct FunctionInfo {
   int slots = 0;
 };
@@ -135,7 +135,7 @@ enum class StmtKind : uint8_t {
   kFor,          // loop, scope, body, otherwise
   kSet,          // exprs[0] = exprs[1]
   kSetBlock,     // exprs[0] = body, through the filter exprs[1], which may be null; scope
-  kWith,         // targets and values by turns in exprs; scope, body
+  kWith,         // exprs: target, value, target, value; scope, body
   kMacro,        // exprs[0] = macro
   kCallBlock,    // the call exprs[0] with `macro` as its caller
   kFilterBlock,  // the filter exprs[0] of body; scope
@@ -160,7 +160,7 @@ struct Stmt {
 
 // A parsed template.
 struct Program {
-  // Uncounted; expressions hold values of them, so that these go last.
+  // Uncounted. Expressions refer to them, so they are destroyed last.
   std::vector<std::unique_ptr<Object>> constants;
   Body body;
   ScopeEntry scope;

@@ -1,4 +1,4 @@
-// The argument `attribute` of filters: a name, an index, or a path of them with dots.
+// The argument `attribute` of filters: a name, an index, or a path of these with dots.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_ATTRIBUTE_PATH_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_ATTRIBUTE_PATH_H_
 
@@ -11,11 +11,11 @@ namespace coxswain::data::jinja {
 class AttributePath {
  public:
   AttributePath() = default;  // the item itself
-  // `attribute` may be missing or None. Where `ignores_case`, text is answered in lower case.
+  // `attribute` may be missing or None. With `ignores_case`, Get returns text in lower case.
   explicit AttributePath(const Value& attribute, bool ignores_case = false,
                          Value otherwise = Value());
 
-  // What is there of `item`; where that is undefined, `otherwise`, if it was given.
+  // The value at this path in `item`; `otherwise`, if given, when it is undefined.
   Value Get(Runtime& runtime, const Value& item) const;
   int levels() const { return otherwise_.depth(); }
 

@@ -1,4 +1,4 @@
-// The tables of what a template finds by name.
+// The tables of builtins that a template finds by name.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_BUILTINS_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_BUILTINS_H_
 
@@ -10,16 +10,17 @@
 
 namespace coxswain::data::jinja {
 
-// nullptr: there is none of the name.
+// nullptr: there is no builtin of that name.
 const Builtin* FindFilter(std::string_view name);
 const Builtin* FindTest(std::string_view name);
 const Builtin* FindGlobal(std::string_view name);
 AttributeMethods FindMethods(std::string_view name);
 
-// Why a name of jinja2 is not here; empty: jinja2 has none of the name either.
+// The reason why a filter of jinja2 is not supported. Empty: jinja2 has no filter of that name
+// either.
 std::string_view WhyNoFilter(std::string_view name);
 
-// By file.
+// One table per file.
 std::span<const Builtin> TextFilters();
 std::span<const Builtin> SequenceFilters();
 std::span<const Builtin> SelectionFilters();

@@ -1,4 +1,4 @@
-// A conversation through a template, as transformers' apply_chat_template does it.
+// Renders a conversation with a template, as transformers' apply_chat_template does.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_CHAT_TEMPLATE_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_CHAT_TEMPLATE_H_
 
@@ -11,7 +11,7 @@
 
 namespace coxswain::data::jinja {
 
-// Those of the tokenizer; what it has not is undefined in the template.
+// Special tokens of the tokenizer. An absent token is undefined in the template.
 struct SpecialTokens {
   std::optional<std::string> bos;
   std::optional<std::string> eos;
@@ -27,9 +27,9 @@ struct Conversation {
   Value kwargs = Value::None();  // a dict of more variables, or None
 };
 
-// A message's reasoning is known by three names (reasoning_content, thinking, reasoning): templates
-// see it as reasoning_content and as thinking, whichever it came as. Errors: as Template::Render;
-// a TypeError where messages, tools or kwargs are of another type.
+// A message's reasoning has three names: reasoning_content, thinking, reasoning. Whichever the
+// message uses, templates see it as reasoning_content and as thinking. Errors as Template::Render;
+// a TypeError when messages, tools or kwargs have another type.
 absl::StatusOr<Rendering> RenderChat(const Template& chat_template,
                                      const Conversation& conversation, const SpecialTokens& tokens,
                                      const Clock& clock, const Limits& limits = {});

@@ -1,4 +1,4 @@
-// What a value can be made of: lists, tuples, dicts, views of them, ranges and namespaces.
+// Containers of values: lists, tuples, dicts, views of dicts, ranges and namespaces.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_CONTAINERS_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_CONTAINERS_H_
 
@@ -25,7 +25,7 @@ struct List : Object {
   const std::vector<Value> items;
 };
 
-// The detail of a tuple of groupby, whose items are `grouper` and `list` too.
+// Marks a tuple of groupby: its items are also its attributes `grouper` and `list`.
 inline constexpr uint8_t kGroupTuple = 1;
 
 inline Value MakeList(std::vector<Value> items) {
@@ -35,7 +35,7 @@ inline Value MakeTuple(std::vector<Value> items, uint8_t detail = 0) {
   return Value(Kind::kTuple, new List(std::move(items)), detail);
 }
 
-// -1, 0 or 1; 2 where a NaN makes all comparisons false. Integers beyond 2^53 compare exactly.
+// -1, 0 or 1; 2 when a NaN makes all comparisons false. Integers beyond 2^53 compare exactly.
 int CompareNumbers(const Value& a, const Value& b);
 // Python's ==.
 bool Equal(const Value& a, const Value& b);
@@ -48,21 +48,22 @@ struct KeyEqual {
 };
 
 // Keeps the order of insertion. Keys are equal as in Python: 1, 1.0 and True are one key. Every key
-// is hashable (see Hashable); who builds a dict checks that.
+// must be hashable (see Hashable); the code that builds a dict checks it.
 struct Dict : Object {
   using Entry = std::pair<Value, Value>;
 
   Dict() { levels = 1; }
   const Value* Find(const Value& key) const;  // nullptr: not there
   const Value* Find(std::string_view key) const;
-  // Sets or replaces a value; only while nothing else sees the dict.
+  // Sets or replaces a value. Call it only while nothing else refers to the dict.
   void Set(const Value& key, const Value& value);
   void Clear();
   const std::vector<Entry>& entries() const { return entries_; }
   size_t size() const { return entries_.size(); }
 
  private:
-  static constexpr size_t kScanned = 8;  // entries that are looked through; more have an index
+  // Up to so many entries are searched one by one; more get an index.
+  static constexpr size_t kScanned = 8;
   using Index = absl::flat_hash_map<Value, size_t, KeyHash, KeyEqual>;
 
   const Entry* Locate(const Value& key) const;
@@ -95,8 +96,8 @@ struct View : Object {
   const ViewOf view;
 };
 
-// The one thing that a template can change: {% set ns.name = value %}. A namespace may hold itself;
-// Runtime empties all of a rendering at its end.
+// The only object that a template can change: {% set ns.name = value %}. A namespace may hold
+// itself, so Runtime empties all namespaces at the end of a rendering.
 struct Namespace : Object {
   Dict attributes;
 };
@@ -104,7 +105,8 @@ struct Namespace : Object {
 inline const List& Value::list() const { return *static_cast<const List*>(object()); }
 inline const Dict& Value::dict() const { return *static_cast<const Dict*>(object()); }
 
-// True where Python's hash() would take it: no list, dict or view, also not inside a tuple.
+// True when Python's hash() accepts the value: it is no list, dict or view, and no tuple with one
+// of these.
 bool Hashable(const Value& value);
 
 }  // namespace coxswain::data::jinja

@@ -10,19 +10,19 @@
 
 namespace coxswain::data::jinja {
 
-// A lazy sequence that is read once. Next: false at the end, and after a failure.
+// A lazy sequence that can be read once. Next returns false at the end and after a failure.
 struct Iterator : Object {
   virtual bool Next(Runtime& runtime, Value* item) = 0;
 };
 
 class Cursor {
  public:
-  // False after the TypeError `before` + the type's name + `after`.
+  // False after a failure: a TypeError with the text `before`, the type's name, `after`.
   bool Open(Runtime& runtime, const Value& iterable, const char* before = "'",
             const char* after = "' object is not iterable");
-  // False at the end, and after a failure.
+  // False at the end and after a failure.
   bool Next(Runtime& runtime, Value* item);
-  // Python's len() of what is iterated; -1 where it has none.
+  // Python's len() of the iterated value; -1: it has none.
   int64_t Length() const;
 
  private:
@@ -33,7 +33,7 @@ class Cursor {
 bool IsIterable(const Value& value);
 // Python's len(); -1: the type has none.
 int64_t LengthOf(const Value& value);
-// All items; false after a failure.
+// Reads all items. False after a failure.
 bool Collect(Runtime& runtime, const Value& iterable, std::vector<Value>* items);
 
 // An iterator over the items of a value, from `begin` on.

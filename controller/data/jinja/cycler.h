@@ -1,4 +1,4 @@
-// The objects that the globals cycler and joiner make.
+// The objects of the globals cycler and joiner.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_CYCLER_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_CYCLER_H_
 
@@ -6,11 +6,11 @@
 
 namespace coxswain::data::jinja {
 
-// Answers its items in turns.
+// Returns its items in turn.
 class Cycler : public Object {
  public:
   explicit Cycler(Value items) : items_(std::move(items)) { levels = items_.depth() + 1; }
-  // next, reset and current; missing: it has no such attribute.
+  // The attributes next, reset and current; missing for any other name.
   Value Attribute(Runtime& runtime, const Value& self, std::string_view name) const;
   Value Next();
   void Reset() { at_ = 0; }
@@ -20,7 +20,7 @@ class Cycler : public Object {
   size_t at_ = 0;
 };
 
-// Answers nothing the first time it is called, then its separator.
+// Returns an empty text at the first call, then its separator.
 struct Joiner : Object {
   explicit Joiner(Value text) : separator(std::move(text)) { levels = separator.depth() + 1; }
   const Value separator;

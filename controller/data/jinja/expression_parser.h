@@ -1,4 +1,4 @@
-// Tokens to expressions.
+// Parses tokens into expressions.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_EXPRESSION_PARSER_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_EXPRESSION_PARSER_H_
 
@@ -11,30 +11,31 @@
 
 namespace coxswain::data::jinja {
 
-// Functions return nullptr after a failure, which error() tells. Nesting is bounded, in the text
-// and in the tree, so that neither parsing nor evaluation recurses without limit.
+// Functions return nullptr after a failure; see error(). Nesting is bounded in the text and in the
+// tree, so that parsing and evaluation cannot recurse without limit.
 class ExpressionParser {
  public:
-  // Levels of an expression's tree, and of statements. Python refuses what jinja2 would generate
-  // for more than 200 brackets.
+  // Most levels of an expression's tree, and of statements. Python refuses the code that jinja2
+  // generates for more than 200 brackets.
   static constexpr int kMaxDepth = 200;
 
   ExpressionParser(std::vector<Token> tokens, Program* program)
       : tokens_(std::move(tokens)), program_(program) {}
 
-  // What Fail told first, or else what FailLater did; an empty message: neither.
+  // The first error of Fail, else the first of FailLater. An empty message: no error.
   const SyntaxError& error() const {
     return error_.message.empty() && !late_errors_.empty() ? late_errors_.front() : error_;
   }
 
  protected:
-  // A comma makes a tuple. `ends` is a name that ends it too, such as "in".
+  // A comma makes a tuple. The name `end_name`, such as "in", ends the expression too.
   ExprPtr ParseTuple(bool with_condition, std::string_view end_name = {}, bool in_brackets = false);
   ExprPtr ParseExpression() { return ParseCondition(); }
-  // A name, a tuple of targets, or name.attribute where `with_namespace`.
+  // A name, a tuple of targets, or with `with_namespace` a name.attribute.
   ExprPtr ParseTarget(bool with_namespace, std::string_view end_name = {});
-  ExprPtr ParseName();  // one to assign to
-  // | filter ... on `input`, which may be null; the first without its bar where `starts_inline`.
+  ExprPtr ParseName();  // a name to assign to
+  // Parses "| filter ..." on `input`, which may be null. With `starts_inline` the first filter has
+  // no bar.
   ExprPtr ParseFilters(ExprPtr input, bool starts_inline);
 
   const Token& current() const { return tokens_[at_]; }
@@ -50,10 +51,11 @@ class ExpressionParser {
   bool SkipSign(std::string_view sign);
   bool ExpectSign(std::string_view sign);
   bool Expect(TokenKind kind, const char* what);
-  // False. `kind` is Python's; line 0: that of the current token.
+  // Records an error and returns false. `kind` is Python's exception type. line 0: the line of the
+  // current token.
   bool Fail(std::string message, int line = 0, const char* kind = "TemplateSyntaxError");
 
-  // What jinja2 finds only after it has parsed all: parsing goes on.
+  // Records an error that jinja2 finds only after parsing. Parsing continues.
   void FailLater(std::string message, int line, const char* kind);
 
   // A string that lives as long as the template.
@@ -61,12 +63,12 @@ class ExpressionParser {
 
   Program* program() { return program_; }
 
-  std::vector<MacroInfo*> macros_;  // those whose body is being read
+  std::vector<MacroInfo*> macros_;  // macros whose body is being parsed
   bool soft_ = false;  // inside a condition: an unknown filter fails only when it is reached
   int nesting_ = 0;
 
  private:
-  // One level of nesting of the text; not ok when that is one too many.
+  // One level of nesting of the text. ok() is false when the level exceeds the limit.
   class Nested {
    public:
     explicit Nested(ExpressionParser* parser) : parser_(parser) { ++parser_->nesting_; }
@@ -79,7 +81,7 @@ class ExpressionParser {
     ExpressionParser* const parser_;
   };
 
-  static constexpr char kUnknownName[] = "TemplateAssertionError";  // of a filter or test
+  static constexpr char kUnknownName[] = "TemplateAssertionError";  // for an unknown filter or test
 
   bool FailNesting();
 

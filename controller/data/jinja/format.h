@@ -9,14 +9,14 @@
 
 namespace coxswain::data::jinja {
 
-// text % values: a tuple, a dict for %(name)s, or one value.
+// text % values. `values`: a tuple, a dict for %(name)s, or one value.
 Value FormatPercent(Runtime& runtime, const Value& text, const Value& values);
 
 // text.format(...): fields by position, by name, with .attributes, [subscripts], !r, !s and a
 // format specification.
 Value FormatBraces(Runtime& runtime, const Value& text, Arguments& arguments);
 
-// How a value is laid out: what both ways share.
+// The format specification of a value, shared by both ways.
 struct Layout {
   std::string fill = " ";
   char align = '\0';  // < > ^ =, or none given
@@ -29,11 +29,12 @@ struct Layout {
   char type = '\0';
 };
 
-// The widest and most precise that is formatted.
+// Largest width and precision that is formatted.
 inline constexpr int64_t kMaxLayout = 100'000;
 
-// A number by its type (d b o x X c e E f F g G % n, or none), its sign first. False after a
-// failure: the type is none of numbers, or not one of this number.
+// Formats a number by its type (d b o x X c e E f F g G % n, or none). The sign goes to `sign`, the
+// rest to `digits`. False after a failure: the type is not for numbers, or not for this kind of
+// number.
 bool FormatNumber(Runtime& runtime, const Value& value, const Layout& layout, std::string* sign,
                   std::string* digits);
 // Fills up to the width; a number's sign may stay in front of the fill.

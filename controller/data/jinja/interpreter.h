@@ -21,7 +21,7 @@ class Interpreter final : public Runtime {
       : Runtime(limits), program_(program), clock_(clock) {}
   ~Interpreter() override;
 
-  // False after a failure, in failure_line().
+  // False after a failure; failure_line() has its line.
   bool Run(const Value& variables, Rendering* rendering);
   int failure_line() const { return failure_line_; }
 
@@ -32,7 +32,7 @@ class Interpreter final : public Runtime {
  private:
   enum class Flow { kNext, kBreak, kContinue, kFail };
 
-  // The variables of a running function. One that a macro may still look into is kept to the end.
+  // The variables of a running function. A frame that a macro may still read is kept until the end.
   struct Frame {
     std::vector<Value> slots;
     Frame* outer = nullptr;
@@ -85,7 +85,7 @@ class Interpreter final : public Runtime {
   Value EvaluateConcat(const Expr& expr);
   Value EvaluateCompare(const Expr& expr);
   Value EvaluateCondition(const Expr& expr);
-  // The operands of a chain of +, evaluated: strings only, or the one value that they add up to.
+  // Evaluates the operands of a chain of +. `parts` gets strings only, or the single sum.
   bool EvaluateSum(const Expr& expr, Parts* parts);
   Value Join(const Parts& parts);
 
@@ -106,7 +106,7 @@ class Interpreter final : public Runtime {
   std::vector<std::unique_ptr<Frame>> kept_;
   std::vector<std::unique_ptr<Frame>> free_;
   Frame* frame_ = nullptr;
-  std::string root_;  // what the template printed outside of blocks that catch it
+  std::string root_;  // output of the template outside of blocks that capture it
   std::string* out_ = &root_;
   std::vector<GenerationSpan> spans_;
   int depth_ = 0;
@@ -119,7 +119,7 @@ struct Interpreter::Macro : Object {
   Frame* const frame;
 };
 
-// Makes a frame current, and the one before afterwards.
+// Makes a frame current while it lives, then restores the previous one.
 class Interpreter::FrameScope {
  public:
   FrameScope(Interpreter* interpreter, std::unique_ptr<Frame> frame)
@@ -143,7 +143,7 @@ class Interpreter::FrameScope {
   std::unique_ptr<Frame> frame_;
 };
 
-// Catches what is printed.
+// Captures printed text while it lives.
 class Interpreter::OutputScope {
  public:
   explicit OutputScope(Interpreter* interpreter)

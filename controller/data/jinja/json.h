@@ -10,11 +10,11 @@
 
 namespace coxswain::data::jinja {
 
-// As Python's json.loads reads it: order kept, the last of equal keys, integers of any size.
-// Errors: not JSON, with the byte; nested deeper than kMaxValueDepth.
+// Parses as Python's json.loads: keeps the order, takes the last of equal keys, accepts integers of
+// any size. Errors: not JSON, with the byte; nested deeper than kMaxValueDepth.
 absl::StatusOr<Value> ParseJson(std::string_view text);
 
-// The same of what is parsed already, where integers beyond 64 bits are floats. Error: too deep.
+// Converts parsed JSON, in which integers beyond 64 bits are floats. Error: nested too deep.
 absl::StatusOr<Value> FromJson(const nlohmann::ordered_json& json);
 
 // The filter tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False).

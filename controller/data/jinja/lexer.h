@@ -1,4 +1,4 @@
-// Template text to tokens, white space control included.
+// Splits template text into tokens and applies white space control.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_LEXER_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_LEXER_H_
 
@@ -26,21 +26,21 @@ enum class TokenKind : uint8_t {
 struct Token {
   TokenKind kind;
   int line;
-  std::string text;  // data and strings as they are meant; digits without underscores
+  std::string text;  // data and strings after unescaping; digits without underscores
 };
 
-// For a person: the token as the template has it, or "end of template".
+// The token for messages: as it stands in the template, or "end of template".
 std::string Describe(const Token& token);
 
-// What is wrong with a template's text, in which line, and Python's kind of it.
+// A syntax error of a template, with its line and Python's exception type.
 struct SyntaxError {
   int line = 0;
   std::string message;
   std::string kind = "TemplateSyntaxError";
 };
 
-// All tokens, kEnd last; false with *error. trim_blocks and lstrip_blocks are on, a line feed at
-// the end of the source is dropped, all line ends become \n.
+// Gives all tokens, kEnd last; or false with *error. trim_blocks and lstrip_blocks are on. A line
+// feed at the end of the source is dropped. All line ends become \n.
 bool Tokenize(std::string_view source, std::vector<Token>* tokens, SyntaxError* error);
 
 }  // namespace coxswain::data::jinja

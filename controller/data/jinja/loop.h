@@ -10,24 +10,24 @@
 
 namespace coxswain::data::jinja {
 
-// Reads its items one by one, and ahead only when asked for `last`, `nextitem` or a length, as
-// jinja2 does: what the body changes is seen by the loop's own condition.
+// Reads items one by one. As in jinja2 it reads ahead only for `last`, `nextitem` or a length, so
+// that the loop's condition sees changes by the body.
 class Loop : public Iterator {
  public:
-  // The next item that the loop's condition takes; false at the end or after a failure.
+  // Gives the next item that fulfils the loop's condition. False at the end or after a failure.
   using Pull = std::function<bool(Runtime&, Value*)>;
   // Renders the body for an inner iterable; empty unless the loop is recursive.
   using Recurse = std::function<Value(const Value& iterable, int depth)>;
 
-  // `length` is that of what is iterated; -1: not known before its end.
+  // `length`: of the iterated value; -1: not known before its end.
   Loop(Pull pull, int64_t length, Recurse recurse, int depth)
       : pull_(std::move(pull)), recurse_(std::move(recurse)), length_(length), depth_(depth) {}
 
   bool Next(Runtime& runtime, Value* item) override;
-  // No more items: the for statement is over, though a namespace may still hold its loop.
+  // Ends the items: the for statement is over, although a namespace may still hold its loop.
   void End();
 
-  // Missing: loops have no such attribute.
+  // Returns missing for a name that is no attribute of loops.
   Value Attribute(Runtime& runtime, const Value& self, std::string_view name);
   Value Call(Runtime& runtime, Arguments& arguments);
   Value Cycle(Runtime& runtime, Arguments& arguments) const;
@@ -40,7 +40,7 @@ class Loop : public Iterator {
   Pull pull_;
   Recurse recurse_;
   int64_t length_;
-  int depth_;  // 0: not inside of itself
+  int depth_;  // level of recursion; 0: the outermost loop
   int64_t index_ = -1;
   std::deque<Value> ahead_;
   Value before_;

@@ -32,12 +32,12 @@ Value Arithmetic(Runtime& runtime, Operator op, const Value& a, const Value& b);
 Value Negate(Runtime& runtime, const Value& value);
 Value Positive(Runtime& runtime, const Value& value);
 
-// kEqual to kNotIn; the answer is a bool.
+// kEqual to kNotIn; the result is a bool.
 Value Compare(Runtime& runtime, Operator op, const Value& a, const Value& b);
-// a < b, as sorting asks it; false after a failure.
+// a < b, for sorting. False after a failure too.
 bool Less(Runtime& runtime, const Value& a, const Value& b);
 
-// Stable, by `keys`, which are as many as `items`; false after a failure.
+// Sorts `items` stably by `keys`, one per item. False after a failure.
 bool SortByKeys(Runtime& runtime, const std::vector<Value>& keys, bool reverse,
                 std::vector<Value>* items);
 

@@ -1,4 +1,4 @@
-// Template text to a program.
+// Parses template text into a program.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_PARSER_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_PARSER_H_
 
@@ -10,8 +10,8 @@
 
 namespace coxswain::data::jinja {
 
-// Names are bound (scope.h). nullptr with *error: the text is no template, or one that needs what
-// is not supported: include, import, from, extends, block, autoescape.
+// The names of the result are bound (scope.h). nullptr with *error: the text is no template, or it
+// uses an unsupported statement (include, import, from, extends, block, autoescape).
 std::unique_ptr<Program> ParseTemplate(std::string_view source, SyntaxError* error);
 
 }  // namespace coxswain::data::jinja

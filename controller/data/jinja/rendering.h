@@ -1,4 +1,4 @@
-// What goes into a rendering beside variables, and what comes out.
+// The inputs of a rendering besides variables, and its result.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_RENDERING_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_RENDERING_H_
 
@@ -10,15 +10,15 @@
 
 namespace coxswain::data::jinja {
 
-// What strftime_now answers: this time, in this zone.
+// The time and zone that strftime_now uses.
 struct Clock {
   absl::Time now;
   absl::TimeZone zone;
 };
 
-// Bytes [begin, end) of a rendering that the template marks with {% generation %}. As transformers
-// counts them: from the length of the text before the outermost expression or block that is being
-// printed, so that marks inside of a macro begin where its call does.
+// Bytes [begin, end) of a rendering that the template marks with {% generation %}. As in
+// transformers, a mark begins at the start of the outermost expression or block that is being
+// printed, so that a mark inside a macro begins where the macro's call does.
 struct GenerationSpan {
   size_t begin;
   size_t end;

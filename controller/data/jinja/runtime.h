@@ -1,4 +1,4 @@
-// What builtins need of a rendering: to fail, to be charged for what they make, to call back.
+// The services of a rendering for builtins: to fail, to charge for new values, to call back.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_RUNTIME_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_RUNTIME_H_
 
@@ -18,7 +18,7 @@
 
 namespace coxswain::data::jinja {
 
-// Of a call: by position, then by name (a string and its value).
+// Arguments of a call: by position, then by name (a string and its value).
 struct Arguments {
   absl::InlinedVector<Value, 4> positional;
   absl::InlinedVector<std::pair<Value, Value>, 2> named;
@@ -42,7 +42,7 @@ struct Function : Object {
   const Builtin* const builtin;
 };
 
-// Python's kind of an exception, and its text.
+// The type of a Python exception, and its text.
 struct Failure {
   std::string kind;
   std::string message;
@@ -55,12 +55,12 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
   virtual ~Runtime();
 
-  // Keeps the first failure; returns Value::Failed().
+  // Records a failure unless there is one; returns Value::Failed().
   Value Fail(std::string_view kind, std::string message);
   bool failed() const { return !failure_.kind.empty(); }
   const Failure& failure() const { return failure_; }
 
-  // Counts work and memory against the limits; false after a failure that names the limit.
+  // Count work and memory against the limits. False after a failure, which names the limit.
   bool Step(int64_t steps = 1) {
     return (steps_ += steps) <= limits_.steps ? true : Exceeded("steps", limits_.steps);
   }
@@ -70,11 +70,11 @@ class Runtime {
   }
   bool Exceeded(const char* limit, int64_t value);
 
-  // New values, charged; containers deeper than the limit are refused.
+  // Make new values and charge for them. Containers deeper than the limit are refused.
   Value Text(std::string text, bool markup = false);
   Value NewList(std::vector<Value> items) { return NewSequence(Kind::kList, std::move(items)); }
   Value NewTuple(std::vector<Value> items) { return NewSequence(Kind::kTuple, std::move(items)); }
-  // An object whose `levels` are set.
+  // `object` must have its `levels` set.
   Value New(Kind kind, std::unique_ptr<Object> object);
   Value NewDict(std::unique_ptr<Dict> dict);
   Value NewNamespace(std::unique_ptr<Namespace> space);
@@ -93,15 +93,16 @@ class Runtime {
   Failure failure_;
   int64_t steps_ = 0;
   int64_t bytes_ = 0;
-  std::vector<Value> namespaces_;  // all of this rendering
+  std::vector<Value> namespaces_;  // all namespaces of this rendering
 };
 
-// Places arguments by `names` into out[0..names.size()); what was not given stays missing. False
-// after a TypeError: too many, unknown, given twice, or one of the first `required` missing.
+// Places arguments by `names` into out[0..names.size()). Absent arguments stay missing. False after
+// a TypeError: there are too many arguments, one is unknown or given twice, or one of the first
+// `required` is missing.
 bool Bind(Runtime& runtime, std::string_view function, Arguments& arguments,
           std::initializer_list<std::string_view> names, size_t required, Value* out);
 
-// Python's messages that many places need.
+// Messages of Python that are used in many places.
 Value FailUndefined(Runtime& runtime, const Value& undefined);
 std::string UndefinedMessage(const Value& undefined);
 

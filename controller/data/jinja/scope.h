@@ -1,4 +1,4 @@
-// Names to places, by jinja2's rules of scope.
+// Binds names to places, by jinja2's scope rules.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_SCOPE_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_SCOPE_H_
 
@@ -7,9 +7,9 @@
 
 namespace coxswain::data::jinja {
 
-// Bodies of for, with, macro, call, filter, generation and block set have a scope of their own:
-// what is set there is gone after it, and starts as what the name is outside. Bodies of if have
-// none. False with *error where `loop` is assigned to in a for statement.
+// Bodies of for, with, macro, call, filter, generation and block set have their own scope. A name
+// starts there with its outer value. A value that is set there is lost after the body. Bodies of if
+// have no scope. False with *error when a for statement assigns to `loop`.
 //
 // Source: jinja2 3.1, idtracking.py and compiler.py.
 bool BindNames(Program* program, SyntaxError* error);

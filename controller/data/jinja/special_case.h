@@ -1,4 +1,4 @@
-// Characters whose upper or title case is more than one character.
+// Characters that have several characters in upper or title case.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_SPECIAL_CASE_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_SPECIAL_CASE_H_
 

@@ -1,4 +1,4 @@
-// What filters and methods of strings share.
+// Functions that filters and methods of strings share.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_STRING_FUNCTIONS_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_STRING_FUNCTIONS_H_
 
@@ -9,7 +9,7 @@
 
 namespace coxswain::data::jinja {
 
-// Without white space, or without the characters of `chars` (a string, or missing or None).
+// Strips white space, or the characters of `chars` if that is a string (else missing or None).
 Value Strip(Runtime& runtime, const Value& text, const Value& chars, bool left, bool right);
 
 // str.replace; count < 0: all.
@@ -17,12 +17,12 @@ Value Replace(Runtime& runtime, std::string_view text, std::string_view from, st
               int64_t count);
 
 enum class Align { kLeft, kCenter, kRight };
-// To `width` characters, with `fill` (a string of one character, or missing: a blank).
+// Pads to `width` characters with `fill`: a string of one character; missing: a blank.
 Value Pad(Runtime& runtime, const Value& text, const Value& width, const Value& fill, Align align);
 
 // str.splitlines.
 std::vector<std::string_view> SplitLines(std::string_view text, bool keep_ends);
-// str.split() and str.rsplit() at white space; most < 0: everywhere.
+// str.split() and str.rsplit() at white space, at most `most` times; most < 0: everywhere.
 std::vector<std::string_view> SplitSpaces(std::string_view text, int64_t most);
 std::vector<std::string_view> SplitSpacesFromRight(std::string_view text, int64_t most);
 

@@ -7,8 +7,8 @@
 
 namespace coxswain::data::jinja {
 
-// What stands between the quotes, by Python's unicode-escape. False with *error: an escape that is
-// not whole, one by name (\N{...}), half of a surrogate pair.
+// Decodes the text between the quotes by Python's unicode-escape. False with *error: an escape is
+// incomplete, is a name (\N{...}), or is half of a surrogate pair.
 bool Unescape(std::string_view literal, std::string* text, std::string* error);
 
 }  // namespace coxswain::data::jinja

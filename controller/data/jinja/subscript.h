@@ -1,4 +1,4 @@
-// What jinja2's sandbox answers to owner.name, owner[key] and owner[start:stop:step].
+// Evaluates owner.name, owner[key] and owner[start:stop:step] as jinja2's sandbox does.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_SUBSCRIPT_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_SUBSCRIPT_H_
 
@@ -7,19 +7,19 @@
 
 namespace coxswain::data::jinja {
 
-// The method of `owner` among those of a name; nullptr: none.
+// The method in `methods` for the type of `owner`; nullptr: none.
 const Builtin* MethodOf(const Value& owner, const AttributeMethods& methods);
 
-// owner.name: a method or attribute first, then an item. Undefined where there is neither.
+// owner.name: a method or attribute first, then an item. Undefined without either.
 Value GetAttribute(Runtime& runtime, const Value& owner, const Value& name,
                    const AttributeMethods& methods);
 // owner[key]: an item first, then a method or attribute.
 Value GetItem(Runtime& runtime, const Value& owner, const Value& key);
-// A missing bound is one that was left out. A TypeError where the owner has no slices.
+// A missing bound was left out in the template. TypeError: the owner has no slices.
 Value GetSlice(Runtime& runtime, const Value& owner, const Value& start, const Value& stop,
                const Value& step);
 
-// Undefined whose use is a SecurityError.
+// An undefined value. Its use is a SecurityError.
 Value UnsafeAttribute(const Value& owner, std::string_view name);
 
 }  // namespace coxswain::data::jinja

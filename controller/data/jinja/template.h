@@ -18,34 +18,34 @@ namespace coxswain::data::jinja {
 
 struct Program;
 
-// Why a template did not render, as Python would have it.
+// Why a template did not render, in Python's terms.
 struct Refusal {
   std::string kind;     // TemplateError, TypeError, UndefinedError, TemplateSyntaxError, ...
-  std::string message;  // without name and line; of a TemplateError the template's own words
+  std::string message;  // without name and line; for a TemplateError the template's own words
   int line = 0;
 };
-// `name` is the template's.
+// `name`: name of the template.
 absl::Status Refuse(const std::string& name, const Refusal& refusal);
-// Of a status that Parse or Render returned; nothing: of another one, or no error.
+// The refusal in a status of Parse or Render. Nothing: the status is another error, or OK.
 std::optional<Refusal> RefusalOf(const absl::Status& status);
-// The kind of what a template refuses by raise_exception.
+// The kind of a refusal by raise_exception.
 inline constexpr char kTemplateError[] = "TemplateError";
 
-// Immutable: threads may render it at the same time, each with variables of its own.
+// Immutable: threads may render it at the same time, each with its own variables.
 class Template {
  public:
-  // Errors: InvalidArgument with `name`, the line, and what is wrong or not supported.
+  // InvalidArgument names `name`, the line, and the error or the unsupported feature.
   static absl::StatusOr<std::shared_ptr<const Template>> Parse(const std::string& source,
                                                                std::string name);
   ~Template();
 
-  // `variables` is a dict. Errors: InvalidArgument, with RefusalOf; where the template itself
-  // refuses (raise_exception), the message is exactly the template's.
+  // `variables` is a dict. Errors: InvalidArgument, readable with RefusalOf. If the template itself
+  // refuses (raise_exception), the message is exactly that of the template.
   absl::StatusOr<Rendering> Render(const Value& variables, const Clock& clock,
                                    const Limits& limits) const;
 
   const std::string& name() const { return name_; }
-  // A mark {% generation %} stands somewhere in it.
+  // True when the template contains {% generation %}.
   bool marks_generation() const { return marks_generation_; }
 
  private:

@@ -11,11 +11,11 @@ namespace coxswain::data::jinja {
 bool IsUtf8(std::string_view text);
 int64_t CodePoints(std::string_view text);
 
-// Byte offset of the code point `index` at or after `from`, a byte offset; text.size() past the
-// end.
+// Byte offset of the `index`-th code point, counted from the byte offset `from`; text.size() past
+// the end.
 size_t ByteOffset(std::string_view text, int64_t index, size_t from = 0);
 
-// Reads the code point at *at and moves *at behind it; what is not UTF-8 is read as U+FFFD.
+// Reads the code point at *at and moves *at past it. Invalid UTF-8 is read as U+FFFD.
 char32_t NextCodePoint(std::string_view text, size_t* at);
 void AppendUtf8(char32_t code_point, std::string* out);
 

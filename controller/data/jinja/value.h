@@ -1,8 +1,8 @@
 // A value of a template: 16 bytes, as cheap to copy as a counted pointer.
 //
-// What a template can reach is immutable but for namespaces, iterators, loops, cyclers and joiners.
-// Counts are not atomic: a value and its copies belong to one thread at a time. Constants of a
-// parsed template are not counted, so that threads share a template.
+// Values in a template are immutable, except namespaces, iterators, loops, cyclers and joiners.
+// Reference counts are not atomic: a value and its copies belong to one thread at a time. Constants
+// of a parsed template are not counted, so that threads can share a template.
 #ifndef COXSWAIN_CONTROLLER_DATA_JINJA_VALUE_H_
 #define COXSWAIN_CONTROLLER_DATA_JINJA_VALUE_H_
 
@@ -15,20 +15,20 @@ namespace coxswain::data::jinja {
 
 enum class Kind : uint8_t {
   kMissing,    // no value: a variable before it is set, an argument that was not given
-  kFailed,     // evaluation failed; Runtime::failure tells why
+  kFailed,     // evaluation failed; Runtime::failure has the reason
   kUndefined,  // jinja2's Undefined
   kNone,
   kBool,
   kInt,
   kFloat,
-  kBigInt,  // an integer of the input that exceeds 64 bits, as its digits
+  kBigInt,  // an integer of the input above 64 bits, stored as digits
   kString,
   kList,
   kTuple,
   kDict,
   kRange,
   kView,      // of a dict: its keys, values or items
-  kIterator,  // what filters such as map return: lazy, to be read once
+  kIterator,  // result of filters such as map: lazy, can be read once
   kNamespace,
   kMacro,
   kFunction,  // a builtin function, or a method with its receiver
@@ -37,7 +37,7 @@ enum class Kind : uint8_t {
   kJoiner,
 };
 
-// How an undefined value came to be; decides its message.
+// The origin of an undefined value. It decides the message.
 enum class UndefinedBy : uint8_t {
   kName,       // the object is the variable's name
   kAttribute,  // the object is the attribute's name
@@ -54,8 +54,9 @@ struct Object {
 
   static constexpr uint32_t kUncounted = 1U << 31;
   uint32_t references = 0;
-  int levels = 0;  // of values inside of values; bounded, so that walks and releases may recurse
-  // What a walk over the value costs: nodes, each as often as it is met, and text by 64 bytes.
+  int levels = 0;  // levels of nested values; bounded, so that walks and releases may recurse
+  // The cost of a walk over the value: nodes, each as often as it is visited, and one per 64 bytes
+  // of text.
   int64_t weight = 1;
 };
 
@@ -92,7 +93,7 @@ class Value {
   static Value Int(int64_t value) { return Value(Kind::kInt, value); }
   static Value Float(double value);
   static Value Text(std::string text, bool markup = false);  // UTF-8
-  // `name` is a string; `owner` the kind of the object that lacks it.
+  // `name` is a string. `owner`: the kind of the object that lacks it.
   static Value Undefined(UndefinedBy by, const Value& name, Kind owner = Kind::kMissing);
 
   Kind kind() const { return kind_; }
@@ -100,7 +101,7 @@ class Value {
   bool failed() const { return kind_ == Kind::kFailed; }
   bool missing() const { return kind_ == Kind::kMissing; }
   bool is_string() const { return kind_ == Kind::kString; }
-  // A bool counts as the integer it is in Python.
+  // A bool counts as an integer, as in Python.
   bool is_integer() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integer() || kind_ == Kind::kFloat; }
   bool is_sequence() const { return kind_ == Kind::kList || kind_ == Kind::kTuple; }
@@ -160,7 +161,7 @@ class Value {
   Payload payload_;
 };
 
-// A string is UTF-8; its length counts code points, as Python's does.
+// A UTF-8 string. Its length counts code points, as in Python.
 struct String : Object {
   String(std::string bytes, bool is_markup) : text(std::move(bytes)), markup(is_markup) {
     weight = 1 + static_cast<int64_t>(text.size() / 64);
@@ -179,7 +180,7 @@ inline const String& Value::string() const { return *static_cast<const String*>(
 inline std::string_view Value::text() const { return string().text; }
 inline bool Value::markup() const { return kind_ == Kind::kString && string().markup; }
 
-// Python's name of the type, as its messages use it.
+// The name of the type in Python's messages.
 std::string_view TypeName(Kind kind);
 inline std::string_view TypeName(const Value& value) {
   return value.markup() ? "Markup" : TypeName(value.kind());

@@ -1,4 +1,4 @@
-// One dataset through reader, encoder and token store.
+// Passes one dataset through reader, encoder and token store.
 #ifndef COXSWAIN_CONTROLLER_DATA_PIPELINE_INGEST_H_
 #define COXSWAIN_CONTROLLER_DATA_PIPELINE_INGEST_H_
 
@@ -17,7 +17,7 @@
 
 namespace coxswain::data {
 
-// Where a record's document goes.
+// The destination of a record's documents.
 struct IngestTarget {
   TokenStoreWriter* writer = nullptr;
   DatasetStats* stats = nullptr;
@@ -36,9 +36,8 @@ struct IngestArgs {
 };
 
 // Adds every document of the dataset to its target, in order of records. InvalidArgument
-// "path:line:
-// ..." of the first bad record under on_bad_record: error; InvalidArgument naming the counts when
-// the dataset gave no trainable token; Cancelled.
+// "path:line: ...": the first bad record under on_bad_record: error. InvalidArgument with counts:
+// the dataset has no trainable token. Cancelled.
 absl::Status Ingest(const IngestArgs& args);
 
 }  // namespace coxswain::data

@@ -19,14 +19,14 @@
 namespace coxswain::data {
 
 // At most `in_flight` items exist at once, whatever the speeds of the stages. The first error in
-// item order ends the run and is returned; what was consumed before it is the same in every run.
-// An exception of a stage ends the run too, as the status that Guarded makes of it.
+// item order ends the run and is returned. The items consumed before it are the same in every run.
+// An exception of a stage ends the run too; Guarded turns it into a status.
 template <typename In, typename Out>
 class OrderedPipeline {
  public:
   struct Stages {
     std::function<absl::StatusOr<bool>(In*)> produce;  // false: no more
-    // Called once in each worker thread; gives that thread's map.
+    // Called once in each worker thread. Returns the map of that thread.
     std::function<std::function<Out(In)>()> make_map;
     std::function<absl::Status(Out)> consume;
     int threads = 1;
@@ -51,7 +51,7 @@ class OrderedPipeline {
  private:
   explicit OrderedPipeline(const Stages& stages) : stages_(stages) {}
 
-  // A thread. What is thrown there ends the run.
+  // Runs on a thread of the pipeline. An exception there ends the run.
   void Stage(const std::function<void()>& work) {
     const absl::Status thrown = Guarded([&work] {
       work();

@@ -18,23 +18,23 @@ struct RecordBatch {
     size_t offset = 0;  // in bytes
     size_t size = 0;
     int64_t line = 0;
-    std::string_view path;  // of the record's file; valid as long as the reader
-    std::string error;      // why it cannot be read
+    std::string_view path;  // path of the record's file; valid as long as the reader
+    std::string error;      // why the record cannot be read; empty: it can
   };
 
   std::string bytes;
   std::vector<Item> items;
-  int64_t first_index = 0;     // of items[0] in the dataset
-  int64_t consumed_bytes = 0;  // of the dataset, when the batch was complete
-  absl::Status error;          // of reading on after the last item; nothing follows such a batch
+  int64_t first_index = 0;     // index of items[0] in the dataset
+  int64_t consumed_bytes = 0;  // bytes of the dataset used up to the end of the batch
+  absl::Status error;          // error after the last item; no batch follows
 
   std::string_view json(const Item& item) const {
     return std::string_view(bytes).substr(item.offset, item.size);
   }
 };
 
-// Reads records until the batch holds `min_bytes`, the dataset ends or reading fails. False:
-// nothing was left to read.
+// Reads records until the batch holds `min_bytes`, the dataset ends or reading fails. False: no
+// record was left.
 bool ReadBatch(DatasetReader& reader, size_t min_bytes, RecordBatch* batch);
 
 }  // namespace coxswain::data

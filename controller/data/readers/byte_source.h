@@ -1,4 +1,4 @@
-// The bytes of a file, inflated when it is a gzip or zstd file (by content, not by name).
+// The bytes of a file. A gzip or zstd file, recognised by content, is inflated.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_BYTE_SOURCE_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_BYTE_SOURCE_H_
 
@@ -13,7 +13,7 @@
 
 namespace coxswain::data {
 
-// A file inflates to at most this many times its size, or kMinInflatedBytes where that is more.
+// A file may inflate to this many times its size, or to kMinInflatedBytes if that is more.
 inline constexpr int64_t kMaxInflation = 200;
 inline constexpr int64_t kMinInflatedBytes = int64_t{1} << 20;
 
@@ -29,11 +29,11 @@ class ByteSource {
   // inflates to more than kMaxInflation allows.
   absl::StatusOr<size_t> Read(char* to, size_t capacity);
 
-  // Bytes of the file consumed so far, and in all (compressed ones of a compressed file).
+  // Bytes of the file consumed so far, and in all. They count compressed bytes.
   virtual int64_t consumed() const = 0;
   int64_t file_bytes() const { return file_.bytes(); }
-  // consumed() of a reader that has used all but `unused` of the `bytes_read` bytes given to it; an
-  // estimate where they were compressed.
+  // consumed() for a reader that got `bytes_read` bytes and has not used `unused` of them. An
+  // estimate for compressed files.
   int64_t consumed_before(int64_t bytes_read, int64_t unused) const;
 
  protected:
@@ -45,16 +45,16 @@ class ByteSource {
   virtual absl::StatusOr<size_t> Inflate(char* to, size_t capacity) = 0;  // as Read
 
   const RegularFile file_;
-  int64_t given_ = 0;  // bytes, by Read
+  int64_t given_ = 0;  // bytes that Read has returned
 };
 
-// A dataset file. Errors as ByteSource::Open.
+// Opens a dataset file. Errors as ByteSource::Open.
 absl::StatusOr<RegularFile> OpenDataset(const std::string& path);
 
 // The size of a dataset file. Errors as ByteSource::Open.
 absl::StatusOr<int64_t> DatasetFileBytes(const std::string& path);
 
-// The first bytes of a file as they lie there, at most `count`. Errors as ByteSource::Open.
+// The first bytes of a file, not inflated, at most `count`. Errors as ByteSource::Open.
 absl::StatusOr<std::string> FirstBytes(const std::string& path, size_t count);
 
 }  // namespace coxswain::data

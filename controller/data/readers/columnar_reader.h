@@ -1,4 +1,4 @@
-// Records of Parquet and Arrow files, by way of libcoxswain_columnar.so.
+// Reads records of Parquet and Arrow files with libcoxswain_columnar.so.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_COLUMNAR_READER_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_COLUMNAR_READER_H_
 
@@ -14,16 +14,16 @@
 
 namespace coxswain::data {
 
-// The library of that file name, from where the program's libraries lie: beside it, in ../lib, or
-// in LD_LIBRARY_PATH. FailedPrecondition says how to install it.
+// Loads the library of that file name from beside the program, ../lib or LD_LIBRARY_PATH.
+// FailedPrecondition says how to install it.
 absl::StatusOr<const ColumnarApi*> LoadColumnarLibrary(const char* name);
 // libcoxswain_columnar.so, loaded once.
 absl::StatusOr<const ColumnarApi*> LoadColumnarApi();
 
 class ColumnarReader : public RecordReader {
  public:
-  // FailedPrecondition as LoadColumnarApi; InvalidArgument: damaged or cut short, or a needed
-  // column of a type without a form in JSON.
+  // FailedPrecondition as LoadColumnarApi. InvalidArgument: the file is damaged or cut short, or
+  // the type of a needed column has no form in JSON.
   static absl::StatusOr<std::unique_ptr<RecordReader>> Open(const std::string& path,
                                                             ColumnarKind kind,
                                                             const std::vector<Column>& columns);
@@ -44,7 +44,7 @@ class ColumnarReader : public RecordReader {
   const ColumnarApi* const api_;
   ColumnarFile* const file_;
   const int64_t file_bytes_;
-  int64_t row_ = 0;  // of the last record, from 1
+  int64_t row_ = 0;  // row of the last record, from 1
 };
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// Records of CSV with a header row: every row becomes an object of strings.
+// Reads records of CSV with a header row. Every row becomes an object of strings.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_CSV_READER_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_CSV_READER_H_
 
@@ -18,10 +18,10 @@
 
 namespace coxswain::data {
 
-// As RFC 4180 writes it: quoted values hold separators, line feeds and doubled quotes. Beyond it:
-// lines may end in LF alone, a byte-order mark and blank lines are passed over, and the separator
-// is what the header row holds outside quotes: a tab, else a comma, else a semicolon. A row with
-// another number of fields than the header, or with text after a closing quote, is a bad record.
+// By RFC 4180: quoted values may hold separators, line feeds and doubled quotes. In addition lines
+// may end in LF alone, and a byte-order mark and blank lines are skipped. The separator is the one
+// in the header row outside quotes: a tab, else a comma, else a semicolon. A row with another
+// number of fields than the header, or with text after a closing quote, is a bad record.
 class CsvReader : public RecordReader {
  public:
   // InvalidArgument "path:line: ...": the header names a column twice or never ends.
@@ -45,9 +45,9 @@ class CsvReader : public RecordReader {
   absl::Status ReadQuoted();
   absl::Status ReadPlain();
   void Append(std::string_view text);
-  // The field at hand; those beyond the most columns that a header may have share the last one.
+  // The current field. Fields beyond the largest number of columns share the last one.
   std::string& field() { return fields_[std::min(num_fields_, fields_.size()) - 1]; }
-  // The next byte, which stays, or kEnd.
+  // The next byte without consuming it, or kEnd.
   absl::StatusOr<int> Peek();
   char FindSeparator() const;
   absl::Status Malformed(int64_t line, std::string_view what) const;
@@ -55,17 +55,17 @@ class CsvReader : public RecordReader {
   const std::string path_;
   const std::unique_ptr<ByteSource> source_;
   char separator_ = ',';
-  std::vector<std::string> names_;  // of the columns, as JSON text with a colon behind
+  std::vector<std::string> names_;  // names of the columns, as JSON text with a colon
   std::string buffer_;
   size_t at_ = 0;           // next byte, in buffer_
   int64_t bytes_read_ = 0;  // from source_, in all
-  int64_t line_ = 1;        // of at_
-  int64_t row_line_ = 1;    // where the row at hand starts
+  int64_t line_ = 1;        // line of at_
+  int64_t row_line_ = 1;    // first line of the current row
   std::vector<std::string> fields_;
-  size_t num_fields_ = 0;  // of fields_ in use
+  size_t num_fields_ = 0;  // used elements of fields_
   size_t row_bytes_ = 0;
   bool text_after_quote_ = false;
-  bool quoted_ = false;  // a value of the row is
+  bool quoted_ = false;  // a value of the row is quoted
   std::string json_;
   std::string error_;
 };

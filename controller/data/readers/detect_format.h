@@ -1,4 +1,4 @@
-// What `format: auto` comes to.
+// Resolves `format: auto`.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_DETECT_FORMAT_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_DETECT_FORMAT_H_
 
@@ -9,13 +9,13 @@
 
 namespace coxswain::data {
 
-// The format whose fields the record (JSON text) has. InvalidArgument, without path and line: it is
-// no JSON object, or has the fields of no format; the message lists its fields and those of the
-// formats.
+// The format whose fields are in the record (JSON text). InvalidArgument, without path and line:
+// the record is no JSON object, or has the fields of no format. The message lists its fields and
+// those of the formats.
 absl::StatusOr<config::DatasetFormat> DetectFormat(std::string_view record,
                                                    const config::RecordFields& fields);
 
-// As the job file spells it.
+// The name of the format in job files.
 std::string_view FormatName(config::DatasetFormat format);
 
 }  // namespace coxswain::data

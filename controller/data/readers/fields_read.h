@@ -1,4 +1,4 @@
-// Which fields of a record a format reads.
+// The fields of a record that a format reads.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_FIELDS_READ_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_FIELDS_READ_H_
 
@@ -10,13 +10,13 @@
 
 namespace coxswain::data {
 
-// Their names, those first of which a record must have one. Empty: any (kAuto), as the format is
-// told by them.
+// Names of the fields; first those of which a record must have at least one. Empty for kAuto,
+// because the fields decide the format.
 std::vector<std::string> FieldsRead(config::DatasetFormat format,
                                     const config::RecordFields& fields);
 
-// What makes a record one of preference tuning, unless the job names them as fields of its own:
-// pairs have `chosen` and `rejected`, single answers a verdict `label` or `kto_tag`.
+// Fields that mark a record of preference tuning, unless the job uses them as its own fields. Pairs
+// have `chosen` and `rejected`; single answers have a verdict `label` or `kto_tag`.
 inline constexpr std::string_view kPreferenceFields[] = {"chosen", "rejected", "label", "kto_tag"};
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// What a dataset file holds.
+// The kind of content of a dataset file.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_FILE_KIND_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_FILE_KIND_H_
 
@@ -14,13 +14,13 @@ enum class FileKind { kJson, kCsv, kText, kParquet, kArrowFile, kArrowStream };
 
 std::string_view KindName(FileKind kind);
 
-// By content; only CSV and plain text are told by their names (.csv, .tsv, .txt, perhaps with .gz
-// or .zst behind) where the first character begins no JSON, since any text is both. Other text is
-// JSON Lines, whose reader says what is wrong with it. InvalidArgument: UTF-16, or Parquet or Arrow
-// in a compressed stream; else errors as ByteSource.
+// Decides by content. CSV and plain text cannot be told apart by content: if the first character
+// begins no JSON, the name decides (.csv, .tsv, .txt, optionally with .gz or .zst). Other text
+// counts as JSON Lines, so that its reader reports the fault. InvalidArgument: UTF-16, or Parquet
+// or Arrow in a compressed stream. Other errors as ByteSource.
 absl::StatusOr<FileKind> KindOf(const std::string& path);
 
-// By the name alone; none: no dataset has such a name.
+// Decides by the name alone. None: the name is not that of a dataset.
 std::optional<FileKind> KindOfName(std::string_view name);
 
 }  // namespace coxswain::data

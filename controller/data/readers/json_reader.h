@@ -1,4 +1,4 @@
-// Records of JSON Lines, or of one JSON array, told by content.
+// Reads records of JSON Lines or of one JSON array. The content decides which.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_JSON_READER_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_JSON_READER_H_
 
@@ -29,7 +29,7 @@ class JsonReader : public RecordReader {
 
  private:
   enum class Layout { kLines, kArray, kArrayEnded };
-  // Where the scan of an array element stands.
+  // The state of the scan of an array element.
   struct Scan {
     int depth = 0;
     bool in_string = false;
@@ -44,7 +44,8 @@ class JsonReader : public RecordReader {
   absl::StatusOr<bool> NextElement(RawRecord* record);
   absl::StatusOr<bool> SkipToElement();  // false at the array's end
   absl::Status ExpectNothingMore();
-  // First byte >= at_ that is not white space, counting lines; false at the end of the file.
+  // Moves at_ to the next byte that is not white space, and counts lines. False at the end of the
+  // file.
   absl::StatusOr<bool> SkipBlank();
   bool ScanElement(Scan& scan);  // true: at_ is at the ',' or ']' after the element
   // Reads on; false at the end of the file. Drops the bytes before begin_; when the record has
@@ -58,10 +59,10 @@ class JsonReader : public RecordReader {
   Layout layout_ = Layout::kLines;
   std::string buffer_;
   int64_t bytes_read_ = 0;  // from source_, in all
-  size_t begin_ = 0;        // of the record at hand, in buffer_
-  size_t at_ = 0;           // next byte to look at
-  int64_t line_ = 1;        // of at_
-  bool too_long_ = false;   // bytes of the record at hand were dropped
+  size_t begin_ = 0;        // start of the current record, in buffer_
+  size_t at_ = 0;           // next byte to read
+  int64_t line_ = 1;        // line of at_
+  bool too_long_ = false;   // bytes of the current record were dropped
   bool first_element_ = true;
 };
 

@@ -8,8 +8,8 @@
 
 namespace coxswain::data {
 
-// Appends `text` between quotes, escaped. Its bytes are taken as they are: broken UTF-8 is for the
-// parser of the record to refuse.
+// Appends `text` between quotes, escaped. Its bytes are not checked: the record's parser refuses
+// broken UTF-8.
 inline void AppendJsonString(std::string_view text, std::string* out) {
   constexpr char kHex[] = "0123456789abcdef";
   out->push_back('"');

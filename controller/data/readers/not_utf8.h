@@ -1,4 +1,4 @@
-// Text in another encoding, told by what it is.
+// Describes text in another encoding than UTF-8.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_NOT_UTF8_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_NOT_UTF8_H_
 

@@ -1,5 +1,5 @@
-// Records of preference tuning, which is not there yet: trained as they stand, rejected answers
-// would be learnt.
+// Refuses records of preference tuning, which is not supported yet. Trained as plain records,
+// rejected answers would be learnt.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_PREFERENCE_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_PREFERENCE_H_
 
@@ -10,12 +10,13 @@
 
 namespace coxswain::data {
 
-// What a record has of kPreferenceFields and does not read.
+// The fields of kPreferenceFields that a record has and its format does not read.
 struct PreferenceMarks {
-  bool chosen = false, rejected = false;  // there, and not null
-  std::string verdict;                    // `label: false`; empty: none that is true or false
+  bool chosen = false, rejected = false;  // present and not null
+  std::string verdict;                    // `label: false`; empty: no field is true or false
 
-  // Unimplemented, of pairs (DPO) and of single answers with a verdict (KTO), by name.
+  // Unimplemented for pairs (DPO) and for single answers with a verdict (KTO). The message names
+  // the fields.
   absl::Status Refuse() const;
 };
 

@@ -24,12 +24,12 @@ struct AlpacaRecord {
 
 struct Message {
   std::string role;           // system, user, assistant, tool, or one that only the template knows
-  std::string text;           // the content; empty where it is no text
-  bool has_more = false;      // beside its content: tool calls, reasoning
-  std::optional<bool> train;  // the record says whether it is a target
-  jinja::Value fields;        // what the template sees: a dict of role, content and all others
-  // The same with the arguments of tool calls as the text that the record has them as, for
-  // templates that add them to text; None: no call has text.
+  std::string text;           // the content; empty if it is no text
+  bool has_more = false;      // it has tool calls or reasoning besides its content
+  std::optional<bool> train;  // the record's own choice whether it is a target
+  jinja::Value fields;        // for the template: a dict of role, content and all other keys
+  // The same, with the arguments of tool calls as the text in the record, for templates that
+  // concatenate them with text. None: no call has text.
   jinja::Value text_fields = jinja::Value::None();
 };
 
@@ -59,8 +59,8 @@ struct SegmentsRecord {
 
 struct TokenizedRecord {
   std::vector<int32_t> ids;
-  std::vector<bool> trained;        // as many
-  std::vector<size_t> begins = {};  // tokens with which its documents begin, but for the first
+  std::vector<bool> trained;        // one per id
+  std::vector<size_t> begins = {};  // first tokens of its documents, except the first document
 };
 
 using Record = std::variant<AlpacaRecord, ChatRecord, PromptRecord, CompletionRecord,

@@ -1,4 +1,5 @@
-// What of a record is not used as it stands: counted, and told by name.
+// Notes about the parts of a record that are ignored or changed. They are counted and shown by
+// name.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_RECORD_NOTES_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_RECORD_NOTES_H_
 
@@ -13,19 +14,19 @@ enum class NoteKind {
   kUnreadKey,       // `name` is a key of a message that the chat template does not read
   kUnknownRole,     // `name` is a role that neither the format nor the chat template knows
   kNullProperty,    // objects in the field `name` have keys whose value is null
-  kSpecialAsText,   // `name` is a special token, which the record's text holds and which stays text
+  kSpecialAsText,   // `name` is a special token in the record's text, which stays text
   kTruncated,       // its end was cut off
   kAnswerCut,       // targets were cut off with its end
   kTooLong,         // dropped: above sequence_len
   kNoTarget,        // dropped: no trainable token
   kBadRecord,       // skipped
-  kRewritten,       // turns of it are not trained: the template writes them anew
+  kRewritten,       // some turns are not trained: the template rewrites them
   kUnended,         // a trained turn has no end-of-turn token
   kWithoutCalls,    // a turn is trained without its tool calls: the template leaves them out
   kWithoutThought,  // a turn is trained without its reasoning
-  kEmptyAnswer,     // its end alone is trained
+  kEmptyAnswer,     // only the answer's end is trained
   kSplit,           // cut into pieces: the first token of each is no target
-  kDuplicate,       // it trains the same tokens as an earlier one; told by CheckSource alone
+  kDuplicate,       // it trains the same tokens as an earlier record; only CheckSource
 };
 
 struct RecordNote {
@@ -35,7 +36,7 @@ struct RecordNote {
 
 using RecordNotes = std::vector<RecordNote>;
 
-// Nothing is noted where `notes` is null.
+// Does nothing when `notes` is null.
 inline void Note(NoteKind kind, std::string name, RecordNotes* notes) {
   if (notes != nullptr) notes->push_back({kind, std::move(name)});
 }

@@ -1,4 +1,4 @@
-// JSON text of one record -> Record.
+// Parses the JSON text of one record.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_RECORD_PARSER_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_RECORD_PARSER_H_
 
@@ -12,15 +12,15 @@
 
 namespace coxswain::data {
 
-// A parser is of one thread, as it keeps the JSON parser's memory.
+// Use a parser from one thread only: it keeps the JSON parser's memory.
 class RecordParser {
  public:
-  // `format` is not kAuto: DetectFormat (detect_format.h) says what that comes to.
+  // `format` must not be kAuto: DetectFormat (detect_format.h) resolves that.
   RecordParser(config::DatasetFormat format, config::RecordFields fields);
   ~RecordParser();
 
-  // InvalidArgument says what is wrong, without path and line. The whole text is validated. Fields,
-  // by the names that they have by default:
+  // InvalidArgument names the fault, without path and line. The whole text is validated. Fields, by
+  // their default names:
   //   alpaca             instruction, output: strings; input, system: a string, null or absent;
   //                      history: a list of pairs of strings, null or absent
   //   chat, sharegpt     conversation_parser.h
@@ -28,8 +28,8 @@ class RecordParser {
   //   completion         text: a string
   //   input_output       segments: [{text: a string, label: true or false}]
   //   tokenized          tokenized_parser.h
-  // Other fields are added to `notes`, which may be null, where they hold anything. Unimplemented:
-  // a record of preference tuning (preference.h).
+  // Other fields that are not empty are added to `notes`, which may be null. Unimplemented: a
+  // record of preference tuning (preference.h).
   absl::StatusOr<Record> Parse(std::string_view json, RecordNotes* notes = nullptr);
 
  private:

@@ -1,4 +1,4 @@
-// Splits a dataset file into records, as a stream. Its kind is told by content (file_kind.h).
+// Splits a dataset file into records, as a stream. The content decides its kind (file_kind.h).
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_RECORD_READER_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_RECORD_READER_H_
 
@@ -13,47 +13,46 @@
 
 namespace coxswain::data {
 
-// A longer record is not kept: the reader's memory stays below about twice this.
+// Longer records are not kept, so that the reader's memory stays below about twice this.
 inline constexpr size_t kMaxRecordBytes = size_t{32} << 20;
 
 struct RawRecord {
   std::string_view json;   // valid until the next call of Next; not parsed yet
-  std::string_view path;   // of its file; valid as long as the reader
-  int64_t line = 0;        // where it starts, from 1; of Parquet and Arrow the row
-  std::string_view error;  // why it cannot be read; json is empty then. Valid as json is
+  std::string_view path;   // path of its file; valid as long as the reader
+  int64_t line = 0;        // its first line, from 1; for Parquet and Arrow its row
+  std::string_view error;  // why it cannot be read; then json is empty. Valid as long as json
 };
 
-// Of RawRecord::error.
+// A text of RawRecord::error.
 inline constexpr std::string_view kTooLong = "the record is longer than 32 MiB";
 
-// Of a Parquet or Arrow file.
+// A column to read of a Parquet or Arrow file.
 struct Column {
   std::string name;
-  bool needed = true;  // else it is left out where its type has no form in JSON
+  bool needed = true;  // false: left out if its type has no form in JSON
 };
 
-// One that is not decoded, or a field within one ("messages.picture").
+// A column that is not decoded, or a field within a column ("messages.picture").
 struct LeftOutColumn {
   std::string name;
-  std::string type;  // empty: nobody asked for it; else its type, which has no form in JSON
+  std::string type;  // empty: not asked for; else its type, which has no form in JSON
 };
 
 class RecordReader {
  public:
-  // `columns` of a Parquet or Arrow file are decoded, or all that can be when the file has none of
-  // them or none is given. Other kinds give all they have. Errors as ByteSource::Open;
-  // FailedPrecondition when the library that reads Parquet is not installed. Defined in
-  // open_record_reader.cc, which knows the kinds.
+  // `columns`: the columns of a Parquet or Arrow file to decode. If none is given or the file has
+  // none of them, every column that can be decoded is. Other kinds give all fields. Errors as
+  // ByteSource::Open; FailedPrecondition when the library that reads Parquet is not installed.
+  // Defined in open_record_reader.cc, which knows the kinds.
   static absl::StatusOr<std::unique_ptr<RecordReader>> Open(
       const std::string& path, const std::vector<Column>& columns = {});
   virtual ~RecordReader() = default;
 
-  // False at the end. InvalidArgument "path:line: ..." when the file is not well-formed between its
-  // records, which no skipping of records can mend; DataLoss: it is damaged or cut short.
+  // False at the end. InvalidArgument "path:line: ...": the file is not well-formed between
+  // records, so that skipping records does not help. DataLoss: the file is damaged or cut short.
   virtual absl::StatusOr<bool> Next(RawRecord* record) = 0;
 
-  // Bytes of the file behind the records given so far, an estimate for what is compressed, and in
-  // all.
+  // Bytes of the file used by the records so far (an estimate for a compressed file), and in all.
   virtual int64_t consumed_bytes() const = 0;
   virtual int64_t file_bytes() const = 0;
   virtual std::vector<LeftOutColumn> left_out() const { return {}; }

@@ -1,5 +1,5 @@
-// Records of plain text: every line that is not blank, without the blanks at its ends, becomes an
-// object with the field "text".
+// Reads records of plain text. Every line that is not blank, stripped of blanks at its ends,
+// becomes an object with the field "text".
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_TEXT_READER_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_TEXT_READER_H_
 
@@ -15,7 +15,7 @@ namespace coxswain::data {
 
 class TextReader : public RecordReader {
  public:
-  // `lines` gives the lines as if they were JSON.
+  // `lines` returns each line as the JSON of a record.
   explicit TextReader(std::unique_ptr<RecordReader> lines) : lines_(std::move(lines)) {}
 
   absl::StatusOr<bool> Next(RawRecord* record) override;

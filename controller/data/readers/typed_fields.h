@@ -1,5 +1,5 @@
-// Fields of a JSON object by their type. Every error is InvalidArgument and names the field and
-// what it holds.
+// Reads fields of a JSON object by type. Every error is InvalidArgument and names the field and its
+// actual content.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_
 
@@ -18,14 +18,14 @@ namespace coxswain::data {
 const char* TypeName(simdjson::dom::element value);
 
 absl::StatusOr<std::string> TextField(simdjson::dom::object from, const std::string& field);
-// Empty where it is absent or null.
+// Empty when the field is absent or null.
 absl::StatusOr<std::string> OptionalText(simdjson::dom::object from, const std::string& field);
 absl::StatusOr<simdjson::dom::array> ListField(simdjson::dom::object from,
                                                const std::string& field);
-// Numbers of a list; true and false count as 1 and 0. `what` they are, for the error.
+// Integers of a list; true and false count as 1 and 0. `what` names them in errors.
 absl::StatusOr<std::vector<int64_t>> IntegersField(simdjson::dom::object from,
                                                    const std::string& field, const char* what);
-// Nothing where it is absent or null.
+// Nothing when the field is absent or null.
 absl::StatusOr<std::optional<std::vector<int64_t>>> OptionalIntegers(simdjson::dom::object from,
                                                                      const std::string& field,
                                                                      const char* what);

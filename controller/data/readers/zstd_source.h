@@ -37,9 +37,9 @@ class ZstdSource : public ByteSource {
 
   const std::unique_ptr<Stream> stream_;
   std::string input_;
-  size_t used_ = 0;             // of input_
+  size_t used_ = 0;             // used bytes of input_
   int64_t consumed_ = 0;        // bytes before input_
-  bool between_frames_ = true;  // nothing of a frame is missing
+  bool between_frames_ = true;  // the input so far ends with a complete frame
 };
 
 }  // namespace coxswain::data

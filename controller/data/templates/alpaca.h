@@ -10,13 +10,13 @@
 
 namespace coxswain::data {
 
-// Prompt, then output and `eos` as targets. An empty output trains EOS alone. A system text stands
-// in the place of the prompt's first lines. Earlier turns stand before the question, each ended by
-// `eos`; with `train_history` their answers are targets too.
+// Prompt, then output and `eos` as targets. An empty output trains EOS alone. A system text
+// replaces the prompt's first lines. Earlier turns come before the question, each ended by `eos`;
+// with `train_history` their answers are targets too.
 std::vector<Segment> RenderAlpaca(const AlpacaRecord& record, const SpecialToken& eos,
                                   bool train_history);
 
-// The text up to where the answer to `instruction` begins.
+// The text up to the beginning of the answer to `instruction`.
 std::string AlpacaPrompt(const std::string& instruction);
 
 }  // namespace coxswain::data

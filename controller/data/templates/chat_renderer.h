@@ -1,5 +1,5 @@
-// Conversations -> documents of segments, by a chat template. The template alone writes special
-// tokens.
+// Renders conversations into documents of segments with a chat template. Only the template writes
+// special tokens.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_CHAT_RENDERER_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_CHAT_RENDERER_H_
 
@@ -27,23 +27,23 @@ struct RenderedDocument {
 // Renders one conversation. InvalidArgument (without path and line): a bad record.
 using ChatRenderer = std::function<absl::StatusOr<std::vector<RenderedDocument>>(ChatRecord)>;
 
-// Of job.chat_template and the keys beside it. With `special_tokens_count` what a record writes in
-// its text may be a special token. Errors as ConversationTemplate::Create.
+// A renderer by job.chat_template and the keys beside it. With `special_tokens_count`, the text of
+// a record may contain special tokens. Errors as ConversationTemplate::Create.
 absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
                                               const TemplateTokens& tokens,
                                               bool special_tokens_count = false);
 
-// What content must not forge: the template's markers. Tokens that the job adds count in content
-// too, unless the template writes them around turns.
+// Markers of the template, which content must not forge. Tokens that the job adds are allowed in
+// content, unless the template writes them around turns.
 std::vector<std::string> GuardedMarkers(const ConversationTemplate& chat_template,
                                         const TemplateTokens& tokens);
 
-// What every template asks of a conversation: at least one message, no two answers in a row, no
-// answer of white space only; a turn that calls a tool or reasons is no empty one.
+// Checks that hold for every template: at least one message, no two answers in a row, no answer of
+// white space only. A turn with a tool call or reasoning is not empty.
 absl::Status CheckConversation(std::span<const Message> messages);
 
-// The text cut at targets. A space before a target stays with the target's first token, which
-// tokenizers write so, but is none itself.
+// Cuts the text at targets. A space before a target stays in the target's segment, because
+// tokenizers join it with the next token, but it is no target itself.
 std::vector<Segment> CutAtTargets(std::string_view text, std::span<const ByteRange> targets);
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// What of a conversation its chat template does not use.
+// Notes the parts of a conversation that its chat template does not use.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_CONVERSATION_NOTES_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_CONVERSATION_NOTES_H_
 
@@ -15,11 +15,11 @@ namespace coxswain::data {
 // Immutable; threads share it.
 class ConversationNotes {
  public:
-  // `roles`: further ones that are known, those to be trained.
+  // `roles`: further known roles, namely those to be trained.
   ConversationNotes(const ConversationTemplate& chat_template, std::vector<std::string> roles);
 
-  // Adds keys of messages whose names the template does not hold, where it does not write messages
-  // as they are either, and roles that neither it nor kRoles have.
+  // Adds keys of messages that the template does not mention, unless it writes whole messages. Adds
+  // roles that are neither in the template nor in kRoles.
   void Add(const ChatRecord& record, RecordNotes* notes) const;
 
  private:

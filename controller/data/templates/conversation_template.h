@@ -1,4 +1,4 @@
-// A chat template with the tokens of one tokenizer: conversation -> text.
+// A chat template with the tokens of one tokenizer. It turns a conversation into text.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_CONVERSATION_TEMPLATE_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_CONVERSATION_TEMPLATE_H_
 
@@ -20,30 +20,30 @@ namespace coxswain::data {
 class ConversationTemplate {
  public:
   // The template that `job.chat_template` names: auto, tokenizer_default, a name or a file.
-  // InvalidArgument: the model has no template of its own, the file is no template (with its line),
-  // the tokenizer lacks a token that a named template writes. NotFound: no such file.
+  // InvalidArgument: the model has no template, the file is no template (names the line), or the
+  // tokenizer lacks a token that a named template writes. NotFound: no such file.
   static absl::StatusOr<ConversationTemplate> Create(const config::JobSpec& job,
                                                      const TemplateTokens& tokens);
-  // Of the model itself. `tokens.own_template` is not empty.
+  // The model's own template. `tokens.own_template` must not be empty.
   static absl::StatusOr<ConversationTemplate> OwnOf(const TemplateTokens& tokens);
 
-  // The first messages of a record, which lends tools and variables; with `prompt` the text goes on
-  // to where an answer begins. Arguments of tool calls are values; where the template refuses them,
-  // or prints them as Python does, they are the text that the record has. InvalidArgument, without
-  // path and line: the template refuses. FailedPrecondition: all its renderings
-  // together cost more than RenderingBudget gives.
+  // Renders the first messages of a record, with the record's tools and variables. With `prompt`
+  // the text continues to the beginning of an answer. Arguments of tool calls are values. If the
+  // template refuses values, or prints them in Python's form, they are given as the text of the
+  // record. InvalidArgument, without path and line: the template refuses. FailedPrecondition: all
+  // renderings together exceed the RenderingBudget.
   absl::StatusOr<jinja::Rendering> Render(std::span<const Message> messages,
                                           const ChatRecord& record, bool prompt) const;
 
-  // Assistant turns are marked by the template itself ({% generation %}), for such a record.
+  // True when the template itself marks assistant turns ({% generation %}) for such a record.
   bool MarksTurns(const ChatRecord& record) const;
-  // It tells where an answer begins (add_generation_prompt).
+  // True when the template shows where an answer begins (add_generation_prompt).
   bool has_prompt() const { return source_.find("add_generation_prompt") != std::string::npos; }
   const std::string& name() const { return name_; }      // for people
-  const std::string& source() const { return source_; }  // what its renderings depend on
+  const std::string& source() const { return source_; }  // text on which its renderings depend
   // Tokens that the template writes and that content must not forge, and the end-of-text token.
   const std::vector<std::string>& markers() const { return markers_; }
-  // Tokens with which the model ends what it says.
+  // Tokens with which the model ends its answers.
   const std::vector<std::string>& ends() const { return ends_; }
 
  private:
@@ -64,11 +64,11 @@ class ConversationTemplate {
   std::vector<std::string> markers_;
   std::vector<std::string> ends_;
   std::string kwargs_;  // JSON object
-  // Of all renderings of this one and its copies: an encoder of one dataset has one.
+  // Shared by this template and its copies: the encoder of one dataset has one budget.
   std::shared_ptr<RenderingBudget> budget_ = std::make_shared<RenderingBudget>();
 };
 
-// The name that `auto` comes to: tokenizer_default where the model has a template, else chatml.
+// The name to which `auto` resolves: tokenizer_default if the model has a template, else chatml.
 std::string ResolvedTemplateName(const config::JobSpec& job, const TemplateTokens& tokens);
 
 }  // namespace coxswain::data

@@ -15,7 +15,7 @@ const std::map<std::string, std::string>& NamedTemplateFiles();
 // Jinja text of `name`; null: no template has that name.
 const std::string* NamedTemplate(std::string_view name);
 
-// The tokens that a tokenizer must have for `name` to be what its models were trained with.
+// The tokens that a tokenizer must have to use the template `name` as its models were trained.
 std::vector<std::string_view> TokensOfNamedTemplate(std::string_view name);
 
 }  // namespace coxswain::data

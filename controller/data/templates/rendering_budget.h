@@ -1,4 +1,4 @@
-// What all renderings of one dataset may cost together.
+// Bounds the cost of all renderings of one dataset together.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_RENDERING_BUDGET_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_RENDERING_BUDGET_H_
 
@@ -10,10 +10,10 @@
 
 namespace coxswain::data {
 
-// The limits of one rendering (jinja/limits.h) are far above what conversations need, so that a
-// long one fits; a template that comes near them for each record takes days. So much is given once,
-// and so much for each rendering: some hundred times what those of published models take. Threads
-// share it.
+// The limits of one rendering (jinja/limits.h) are far above the need of a usual conversation, so
+// that a long one fits. A template that comes near them for each record would take days. The budget
+// is a fixed amount and an amount per rendering, some hundred times the cost of published models'
+// templates. Threads share it.
 class RenderingBudget {
  public:
   static constexpr std::chrono::seconds kTime{600};
@@ -21,8 +21,8 @@ class RenderingBudget {
   static constexpr int64_t kBytes = int64_t{1} << 30;
   static constexpr int64_t kBytesOfOne = int64_t{1} << 20;
 
-  // Counts a rendering. FailedPrecondition, with sum and bound: the budget is used up; whatever the
-  // job does with bad records, it fails.
+  // Counts a rendering. FailedPrecondition, with sum and bound: the budget is used up. The job then
+  // fails, whatever its on_bad_record.
   absl::Status Charge(std::chrono::nanoseconds took, int64_t bytes);
 
  private:

@@ -1,4 +1,4 @@
-// A conversation in which each answer stands as it was said.
+// Builds a conversation in which each answer has its original words.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_SAID_TURNS_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_SAID_TURNS_H_
 
@@ -14,23 +14,23 @@
 
 namespace coxswain::data {
 
-// A turn that is to be trained, in the rendering of the messages up to it.
+// A turn to be trained, in the rendering of the messages up to it.
 struct SaidTurn {
-  size_t index = 0;     // of its message
-  std::string through;  // that rendering
+  size_t index = 0;     // index of its message
+  std::string through;  // the rendering of the messages up to the turn
   size_t begin = 0;     // where the turn's targets begin in it
 };
 
 struct SaidText {
   std::string text;
-  std::vector<size_t> begins;  // of the turns, in `text`
+  std::vector<size_t> begins;  // start of each turn, in `text`
 };
 
-// Reasoning templates write an answer anew once a question follows, without its thoughts. The text
-// has each turn of `turns` as it stood when it was the last, and between two of them what the
-// template writes there; what stands behind the last is that of `whole`, the rendering of all
-// messages. Nothing: the template changes more than answers, or an answer is not found again in
-// what it writes later.
+// Templates of reasoning models rewrite an answer without its thoughts once a question follows. The
+// result has each turn of `turns` as rendered when it was the last message. Between two turns it
+// has the template's text. After the last turn it continues as `whole`, the rendering of all
+// messages. Nothing: the template changes more than answers, or an answer cannot be found again in
+// a later rendering.
 std::optional<SaidText> JoinSaidTurns(const ConversationTemplate& chat_template,
                                       const ChatRecord& record, std::span<const Message> messages,
                                       std::span<const SaidTurn> turns, std::string_view whole);

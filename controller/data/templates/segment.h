@@ -1,4 +1,4 @@
-// A rendered record: pieces of text and special tokens, each a target or not.
+// The parts of a rendered record: text and special tokens, each a target or not.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_SEGMENT_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_SEGMENT_H_
 
@@ -22,19 +22,19 @@ struct SpecialToken {
 // No token spans two segments.
 struct Segment {
   std::string text;
-  int32_t token = -1;  // >= 0: this special token, of which `text` is the name; else plain text
+  int32_t token = -1;  // >= 0: this special token, named by `text`; else plain text
   bool target = false;
   // Leading bytes of a target's text that the template wrote and that are not a target themselves.
   // They share a segment with what follows because the tokenizer must see both at once.
   size_t untrained_prefix = 0;
-  bool markup = false;  // special tokens that the text holds are tokens, not text
-  bool once = false;    // of a token: only where the target before it is another
-  // Of a whole conversation: its targets, in place of `target`, and where the record's own text
-  // writes a special token, which stays text.
+  bool markup = false;  // special tokens in the text are tokens, not text
+  bool once = false;    // for a token: left out when the previous target is the same token
+  // For a whole conversation: its targets, instead of `target`, and the places of special tokens in
+  // the record's own text, which stay text.
   std::optional<TextMarks> marks = {};
 };
 
-// Collects segments; neighbouring plain text of equal `target` becomes one segment.
+// Collects segments. Neighbouring plain text with equal `target` becomes one segment.
 class SegmentBuilder {
  public:
   void Token(const SpecialToken& token, bool target = false) {

@@ -1,4 +1,4 @@
-// Python's str.strip(), which is what `| trim` does in chat templates.
+// Python's str.strip(), as `| trim` in chat templates.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_STRIP_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_STRIP_H_
 

@@ -1,4 +1,4 @@
-// What templates ask of a tokenizer: its special tokens, and the template that it came with.
+// The parts of a tokenizer that templates use: its special tokens, and its own template.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_TEMPLATE_TOKENS_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_TEMPLATE_TOKENS_H_
 
@@ -19,11 +19,11 @@ struct TemplateTokens {
   SpecialToken eos;                  // id -1: the tokenizer names none
   std::string bos, pad, unk;         // empty: none
   std::vector<std::string> special;  // every token marked special, as text
-  std::vector<std::string> counted;  // those of them that the job adds: they count in content too
-  std::vector<std::string> ends;     // with which the model ends what it says
-  std::string own_template;          // Jinja text; empty: the model came with none
-  std::string own_tool_template;     // for conversations with tools; empty: the same
-  std::string tokenizer;             // its path, for messages
+  std::vector<std::string> counted;  // special tokens of the job: they are tokens in content too
+  std::vector<std::string> ends;     // tokens with which the model ends its answers
+  std::string own_template;          // Jinja text; empty: the model has none
+  std::string own_tool_template;     // for conversations with tools; empty: own_template
+  std::string tokenizer;             // path of the tokenizer, for messages
 
   // InvalidArgument names template, token and tokenizer.
   absl::StatusOr<SpecialToken> Require(std::string_view token, std::string_view needed_by) const;

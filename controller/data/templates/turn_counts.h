@@ -1,4 +1,4 @@
-// What became of the turns of conversations that were to be trained.
+// Counts what became of the turns of conversations that should be trained.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_TURN_COUNTS_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_TURN_COUNTS_H_
 
@@ -7,10 +7,10 @@
 namespace coxswain::data {
 
 struct TurnCounts {
-  int64_t rewritten = 0;      // not trained: the template writes them anew once others follow
-  int64_t as_said = 0;        // written anew too, but trained in the words they were said in
-  int64_t unended = 0;        // trained without an end-of-turn token
-  int64_t without_calls = 0;  // trained without their tool calls: the template does not write them
+  int64_t rewritten = 0;        // not trained: the template rewrites them when others follow
+  int64_t as_said = 0;          // rewritten too, but trained in their original words
+  int64_t unended = 0;          // trained without an end-of-turn token
+  int64_t without_calls = 0;    // trained without their tool calls, which the template leaves out
   int64_t without_thought = 0;  // trained without their reasoning
 
   TurnCounts& operator+=(const TurnCounts& other) {

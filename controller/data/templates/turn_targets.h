@@ -1,4 +1,4 @@
-// Which bytes of a rendered conversation are targets.
+// Finds the bytes of a rendered conversation that are targets.
 #ifndef COXSWAIN_CONTROLLER_DATA_TEMPLATES_TURN_TARGETS_H_
 #define COXSWAIN_CONTROLLER_DATA_TEMPLATES_TURN_TARGETS_H_
 
@@ -16,13 +16,14 @@
 namespace coxswain::data {
 
 struct TargetPolicy {
-  std::vector<std::string> roles;  // whose messages are targets, unless a message says otherwise
+  // Messages of these roles are targets, unless a message says otherwise.
+  std::vector<std::string> roles;
   config::TrainOn train_on = config::TrainOn::kAll;
   config::TrainOnEos train_on_eos = config::TrainOnEos::kTurn;
 };
 
-// What found the targets: the format itself (an output, a completion), the template's marks, or
-// what each turn adds.
+// The rule that found the targets: the format itself (an output, a completion), the template's
+// marks, or the text that each turn adds.
 enum class TargetRule { kFormat, kMarks, kPrefixes };
 
 struct MarkedText {
@@ -32,15 +33,15 @@ struct MarkedText {
   TurnCounts turns;
 };
 
-// The conversation as one text, or under train_on: split one for each trained turn, up to that
-// turn. A turn's range is what {% generation %} marks, where the template marks every assistant
-// turn, and else what the turn adds to what stands before it (turn_begin.h), less the white space
-// behind its last special token. It reaches to the turn's end-of-turn token, also where the
-// template marks less, where a turn that is the last ends with another, and where the marker of the
-// next turn is one with which the model ends. Where the template writes earlier answers anew, the
-// text has each trained answer as it was said (said_turns.h). InvalidArgument, without path and
-// line: the template refuses, writes nothing of a trained turn, or writes the turns that are to be
-// trained anew so that none can be found.
+// The conversation as one text; under train_on: split one text per trained turn, up to that turn.
+// If the template marks every assistant turn, a turn's range is what {% generation %} marks. Else
+// it is the text that the turn adds (turn_begin.h), without the white space after its last special
+// token. The range always includes the turn's end-of-turn token: also when the template marks less,
+// when the last turn ends with another token, and when the marker of the next turn is a token with
+// which the model ends. If the template rewrites earlier answers, the text has each trained answer
+// in its original words (said_turns.h). InvalidArgument, without path and line: the template
+// refuses, writes nothing of a trained turn, or rewrites all trained turns so that none can be
+// found.
 absl::StatusOr<std::vector<MarkedText>> FindTargets(const ConversationTemplate& chat_template,
                                                     const TargetPolicy& policy,
                                                     const ChatRecord& record);

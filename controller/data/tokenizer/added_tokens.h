@@ -14,18 +14,18 @@ struct AddedToken {
   int32_t id = -1;
   std::string content;
   bool special = false;
-  bool counts = false;       // special, but never plain text
+  bool counts = false;       // special, but a token in plain text too
   bool normalized = false;   // matched after the normalizer, not before it
   bool lstrip = false;       // also takes white space before it
   bool rstrip = false;       // also takes white space after it
   bool single_word = false;  // only where no word character touches it
 };
 
-// Matches that are passed over.
+// Matches that stay text.
 struct StaysText {
-  bool special = false;                 // those of special tokens, but for those that count
-  std::span<const size_t> across = {};  // those across one of these places, ascending
-  std::vector<int32_t>* ids = nullptr;  // the ids of all of them are added there; null: nowhere
+  bool special = false;                 // matches of special tokens, except tokens that count
+  std::span<const size_t> across = {};  // matches across one of these places, ascending
+  std::vector<int32_t>* ids = nullptr;  // gets the ids of all these tokens; may be null
 };
 
 class AddedTokenMatcher {
@@ -36,13 +36,13 @@ class AddedTokenMatcher {
     std::string_view text;
   };
 
-  // Two tokens of one content: the first counts.
+  // Of two tokens with the same content the first is used.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   bool empty() const { return tokens_.empty(); }
 
-  // Cuts `text` (valid UTF-8) at leftmost-longest matches and appends the pieces, none of them
-  // empty text. Tokens inside a match that stays text stay text too.
+  // Cuts `text` (valid UTF-8) at leftmost-longest matches and appends the pieces. No text piece is
+  // empty. Tokens inside a match that stays text stay text too.
   void Split(std::string_view text, const StaysText& stays, std::vector<Piece>* pieces) const;
 
  private:

@@ -1,4 +1,4 @@
-// Special tokens that a job adds to those of its base model.
+// Adds a job's special tokens to the tokenizer of its base model.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_APPEND_TOKENS_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_APPEND_TOKENS_H_
 
@@ -11,8 +11,8 @@
 namespace coxswain::data {
 
 // Gives each of `tokens` that the file lacks the next id and adds it to the fingerprint.
-// InvalidArgument: an empty token, a tokenizer that is no tokenizer.json, or one whose next id is
-// not behind all others.
+// InvalidArgument: an empty token, a tokenizer other than tokenizer.json, or a tokenizer whose next
+// id is not above all others.
 absl::Status AppendTokens(const std::vector<std::string>& tokens, TokenizerFile* file);
 
 }  // namespace coxswain::data

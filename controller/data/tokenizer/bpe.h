@@ -21,18 +21,18 @@ class Bpe {
 
   explicit Bpe(const std::vector<Rule>& rules);
 
-  // The rule of two symbols; its rank is MergeTable::kNone where there is none.
+  // The rule of two symbols. Without a rule the rank is MergeTable::kNone.
   MergeTable::Merge Find(int32_t left, int32_t right) const { return merges_.Find(left, right); }
 
-  // Appends what `symbols` merge to: by lowest rank, leftmost first among equals, until no pair has
-  // a rule. O(n^2) steps up to kShort symbols, O(n log n) above. Source: Sennrich et al. 2016,
-  // algorithm 1; order as in tokenizers' models/bpe/word.rs.
+  // Merges `symbols` and appends the result. The lowest rank merges first, among equals the
+  // leftmost, until no pair has a rule. O(n^2) steps up to kShort symbols, O(n log n) above.
+  // Source: Sennrich et al. 2016, algorithm 1; order as in tokenizers' models/bpe/word.rs.
   void Merge(std::span<const int32_t> symbols, std::vector<int32_t>* ids) const {
     Merge(
         symbols, [&](size_t i) { return Find(symbols[i], symbols[i + 1]); }, ids);
   }
 
-  // The same; `first_rule(i)` is Find of symbols i and i + 1, known by a shorter way.
+  // The same. `first_rule(i)` returns Find of symbols i and i + 1 in a faster way.
   template <typename FirstRule>
   void Merge(std::span<const int32_t> symbols, FirstRule first_rule,
              std::vector<int32_t>* ids) const {

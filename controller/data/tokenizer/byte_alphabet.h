@@ -14,7 +14,7 @@ namespace coxswain::data {
 // The character of `byte`, as UTF-8.
 std::string ByteToCharacter(uint8_t byte);
 
-// The bytes that `token` stands for; nullopt when a character is not of the alphabet. `token` must
+// The bytes that `token` stands for; nullopt when a character is not in the alphabet. `token` must
 // be valid UTF-8.
 std::optional<std::string> TokenToBytes(std::string_view token);
 

@@ -15,8 +15,8 @@ namespace coxswain::data {
 
 class ByteBpe {
  public:
-  // `byte_ids`: the token of each byte. `whole_words`: bytes of a token -> its id, asked first for
-  // every word; empty unless the model says ignore_merges.
+  // `byte_ids`: the token of each byte. `whole_words`: bytes of a token -> its id. Every word is
+  // first looked up there. Empty unless the model sets ignore_merges.
   ByteBpe(const std::array<int32_t, 256>& byte_ids, const std::vector<Bpe::Rule>& rules,
           absl::flat_hash_map<std::string, int32_t> whole_words);
 

@@ -1,5 +1,5 @@
-// BPE over characters, as SentencePiece has it: characters outside the vocabulary become byte
-// tokens ("<0x0A>") or the unknown token.
+// BPE over characters, as in SentencePiece. Characters outside the vocabulary become byte tokens
+// ("<0x0A>") or the unknown token.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_CHARACTER_BPE_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_CHARACTER_BPE_H_
 
@@ -25,26 +25,25 @@ class CharacterBpe {
     std::array<int32_t, 256> byte_ids;  // -1: the byte has no token
     int32_t unknown_id = -1;            // -1: such characters are dropped
     bool fuse_unknown = false;          // neighbouring unknown characters are one token
-    // Token -> id, asked first for every word; empty unless the model says ignore_merges.
+    // Token -> id. Every word is first looked up there. Empty unless the model sets ignore_merges.
     absl::flat_hash_map<std::string, int32_t> whole_words;
   };
 
   explicit CharacterBpe(Model model);
 
-  // The id of the whole `word`, or -1: it is to be cut and merged.
+  // The id of the whole `word`; -1: cut and merge the word.
   int32_t WholeWord(std::string_view word) const;
 
-  // Where the piece of `word` that starts at `begin` ends. Encoding the pieces one by one gives
-  // the ids of the word: a cut is made between two characters only where no rule joins a token
-  // that ends with the first to a token that begins with the second, so that no merge can reach
-  // across, whatever came of either side.
+  // The end of the piece of `word` that starts at `begin`. Encoding the pieces one by one gives the
+  // ids of the word. A cut lies between two characters only if no rule joins a token that ends with
+  // the first to a token that begins with the second. Then no merge can cross the cut.
   size_t PieceEnd(std::string_view word, size_t begin) const;
 
   // Appends the ids of a piece, which is valid UTF-8 and not empty.
   void EncodePiece(std::string_view piece, std::vector<int32_t>* ids) const;
 
  private:
-  static constexpr uint32_t kFrequent = 129;  // ASCII and U+2581, whose pairs are a table
+  static constexpr uint32_t kFrequent = 129;  // ASCII and U+2581; their pairs are stored in a table
 
   void FindJoints(const Model& model);
   bool MayJoin(uint32_t left, uint32_t right) const;

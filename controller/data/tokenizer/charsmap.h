@@ -1,4 +1,4 @@
-// The character map that a SentencePiece model carries: strings to what they are normalized to.
+// The character map of a SentencePiece model: it maps strings to their normalized form.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_CHARSMAP_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_CHARSMAP_H_
 
@@ -22,7 +22,7 @@ class Charsmap {
   // a zero byte. InvalidArgument: it is damaged.
   static absl::StatusOr<Charsmap> Parse(std::string_view blob);
 
-  // The longest prefix of `text` that the map has; size 0: none. Source: the layout of a unit is
+  // The longest prefix of `text` that is in the map; size 0: none. Source: the layout of a unit is
   // that of Yata's darts-clone.
   Prefix LongestPrefix(std::string_view text) const;
 

@@ -1,4 +1,4 @@
-// The decoder of a tokenizer.json: tokens to text.
+// The decoder of a tokenizer.json. It turns tokens into text.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_DECODER_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_DECODER_H_
 
@@ -17,12 +17,12 @@ namespace coxswain::data {
 class Decoder {
  public:
   enum class Kind {
-    kByteLevel,     // the byte alphabet back to bytes, all tokens as one
-    kByteFallback,  // runs of "<0x0A>" to the characters they spell
-    kFuse,          // all tokens as one
+    kByteLevel,     // byte alphabet back to bytes, over all tokens joined
+    kByteFallback,  // runs of "<0x0A>" become characters
+    kFuse,          // joins all tokens
     kReplace,       // matches of `pattern` become `content`
     kStrip,         // `content`, one character, at most `front` and `back` times
-    kMetaspace,     // `content` to spaces; in the first token to nothing where `front` is 1
+    kMetaspace,     // `content` becomes a space; in the first token nothing if `front` is 1
   };
   struct Step {
     Kind kind;
@@ -32,12 +32,12 @@ class Decoder {
     size_t back = 0;
   };
 
-  // Appends what `decoder`, an element of tokenizer.json, says. InvalidArgument names a step that
-  // is not supported, and those that are.
+  // Appends the steps of `decoder`, an element of tokenizer.json. InvalidArgument names an
+  // unsupported step and the supported ones.
   absl::Status Read(simdjson::dom::element decoder);
   void Add(Step step) { steps_.push_back(std::move(step)); }
 
-  // The text of `tokens`, as tokenizer.json writes them. Valid UTF-8 where the tokens are.
+  // The text of `tokens`, as tokenizer.json writes them. Valid UTF-8 if the tokens are.
   std::string Decode(std::vector<std::string> tokens) const;
 
  private:

@@ -1,4 +1,4 @@
-// Whole files, compressed or not.
+// Reads whole files, compressed or not.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_GZIP_FILE_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_GZIP_FILE_H_
 
@@ -10,10 +10,10 @@
 
 namespace coxswain::data {
 
-// The bytes of `path`, decompressed when it is gzip. InvalidArgument, with both sizes: there are
-// more than `max_bytes`, or more than 200 times those of the compressed file (a first MiB apart);
-// nothing more is decompressed then. DataLoss: it cannot be read to its end (a truncated .gz). Else
-// as RegularFile::Open.
+// The bytes of `path`, decompressed if it is gzip. InvalidArgument, with both sizes: there are more
+// than `max_bytes`, or, after the first MiB, more than 200 times the compressed bytes;
+// decompression then stops. DataLoss: the file cannot be read to its end (a truncated .gz). Other
+// errors as RegularFile::Open.
 absl::StatusOr<std::string> ReadMaybeGzip(const std::string& path,
                                           int64_t max_bytes = kMaxTokenizerBytes);
 

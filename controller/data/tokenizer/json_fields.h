@@ -1,4 +1,4 @@
-// Members of a parsed JSON object, with a value for what is absent.
+// Reads members of a parsed JSON object, with defaults for absent ones.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_JSON_FIELDS_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_JSON_FIELDS_H_
 
@@ -18,7 +18,7 @@ inline std::optional<simdjson::dom::element> FindField(simdjson::dom::element ob
   return value;
 }
 
-// The member as T; `absent` where there is none, or one of another type.
+// The member as T; `absent` if there is no member or it has another type.
 template <typename T>
 T Field(simdjson::dom::element object, std::string_view key, T absent) {
   T value = absent;

@@ -1,4 +1,4 @@
-// Characters that Unicode got after the tables behind Hugging Face's normalizers were made.
+// Characters that are newer than the Unicode tables of Hugging Face's normalizers.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_LATE_CHARACTERS_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_LATE_CHARACTERS_H_
 
@@ -7,9 +7,9 @@
 
 namespace coxswain::data {
 
-// First position >= `position` of a character that utf8proc reorders or decomposes and Hugging
-// Face's NFC, NFD, NFKC and NFKD leave where and as it is; text.size() if there is none. Text on
-// either side of it is normalized apart. `text` must be valid UTF-8, `position` a boundary.
+// First position >= `position` of a character that utf8proc would reorder or decompose, but Hugging
+// Face's NFC, NFD, NFKC and NFKD leave unchanged. text.size() if there is none. The texts before
+// and after it must be normalized separately. `text` must be valid UTF-8, `position` a boundary.
 size_t FindLateCharacter(std::string_view text, size_t position);
 
 }  // namespace coxswain::data

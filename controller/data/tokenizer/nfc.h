@@ -7,8 +7,8 @@
 
 namespace coxswain::data {
 
-// NFC of `text`, which must be valid UTF-8. Returns `text` itself when it is in that form already;
-// otherwise a view of *storage.
+// NFC of `text`, which must be valid UTF-8. Returns `text` itself if it is already NFC, otherwise a
+// view of *storage.
 std::string_view NormalizeNfc(std::string_view text, std::string* storage);
 
 }  // namespace coxswain::data

@@ -1,4 +1,4 @@
-// The normalizer of a tokenizer.json or tokenizer.model: text to text, before words are cut.
+// The normalizer of a tokenizer.json or tokenizer.model. It changes the text before words are cut.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_NORMALIZER_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_NORMALIZER_H_
 
@@ -44,22 +44,22 @@ class Normalizer {
     bool right = false;
   };
 
-  // Appends what `normalizer`, an element of tokenizer.json, says. InvalidArgument names a step
-  // that is not supported, and those that are.
+  // Appends the steps of `normalizer`, an element of tokenizer.json. InvalidArgument names an
+  // unsupported step and the supported ones.
   absl::Status Read(simdjson::dom::element normalizer);
-  // Makes this what a tokenizer.model does, in place of steps.
+  // Uses the normalizer of a tokenizer.model instead of steps.
   void SetSentencePiece(std::unique_ptr<SentencePieceNormalizer> normalizer) {
     sentencepiece_ = std::move(normalizer);
   }
-  // Null: this is of a tokenizer.json.
+  // Null: the normalizer is that of a tokenizer.json.
   SentencePieceNormalizer* sentencepiece() { return sentencepiece_.get(); }
 
   bool empty() const { return steps_.empty() && sentencepiece_ == nullptr; }
-  // Whether a step writes text in front of the input, which shifts what its first byte is.
+  // True when a step writes text in front of the input, so that the first byte is another one.
   bool prepends() const;
 
-  // Normalizes *text (valid UTF-8), which becomes a view of *scratch where it changes. `is_first`:
-  // it begins the input. ResourceExhausted: a pattern runs out of its stack.
+  // Normalizes *text (valid UTF-8). If it changes, it becomes a view of *scratch. `is_first`: the
+  // text is at the start of the input. ResourceExhausted: a pattern runs out of its stack.
   absl::Status Normalize(bool is_first, RegexScratch* regex, NormalizerScratch* scratch,
                          std::string_view* text) const;
 

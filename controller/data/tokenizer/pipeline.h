@@ -19,7 +19,7 @@ struct Pipeline {
   Decoder decoder;
 };
 
-// InvalidArgument says which step is not supported and what is; it does not name the file.
+// InvalidArgument names an unsupported step and the supported ones, but not the file.
 absl::StatusOr<Pipeline> ReadPipeline(simdjson::dom::element tokenizer_json);
 
 }  // namespace coxswain::data

@@ -16,8 +16,8 @@ struct PostProcessor {
   std::vector<int32_t> behind;
 };
 
-// Adds what `json`, an element of tokenizer.json, says. InvalidArgument names a step that is not
-// supported, and those that are.
+// Adds the ids of `json`, an element of tokenizer.json. InvalidArgument names an unsupported step
+// and the supported ones.
 absl::Status ReadPostProcessor(simdjson::dom::element json, PostProcessor* post_processor);
 
 }  // namespace coxswain::data

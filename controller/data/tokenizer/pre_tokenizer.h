@@ -18,44 +18,44 @@ namespace coxswain::data {
 
 class PreTokenizer {
  public:
-  // What a Split does with its matches and with the gaps between them, each a part of its own.
+  // How a Split treats matches and the gaps between them. Each match and each gap is a part.
   enum class Behavior {
     kIsolated,
     kRemoved,             // matches are dropped
-    kContiguous,          // neighbouring parts of one kind are one
+    kContiguous,          // neighbouring parts of one kind are joined
     kMergedWithPrevious,  // a match goes to the gap before it
-    kMergedWithNext,      // a match goes to the gap behind it
+    kMergedWithNext,      // a match goes to the gap after it
   };
-  // The text that begins the input gets a prefix, any text, or none does.
+  // Which texts get a prefix: none, the text at the start of the input, or all.
   enum class Prefix { kNever, kFirst, kAlways };
 
   // One step: first the prefix, then the cut.
   struct Stage {
-    std::string space = {};  // stands for each ' ' of the text; empty: a space stays a space
-    Prefix prefix = Prefix::kNever;  // the space, unless the text begins with one
-    bool cut_before_space = false;   // each space begins a part
+    std::string space = {};          // replaces each ' ' of the text; empty: a space stays a space
+    Prefix prefix = Prefix::kNever;  // writes the space first, unless the text begins with one
+    bool cut_before_space = false;   // a part begins at each space
     std::unique_ptr<SplitRegex> split = nullptr;
     Behavior behavior = Behavior::kIsolated;
     bool invert = false;          // gaps count as matches, matches as gaps
-    bool write_alphabet = false;  // the stage sees the byte alphabet, as those behind it do
+    bool write_alphabet = false;  // this stage and later ones see the byte alphabet
   };
 
   // Appends the stages of `pre_tokenizer`, an element of tokenizer.json. InvalidArgument names a
   // step that is not supported, and those that are.
   absl::Status Read(simdjson::dom::element pre_tokenizer);
 
-  // Whether words are read byte by byte: there is a ByteLevel step. Words are bytes all the same:
-  // stages behind it see the byte alphabet, which is read back.
+  // True when there is a ByteLevel step: words are read byte by byte. Later stages see the byte
+  // alphabet, but it is converted back, so that words are bytes.
   bool byte_level() const { return byte_level_; }
-  // Whether some stage writes a prefix for the text that begins the input only.
+  // True when a stage writes a prefix only for the text at the start of the input.
   bool looks_for_first() const;
 
-  // Whether the words of a text are the text, cut: no step writes or drops anything.
+  // True when the words of a text are exactly the text, cut: no step writes or drops anything.
   bool keeps_text() const;
 
   // Calls sink(std::string_view word) for each word of `text`, in order; none is empty. `text` must
-  // be valid UTF-8, as words are unless byte_level(); `is_first`: it begins the input. A view lives
-  // until its call returns.
+  // be valid UTF-8; words are too, unless byte_level(). `is_first`: the text is at the start of the
+  // input. A view lives until its call returns.
   template <typename Sink>
   absl::Status ForEachWord(std::string_view text, bool is_first, RegexScratch* scratch,
                            Sink&& sink) const {
@@ -75,9 +75,9 @@ class PreTokenizer {
   absl::Status ReadByteLevel(simdjson::dom::element step);
   absl::Status AddSplit(std::string_view pattern, Behavior behavior, bool invert);
 
-  // Joins neighbours as `behavior` says.
+  // Joins neighbouring parts by `behavior`.
   static void JoinParts(Behavior behavior, std::vector<Part>* parts);
-  // The text with its spaces and prefix written; `text` itself where nothing changes.
+  // Replaces spaces and adds the prefix. Returns `text` itself if nothing changes.
   static std::string_view WriteSpaces(const Stage& stage, std::string_view text, bool is_first,
                                       std::string* storage);
 
@@ -121,7 +121,7 @@ class PreTokenizer {
     return pass_on(begin, text.size());
   }
 
-  // Calls part(begin, end, is_match) for every match and every gap, gaps never empty.
+  // Calls part(begin, end, is_match) for every match and every gap. Gaps are never empty.
   template <typename Sink>
   static absl::Status ForEachPart(const Stage& stage, std::string_view text, RegexScratch* scratch,
                                   Sink&& part) {
@@ -158,7 +158,7 @@ class PreTokenizer {
 
   std::vector<Stage> stages_;
   bool byte_level_ = false;
-  bool in_alphabet_ = false;  // behind the last stage
+  bool in_alphabet_ = false;  // after the last stage the text is in the byte alphabet
 };
 
 }  // namespace coxswain::data

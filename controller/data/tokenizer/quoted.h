@@ -1,4 +1,4 @@
-// Text of a file in a message.
+// Quotes text of a file for a message.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_QUOTED_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_QUOTED_H_
 

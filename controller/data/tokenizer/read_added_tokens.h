@@ -9,8 +9,8 @@
 
 namespace coxswain::data {
 
-// Reads file->added, behind the model and the pipeline. InvalidArgument: an id that Hugging Face
-// would change on load, or an entry without id or content.
+// Reads file->added. Call it after the model and the pipeline are read. InvalidArgument: an id that
+// Hugging Face would change on load, or an entry without id or content.
 absl::Status ReadAddedTokens(simdjson::dom::element document, TokenizerFile* file);
 
 }  // namespace coxswain::data

@@ -9,8 +9,8 @@
 
 namespace coxswain::data {
 
-// Reads vocabulary and merges; file->byte_level says which kind of BPE it is. InvalidArgument:
-// another model, an option that is not supported, or a vocabulary that contradicts itself.
+// Reads vocabulary and merges. file->byte_level must name the kind of BPE. InvalidArgument: another
+// model, an unsupported option, or a vocabulary that contradicts itself.
 absl::Status ReadBpeModel(simdjson::dom::element model, TokenizerFile* file);
 
 }  // namespace coxswain::data

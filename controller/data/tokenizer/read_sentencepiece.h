@@ -1,4 +1,4 @@
-// A tokenizer.model as a tokenizer.
+// Reads a tokenizer.model.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_SENTENCEPIECE_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_READ_SENTENCEPIECE_H_
 
@@ -10,8 +10,8 @@
 namespace coxswain::data {
 
 // Reads `bytes`, the content of file->path: pieces, merges, normalizer and decoder. Control symbols
-// become special tokens, user-defined ones tokens that are matched in normalized text.
-// InvalidArgument: the model is damaged, or of a kind that is not supported.
+// become special tokens. User-defined symbols become tokens that are matched in normalized text.
+// InvalidArgument: the model is damaged or of an unsupported kind.
 absl::Status ReadSentencePiece(std::string_view bytes, TokenizerFile* file);
 
 }  // namespace coxswain::data

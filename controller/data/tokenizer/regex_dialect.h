@@ -12,8 +12,8 @@ namespace coxswain::data {
 
 // \s and \S become the explicit 25 code points of Unicode White_Space (PCRE2's own \s holds U+180E
 // too); \p{L}, \p{N} and the like agree in PCRE2 10.42 and Oniguruma 6.9.8. InvalidArgument for
-// what the two engines read differently: nested classes and &&, \S in a class, {n,m}+, bare ^ and
-// $, and the escapes \h \H \R \X \K \G \Z.
+// constructs that the two engines read differently: nested classes and &&, \S in a class, {n,m}+,
+// bare ^ and $, and the escapes \h \H \R \X \K \G \Z.
 absl::StatusOr<std::string> OnigurumaToPcre2(std::string_view pattern);
 
 }  // namespace coxswain::data

@@ -36,7 +36,7 @@ struct SentencePieceModel {
   bool escape_spaces = true;
 };
 
-// InvalidArgument: `bytes` are not such a model, or a damaged one.
+// InvalidArgument: `bytes` are no such model, or the model is damaged.
 absl::StatusOr<SentencePieceModel> ParseSentencePieceModel(std::string_view bytes);
 
 }  // namespace coxswain::data

@@ -1,5 +1,5 @@
-// A compiled pre-tokenizer regex: PCRE2 with JIT. Immutable; the memory of a search is its
-// caller's.
+// A compiled pre-tokenizer regex: PCRE2 with JIT. Immutable; the caller provides the memory of a
+// search.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_SPLIT_REGEX_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_SPLIT_REGEX_H_
 
@@ -19,7 +19,7 @@
 
 namespace coxswain::data {
 
-// Scratch of one thread's searches, for any number of patterns.
+// Scratch memory for the searches of one thread, for any number of patterns.
 class RegexScratch {
  public:
   RegexScratch();
@@ -42,7 +42,7 @@ class SplitRegex {
     size_t end;
   };
 
-  // `pattern` in Oniguruma's dialect. InvalidArgument when PCRE2 cannot read it alike.
+  // `pattern` in Oniguruma's dialect. InvalidArgument: PCRE2 cannot read it with the same meaning.
   static absl::StatusOr<std::unique_ptr<SplitRegex>> Compile(std::string_view pattern);
   // Matches `text` itself.
   static absl::StatusOr<std::unique_ptr<SplitRegex>> CompileLiteral(std::string_view text);
@@ -50,9 +50,9 @@ class SplitRegex {
   static absl::StatusOr<std::unique_ptr<SplitRegex>> CompileAsWritten(const std::string& pattern);
   ~SplitRegex();
 
-  // Calls match(begin, end) for every match in `text` (valid UTF-8), in order and each behind the
-  // one before; an empty one that touches it is passed over, as Oniguruma's find_iter does. `match`
-  // returns a status, and one that is not OK ends the search. Errors as Find.
+  // Calls match(begin, end) for every match in `text` (valid UTF-8), in order and without overlap.
+  // An empty match that touches the previous one is skipped, as in Oniguruma's find_iter. `match`
+  // returns a status; an error ends the search. Errors as Find.
   template <typename Sink>
   absl::Status ForEachMatch(std::string_view text, RegexScratch* scratch, Sink&& match) const;
 
@@ -68,7 +68,7 @@ class SplitRegex {
                                                                  uint32_t options, bool as_of_now);
 
   pcre2_code* code_;
-  bool as_of_now_;  // knows characters younger than PCRE2's tables by their category
+  bool as_of_now_;  // recognises characters newer than PCRE2's tables by their category
 };
 
 template <typename Sink>

@@ -1,4 +1,4 @@
-// What a Tokenizer is made of: its file, one of three models, and the steps of encoding.
+// The parts of a Tokenizer: its file, one of three models, and the steps of encoding.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TEXT_ENCODER_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TEXT_ENCODER_H_
 
@@ -24,8 +24,9 @@ struct TextEncoder {
 
   explicit TextEncoder(TokenizerFile read);
 
-  // Text is split at added tokens, normalised, split at those that are matched
-  // then, and cut into words. With `special_as_text` special tokens are text; their ids join it.
+  // Splits text at added tokens, normalises it, splits it at added tokens that are matched after
+  // normalisation, and cuts it into words. With `special_as_text` special tokens are text; their
+  // ids are added to it.
   absl::Status Encode(std::string_view text, std::vector<int32_t>* special_as_text,
                       std::vector<int32_t>* ids) const;
   absl::Status EncodeValid(std::string_view text, std::vector<int32_t>* special_as_text,
@@ -37,8 +38,8 @@ struct TextEncoder {
                                 std::vector<int32_t>* ids) const;
   void EncodeCharacters(std::string_view word, WordCache* cache, std::vector<int32_t>* ids) const;
 
-  // In encode_marked.cc: the same ids, with what Tokenizer::EncodeMarked tells of them. Stretches
-  // of one mark take the way of texts without any.
+  // In encode_marked.cc: the same ids, with the results of Tokenizer::EncodeMarked. Ranges with
+  // uniform marks are encoded like texts without marks.
   absl::Status EncodeMarked(std::string_view text, const TextMarks& marks, Workspace* workspace,
                             std::vector<int32_t>* ids, std::vector<bool>* wanted,
                             std::vector<int32_t>* broken) const;

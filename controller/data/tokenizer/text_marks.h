@@ -1,4 +1,4 @@
-// What the writer of a text knows of it and a tokenizer must not lose.
+// Marks in a text that must survive tokenization.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TEXT_MARKS_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TEXT_MARKS_H_
 
@@ -18,16 +18,17 @@ struct TextMarks {
   std::vector<ByteRange> ranges;  // ascending, disjoint: bytes whose tokens are wanted
 };
 
-// Whether one of `ranges`, ascending and disjoint, has a byte of [begin, end).
+// True when one of `ranges`, ascending and disjoint, has a byte of [begin, end).
 bool Touches(std::span<const ByteRange> ranges, size_t begin, size_t end);
 
-// The marks of the text's bytes [begin, end), counted from `begin`. A seam at either end is none.
+// The marks of the text's bytes [begin, end), counted from `begin`. Seams at either end are left
+// out.
 TextMarks MarksWithin(const TextMarks& marks, size_t begin, size_t end);
 
-// Whether a text of `size` bytes is all wanted or not at all, and has no seam.
+// True when a text of `size` bytes is wanted as a whole or not at all, and has no seam.
 bool IsUniform(const TextMarks& marks, size_t size);
 
-// The marks with every place put where `place` says; ranges that become empty are left out.
+// The marks with every position mapped by `place`. Ranges that become empty are left out.
 TextMarks Moved(const TextMarks& marks, const std::function<size_t(size_t)>& place);
 
 }  // namespace coxswain::data

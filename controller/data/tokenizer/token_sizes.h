@@ -1,4 +1,4 @@
-// How many bytes of a text each of its tokens stands for.
+// The number of bytes of a text that each of its tokens covers.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKEN_SIZES_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKEN_SIZES_H_
 
@@ -12,9 +12,9 @@
 
 namespace coxswain::data {
 
-// Sizes of `ids`, tokens of the model that came of `words`: the text as the pre-tokenizer hands it
-// to the model; only of those that begin before byte `until`. A token of unknown characters has
-// those up to where the next token begins.
+// Sizes of `ids`, the model's tokens of `words`. `words` is the text as the pre-tokenizer passes it
+// to the model. Only tokens that begin before byte `until` are returned. A token of unknown
+// characters extends to the start of the next token.
 std::vector<size_t> TokenSizes(const TokenizerFile& file, std::span<const int32_t> ids,
                                std::string_view words, size_t until);
 

@@ -26,34 +26,32 @@ namespace coxswain::data {
 
 class Tokenizer {
  public:
-  // `path` is a model directory, or its tokenizer.json (plain or .gz) or tokenizer.model itself.
-  // tokenizer_config.json beside it is read when it is there. NotFound: neither file.
-  // InvalidArgument names the file, what was found and what is supported: broken JSON, another kind
-  // of model, an unknown normalizer, pre-tokenizer, post-processor or decoder, added tokens whose
-  // ids do not follow the vocabulary.
-  // `added`: special tokens that join behind all others, as transformers' add_special_tokens lets
-  // them; those that are there already stay what they are.
+  // `path` is a model directory, or its tokenizer.json (plain or .gz) or tokenizer.model.
+  // tokenizer_config.json beside it is read if it exists. NotFound: neither file exists.
+  // InvalidArgument names the file, the finding and what is supported: broken JSON, another kind of
+  // model, an unknown normalizer, pre-tokenizer, post-processor or decoder, or added tokens whose
+  // ids do not follow the vocabulary. `added`: special tokens that get the next ids, as by
+  // transformers' add_special_tokens. Tokens that already exist stay unchanged.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(
       const std::string& path, const std::vector<std::string>& added = {});
   ~Tokenizer();
 
   // Appends the ids of `text`. Added tokens written in it ("<|im_end|>") become their ids, as in
-  // `tokenizers` and in every training stack built on it. The post-processor does not run: whoever
-  // renders the text writes BOS and EOS. Bytes that are not UTF-8 count as U+FFFD, one for each
+  // `tokenizers` and in every training stack built on it. The post-processor does not run: the
+  // renderer of the text writes BOS and EOS. Bytes that are not UTF-8 count as U+FFFD, one for each
   // maximal ill-formed part (Python: errors="replace"). ResourceExhausted when the pre-tokenizer's
   // regex runs out of its stack; `ids` then holds an undefined suffix.
   absl::Status Encode(std::string_view text, std::vector<int32_t>* ids) const;
 
   // The same, except that tokens marked `special` are plain text (transformers:
-  // split_special_tokens=True). Added tokens that are not special are still recognised, and those
-  // that Load was given. The ids of those that became text join `special_as_text`, which may be
-  // null.
+  // split_special_tokens=True). Added tokens that are not special, and those given to Load, are
+  // still recognised. `special_as_text` gets the ids of tokens that became text; it may be null.
   absl::Status EncodePlain(std::string_view text, std::vector<int32_t>* ids,
                            std::vector<int32_t>* special_as_text = nullptr) const;
 
-  // Encode of a text with marks. `wanted` gets one value for each id: whether the token stands for
-  // a byte of marks.ranges. White space that an added token takes along (lstrip, rstrip) counts for
-  // nothing. The ids of tokens that a seam breaks join `broken`, which may be null.
+  // Encode of a text with marks. `wanted` gets one value per id: true when the token covers a byte
+  // of marks.ranges. White space that an added token includes (lstrip, rstrip) does not count.
+  // `broken` gets the ids of tokens that a seam breaks; it may be null.
   absl::Status EncodeMarked(std::string_view text, const TextMarks& marks,
                             std::vector<int32_t>* ids, std::vector<bool>* wanted,
                             std::vector<int32_t>* broken = nullptr) const;
@@ -76,10 +74,10 @@ class Tokenizer {
   int32_t pad_id() const;      // -1: none
   int32_t vocab_size() const;  // largest id + 1; ids below it may be holes
   bool byte_level() const;     // byte-level BPE
-  // Those of `added` that were not there before: they have the last ids.
+  // Tokens of `added` that were not there before. They have the last ids.
   std::span<const std::string> added() const;
-  // What the post-processor would put around one text: BOS of Llama-3, or what add_bos_token and
-  // add_eos_token of tokenizer_config.json say.
+  // Ids that the post-processor would put around one text, such as BOS of Llama-3, or those of
+  // add_bos_token and add_eos_token in tokenizer_config.json.
   std::span<const int32_t> ids_in_front() const;
   std::span<const int32_t> ids_behind() const;
   // Jinja text of chat_template.jinja, or else of tokenizer_config.json; empty: none of that name.

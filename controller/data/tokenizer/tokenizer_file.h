@@ -1,4 +1,4 @@
-// What the files of a tokenizer say, checked, as plain data.
+// The checked content of a tokenizer's files, as plain data.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_FILE_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_TOKENIZER_FILE_H_
 
@@ -20,13 +20,13 @@
 namespace coxswain::data {
 
 struct TokenizerFile {
-  std::string path;                               // of the tokenizer.json or tokenizer.model read
+  std::string path;                               // path of the file that was read
   std::vector<std::string> tokens;                // by id; empty string: no token has this id
   absl::flat_hash_map<std::string, int32_t> ids;  // token -> id, added tokens included
-  // The model. Byte-level: words are bytes, and byte_ids has all 256 of the byte alphabet. Else
-  // words are characters, and byte_ids are the tokens "<0x00>" to "<0xFF>", -1 where there is none.
+  // The model. Byte-level: words are bytes, and byte_ids has all 256 bytes of the byte alphabet.
+  // Else words are characters, and byte_ids has the tokens "<0x00>" to "<0xFF>"; -1: no such token.
   bool byte_level = false;
-  std::optional<std::vector<Unigram::Piece>> unigram;  // the model, in place of `rules`
+  std::optional<std::vector<Unigram::Piece>> unigram;  // the model, instead of `rules`
   std::array<int32_t, 256> byte_ids{};
   std::vector<Bpe::Rule> rules;
   int32_t unknown_id = -1;  // -1: none
@@ -34,9 +34,9 @@ struct TokenizerFile {
   // ignore_merges: word -> id of every token of the model; empty without it.
   absl::flat_hash_map<std::string, int32_t> whole_words;
   int32_t model_size = 0;             // entries of the model's vocabulary
-  std::vector<AddedToken> added;      // contents as they are matched
-  std::vector<std::string> appended;  // those of `added` that AppendTokens put there
-  // What the decoder sees of added tokens that are matched in another form than their own.
+  std::vector<AddedToken> added;      // with contents in the form that is matched
+  std::vector<std::string> appended;  // tokens that AppendTokens added
+  // For added tokens that are matched in another form than their own: the text for the decoder.
   absl::flat_hash_map<int32_t, std::string> decoded_as;
   Pipeline pipeline;
   int32_t eos_id = -1;

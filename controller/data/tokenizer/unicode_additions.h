@@ -1,4 +1,4 @@
-// Characters younger than the regex engine's Unicode tables.
+// Replaces characters that are newer than the regex engine's Unicode tables.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_UNICODE_ADDITIONS_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_UNICODE_ADDITIONS_H_
 
@@ -7,10 +7,10 @@
 
 namespace coxswain::data {
 
-// `text` (valid UTF-8) with every character added to Unicode after version 14 replaced by an older
-// one of the same general category and the same number of bytes, so that PCRE2 10.42 (Unicode 14)
-// matches at the byte offsets where the Oniguruma of Hugging Face's wheels (Unicode 16) does.
-// Returns `text` itself when it has none; otherwise a view of *storage.
+// `text` (valid UTF-8) in which every character added to Unicode after version 14 is replaced by an
+// older one of the same general category and the same number of bytes. So PCRE2 10.42 (Unicode 14)
+// matches at the same byte offsets as the Oniguruma of Hugging Face's wheels (Unicode 16). Returns
+// `text` itself if it has no such character, otherwise a view of *storage.
 std::string_view ReplaceUnicodeAdditions(std::string_view text, std::string* storage);
 
 }  // namespace coxswain::data

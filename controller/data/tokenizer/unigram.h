@@ -1,4 +1,4 @@
-// The unigram language model of SentencePiece: the pieces whose scores sum highest.
+// The unigram language model of SentencePiece: it finds the pieces with the highest sum of scores.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_UNIGRAM_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_UNIGRAM_H_
 
@@ -20,8 +20,8 @@ class Unigram {
   };
   struct Model {
     std::vector<Piece> pieces;            // without control, unknown and byte pieces
-    int32_t unknown_id = -1;              // for a character that is no piece
-    std::array<int32_t, 256> byte_ids{};  // instead of the unknown piece; -1: there are none
+    int32_t unknown_id = -1;              // for characters without a piece
+    std::array<int32_t, 256> byte_ids{};  // used instead of the unknown piece; -1: none
   };
 
   explicit Unigram(Model model);
@@ -40,10 +40,10 @@ class Unigram {
     int32_t parent = -1;  // -1: the place is free
     int32_t piece = -1;   // index into scores_ and ids_
   };
-  // The best way to a position of the text.
+  // The best segmentation up to a position of the text.
   struct Step {
     float score = 0;
-    int32_t start = -1;  // of its last piece; -1: none reaches here
+    int32_t start = -1;  // start of its last piece; -1: no segmentation ends here
     int32_t piece = -1;  // -1: unknown
   };
 

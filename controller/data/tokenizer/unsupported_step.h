@@ -1,4 +1,4 @@
-// What is said of a step of tokenizer.json that is not read.
+// The error for an unsupported step of tokenizer.json.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_UNSUPPORTED_STEP_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_UNSUPPORTED_STEP_H_
 

@@ -11,8 +11,8 @@ namespace coxswain::data {
 
 bool IsValidUtf8(std::string_view bytes);
 
-// `bytes` with every maximal ill-formed subpart replaced by U+FFFD: what Python's errors="replace"
-// and Rust's String::from_utf8_lossy give. Source: Unicode 15, section 3.9, "U+FFFD Substitution of
+// `bytes` with every maximal ill-formed subpart replaced by U+FFFD, as by Python's errors="replace"
+// and Rust's String::from_utf8_lossy. Source: Unicode 15, section 3.9, "U+FFFD Substitution of
 // Maximal Subparts".
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 

@@ -1,5 +1,5 @@
-// Token ids of words seen before: a direct-mapped cache of fixed size, one cache line a word. A
-// word that maps to a taken line replaces it, so memory is bounded and nothing is ever evicted by
+// Caches token ids of earlier words: a direct-mapped cache of fixed size, with one cache line per
+// word. A word that maps to a used line replaces it. So memory is bounded, and eviction needs no
 // search.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_WORD_CACHE_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_WORD_CACHE_H_
@@ -19,7 +19,7 @@ class WordCache {
   static constexpr size_t kMaxWordBytes = 31;
   static constexpr int kMaxIds = 7;
 
-  // A word's bytes, zero-padded, its length in the last byte: equal keys are equal words.
+  // A word's bytes, zero-padded, with its length in the last byte. Equal keys are equal words.
   struct Key {
     uint64_t part[4];
     bool operator==(const Key& other) const {
@@ -45,7 +45,7 @@ class WordCache {
     return key;
   }
 
-  // Appends the word's ids and returns true, or returns false.
+  // Appends the word's ids and returns true; false when the word is not cached.
   bool Find(const Key& key, std::vector<int32_t>* ids) const {
     const Line& line = lines_.get()[Slot(key)];
     if (!(line.key == key)) return false;
@@ -57,7 +57,7 @@ class WordCache {
     return true;
   }
 
-  // Keeps `count` ids for the word; more than kMaxIds are not kept.
+  // Stores `count` ids for the word, unless they are more than kMaxIds.
   void Insert(const Key& key, const int32_t* ids, size_t count) {
     if (count > kMaxIds) return;
     Line& line = lines_.get()[Slot(key)];
@@ -86,7 +86,7 @@ class WordCache {
     return value;
   }
 
-  // The bytes of `word` from `from` on, fewer than 8, little-endian and zero-padded, without a read
+  // The bytes of `word` from `from` on, fewer than 8, little-endian and zero-padded. Reads nothing
   // outside the word.
   static uint64_t LoadTail(std::string_view word, size_t from) {
     const size_t size = word.size() - from;

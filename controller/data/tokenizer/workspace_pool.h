@@ -1,4 +1,4 @@
-// Memory that a running Encode needs, kept between runs.
+// Keeps the memory of Encode between runs.
 #ifndef COXSWAIN_CONTROLLER_DATA_TOKENIZER_WORKSPACE_POOL_H_
 #define COXSWAIN_CONTROLLER_DATA_TOKENIZER_WORKSPACE_POOL_H_
 
@@ -15,7 +15,7 @@
 
 namespace coxswain::data {
 
-// What one running Encode needs for itself. Results never depend on which one it gets.
+// The memory of one running Encode. Results do not depend on which workspace it gets.
 struct Workspace {
   RegexScratch regex;
   WordCache cache;
@@ -24,7 +24,7 @@ struct Workspace {
   std::vector<AddedTokenMatcher::Piece> normalized_pieces;
 };
 
-// As many workspaces as there were Encodes at one time.
+// Holds as many workspaces as Encodes ran at the same time.
 class WorkspacePool {
  public:
   std::unique_ptr<Workspace> Take() {
