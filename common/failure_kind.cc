@@ -50,9 +50,24 @@ v1::ErrorKind Unfit(Work work, std::string_view phase) {
   return v1::ERROR_KIND_USER;
 }
 
+// What the Hub refuses, the user mends. A network mends itself.
+v1::ErrorKind OfHub(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kFailedPrecondition:
+      return v1::ERROR_KIND_USER;
+    default:
+      return v1::ERROR_KIND_STORAGE;
+  }
+}
+
 }  // namespace
 
 v1::ErrorKind FailureKind(absl::StatusCode code, std::string_view phase) {
+  if (phase == "push") return OfHub(code);
   const Work work = WorkOf(phase);
   switch (code) {
     case absl::StatusCode::kInvalidArgument:

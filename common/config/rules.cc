@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/push_rules.h"
 #include "common/config/schema.h"
 
 namespace coxswain::config {
@@ -352,6 +353,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckDora(job);
   CheckExtend(job);
   CheckMergeOfRandomWeights(job);
+  CheckPush(job);
   CheckQuantization(job);
   CheckMesh(job);
   CheckDevice(job);
