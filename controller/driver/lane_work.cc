@@ -212,7 +212,8 @@ absl::StatusOr<hub::PushRequest> PushRequestOf(Files* files, const PushInput& in
 
 absl::StatusOr<PushedTo> PushJob(Files* files, const PushInput& input) {
   ASSIGN_OR_RETURN(const hub::PushRequest request, PushRequestOf(files, input));
-  ASSIGN_OR_RETURN(const hub::Settings settings, hub::ReadSettings());
+  ASSIGN_OR_RETURN(hub::Settings settings, hub::ReadSettings());
+  if (!input.owner.empty()) settings.token = hub::Token();
   ASSIGN_OR_RETURN(const hub::Pushed pushed,
                    hub::PushFolder(settings, request, {.cancelled = input.cancelled}));
   return PushedTo{.commit = pushed.commit, .url = pushed.url, .sent_bytes = pushed.sent_bytes};

@@ -70,7 +70,7 @@ struct PushInput {
   std::string directory;            // of the export
   std::string digest;               // of its manifest, 32 bytes
   std::string job;                  // its name, for people
-  std::string owner;                // Job.owner
+  std::string owner;                // Job.owner, empty: an operator
   std::function<bool()> cancelled;  // any thread
 };
 
@@ -89,7 +89,8 @@ struct LaneWork {
   // both recipes, when the plan is not of the curriculum's recipe.
   std::function<absl::StatusOr<GangPlan>(const std::string& bytes, const Curriculum&)> read_plan;
   std::function<absl::StatusOr<ExportedTo>(const ExportInput&)> export_artifacts;
-  // Sends an export to the Hub, with the token of this process. Errors as hub::PushFolder;
+  // Sends an export to the Hub, with the token of this process, which serves operators alone: for
+  // another owner it is Unauthenticated. Errors as hub::PushFolder;
   // NotFound: the directory holds no export of `digest` any more.
   std::function<absl::StatusOr<PushedTo>(const PushInput&)> push;
 };

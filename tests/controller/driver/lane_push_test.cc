@@ -30,12 +30,14 @@ class LanePushTest : public testing::Test {
   ~LanePushTest() override {
     for (const char* name : {"HF_ENDPOINT", "HF_HOME", "HF_TOKEN"}) unsetenv(name);
   }
-  absl::StatusOr<PushedTo> Push(const std::function<bool()>& cancelled = [] { return false; }) {
+  absl::StatusOr<PushedTo> Push(
+      const std::function<bool()>& cancelled = [] { return false; },
+      const std::string& owner = "") {
     return work_.push({.to = {.repo = "org/tuned", .is_private = true, .revision = "main"},
                        .directory = folder_.path() + "/out/model",
                        .digest = digest_,
                        .job = "tune",
-                       .owner = "",
+                       .owner = owner,
                        .cancelled = cancelled});
   }
   std::string There(const std::string& path) const {
@@ -69,6 +71,12 @@ TEST_F(LanePushTest, RefusesTheExportOfAnother) {
   EXPECT_NE(refused.message().find("holds the export of job j-2 by now"), std::string::npos)
       << refused;
   EXPECT_EQ(hub_->counters().api, 0);
+}
+
+TEST_F(LanePushTest, TheTokenOfTheControllerServesOperatorsAlone) {
+  const absl::Status refused = Push([] { return false; }, "alice").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnauthenticated) << refused;
+  EXPECT_EQ(hub_->counters().tokens, 0);
 }
 
 TEST_F(LanePushTest, EndsSoonWhenItIsCancelled) {
