@@ -76,10 +76,11 @@ void UploadRun::StartCalls() {
 
 void UploadRun::StartCall(LfsUpload* upload, size_t index) {
   HttpCall call = upload->CallOf(index);
-  call.body->read = [this, read = std::move(call.body->read)](
+  const bool content = call.body->method == "PUT";
+  call.body->read = [this, content, read = std::move(call.body->read)](
                         int64_t offset, char* to, size_t most) -> absl::StatusOr<size_t> {
     absl::StatusOr<size_t> got = read(offset, to, most);
-    if (got.ok()) sent_ += static_cast<int64_t>(*got);
+    if (got.ok() && content) sent_ += static_cast<int64_t>(*got);
     return got;
   };
   call.on_end = [this, upload, index](const HttpEnd& end) {

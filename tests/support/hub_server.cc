@@ -441,8 +441,7 @@ bool HubServer::Impl::Receive(const httplib::ContentReader& body, const std::str
   const bool whole = body([&](const char* bytes, size_t count) {
     std::unique_lock lock(mu);
     changed.wait(lock, [&] {
-      return stopped || behaviour.hold_received < 0 ||
-             counters.received_bytes < behaviour.hold_received;
+      return stopped || behaviour.hold_received < 0 || came < behaviour.hold_received;
     });
     counters.received_bytes += static_cast<int64_t>(count);
     came += static_cast<int64_t>(count);

@@ -35,7 +35,7 @@ struct HubBehaviour {
   int cut_uploads = 0;         // so many connections end after cut_after bytes of a content
   int lose_commits = 0;        // so many commits are made, and their answers are not sent
   int interfere = 0;           // so many commits find that another one came before
-  int64_t hold_received = -1;  // all contents wait when so many bytes came in all; -1: never
+  int64_t hold_received = -1;  // a content waits when so many bytes of it came; -1: never
 };
 
 struct HubCounters {

@@ -307,7 +307,7 @@ class PushTest(HubTest):
 
     def kill_in_the_middle(self, sent):
         """cox, ended when the small weights are there and the shards are not."""
-        self.tell(f'set?hold_received={SHARD}')
+        self.tell(f'set?hold_received={1 << 20}')
         cox = self.start_push()
         wait_for('the small weights are there', lambda: self.tell()['uploads'] >= 1)
         cox.send_signal(sent)

@@ -83,6 +83,7 @@ TEST_F(PushTest, MakesAPrivateRepositoryWithOneCommit) {
   EXPECT_EQ(told.back().files, 5);
 }
 
+// Invariant hub-7.
 TEST_F(PushTest, ASecondPushSendsAndCommitsNothing) {
   const absl::StatusOr<Pushed> first = PushIt(Request());
   ASSERT_TRUE(first.ok()) << first.status();
@@ -125,6 +126,7 @@ TEST_F(PushTest, OtherFilesOfARepositoryStay) {
   EXPECT_EQ(There("notes.txt", "org/other"), "mine");
 }
 
+// Invariant hub-9.
 TEST_F(PushTest, APublicRepositoryIsNotTakenForAPrivateOne) {
   const absl::Status refused = PushIt(Request("org/other")).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
