@@ -51,7 +51,7 @@ v1::ErrorKind Unfit(Work work, std::string_view phase) {
 }
 
 // What the Hub refuses, the user mends. A network or a disk mends itself.
-v1::ErrorKind NotFetched(absl::StatusCode code) {
+v1::ErrorKind OfHub(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
@@ -67,7 +67,7 @@ v1::ErrorKind NotFetched(absl::StatusCode code) {
 }  // namespace
 
 v1::ErrorKind FailureKind(absl::StatusCode code, std::string_view phase) {
-  if (phase == "fetch") return NotFetched(code);
+  if (phase == "fetch" || phase == "push") return OfHub(code);
   const Work work = WorkOf(phase);
   switch (code) {
     case absl::StatusCode::kInvalidArgument:

@@ -12,7 +12,8 @@ namespace coxswain {
 
 // `phase` is that of v1::Error: "prepare_data", "tokens" (the token cache), "resume", "plan",
 // "fetch" (a download), "output", "prepare", "connect", "form", "train", "eval", "snapshot",
-// "save_shard", "checkpoint", "export"; another, or none, is taken for work on what the user gave.
+// "save_shard", "checkpoint", "export", "push" (to the Hub); another, or none, is taken for work on
+// what the user gave.
 //   USER     the job, its data or its model is wrong, or its training does not work
 //   STORAGE  a file or a file system is full, read-only, damaged or away
 //   HOST     while a gang is planned or formed: these machines do not fit the job

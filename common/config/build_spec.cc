@@ -269,6 +269,10 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->export_base_path = spec["export"]["base_path"];
   job->export_dtype = spec["export"]["dtype"];
   job->export_max_shard_bytes = spec["export"]["max_shard_size"];
+  const Json& push = spec["export"]["push_to_hub"];
+  job->push_to_hub = {.repo = Optional<std::string>(push["repo"]).value_or(""),
+                      .is_private = push["private"],
+                      .revision = push["revision"]};
   const Json& resources = spec["resources"];
   job->device =
       Word<Device, 3>(resources["device"],

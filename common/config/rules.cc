@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/push_rules.h"
 #include "common/config/schema.h"
 #include "common/config/source_rules.h"
 
@@ -354,6 +355,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckDora(job);
   CheckExtend(job);
   CheckMergeOfRandomWeights(job);
+  CheckPush(job);
   CheckQuantization(job);
   CheckMesh(job);
   CheckDevice(job);

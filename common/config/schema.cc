@@ -316,6 +316,17 @@ void AppendExecution(std::vector<Key>* t) {
               "this machine; `false`: by the name of its directory.", .before = "false"},
       {.path = "spec.export.max_shard_size", .type = Type::kSize, .def = "5GB",
        .range = {.min = 1e6, .max = kMaxCount}, .doc = "Largest safetensors file."},
+      {.path = "spec.export.push_to_hub",
+       .doc = "The repository of the Hugging Face Hub to which the controller sends the export, "
+              "with its own token; of an adapter with `export.merge` the merged model. A scalar is "
+              "`repo`.", .shorthand = "repo"},
+      {.path = "spec.export.push_to_hub.repo", .type = Type::kString, .def = "null",
+       .doc = "`org/name`; it is made where there is none. null: nothing is sent.",
+       .nullable = true},
+      {.path = "spec.export.push_to_hub.private", .type = Type::kBool, .def = "true",
+       .doc = "A repository that is made is private, and one that is public is refused."},
+      {.path = "spec.export.push_to_hub.revision", .type = Type::kString, .def = "main",
+       .doc = "Branch; it is made where there is none."},
       // clang-format on
   };
   t->insert(t->end(), rows.begin(), rows.end());

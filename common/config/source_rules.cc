@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/schema.h"
+#include "common/hub/repository.h"
 
 namespace coxswain::config {
 namespace {
@@ -21,6 +22,7 @@ class SourceCheck {
   void Check(const std::string& row) {
     if (!Has("path") && !Has("hub") && !Has("url") && !Told()) Missing(row);
     if (Has("hub") && Has("url")) Error("url", "excludes hub; set one of the two");
+    CheckName();
     for (const char* key : {"revision", "name", "data_dir"}) {
       if (key == std::string("name") && place_ == "spec.base_model") continue;
       if (Has(key) && !Has("hub")) Error(key, "goes with a repository of the Hub, `hub: org/name`");
@@ -38,6 +40,19 @@ class SourceCheck {
   bool Has(const std::string& key) const {
     const auto value = source_.find(key);
     return value != source_.end() && value->is_string();
+  }
+
+  // Id and revision are parts of paths and URLs.
+  void CheckName() {
+    if (!Has("hub")) return;
+    const bool model = place_ == "spec.base_model";
+    const absl::Status named =
+        hub::MakeRepository(
+            model ? hub::RepositoryType::kModel : hub::RepositoryType::kDataset,
+            source_["hub"].get<std::string>(),
+            Has("revision") ? source_["revision"].get<std::string>() : hub::kDefaultRevision)
+            .status();
+    if (!named.ok()) Error("hub", std::string(named.message()));
   }
 
   void Missing(const std::string& row) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,36 +37,56 @@ std::string NextPage(const HttpHead& head) {
   return "";
 }
 
-}  // namespace
-
-absl::StatusOr<ApiAnswer> AskApi(const Settings& settings, const Repository& repository,
-                                 const std::string& url, const std::function<bool()>& cancelled) {
+// `post`: null for a GET.
+absl::StatusOr<ApiReply> Converse(const Settings& settings, const std::string& url,
+                                  const ApiPost* post, const std::function<bool()>& cancelled) {
   Retries retries(settings.limits);
   const absl::Status stopped =
-      absl::CancelledError(absl::StrCat("asking for ", NameOf(repository), " was cancelled"));
-  std::string body;
-  std::optional<HttpEnd> end;
+      absl::CancelledError(absl::StrCat("asking ", PublicUrl(url), " was cancelled"));
   ASSIGN_OR_RETURN(const std::unique_ptr<HttpCalls> calls, HttpCalls::Make(settings));
   while (true) {
-    body.clear();
-    end.reset();
-    const auto keep = [&](std::string_view bytes) {
+    std::string body;
+    std::optional<HttpEnd> end;
+    HttpCall call{.url = url};
+    call.on_bytes = [&](std::string_view bytes) {
       body.append(bytes);
       return body.size() <= kMostAnswerBytes
                  ? absl::OkStatus()
                  : absl::ResourceExhaustedError(absl::StrCat(PublicUrl(url), " answers more than ",
                                                              kMostAnswerBytes, " bytes"));
     };
-    calls->Start({.url = url, .on_bytes = keep, .on_end = [&](const HttpEnd& how) { end = how; }});
+    if (post != nullptr) call.body = TextBody(post->text, post->type);
+    call.on_end = [&](const HttpEnd& how) { end = how; };
+    calls->Start(std::move(call));
     while (!end) {
       if (cancelled && cancelled()) return stopped;
       RETURN_IF_ERROR(calls->Wait(kPatience));
     }
-    if (end->ok()) return ApiAnswer{.body = body, .next = NextPage(end->head)};
-    const std::optional<std::chrono::milliseconds> delay = retries.After(*end);
-    if (!delay) return FailureOf(*end, settings, repository, "");
+    RETURN_IF_ERROR(end->refused);
+    const std::optional<std::chrono::milliseconds> delay =
+        end->ok() ? std::nullopt : retries.After(*end);
+    if (!delay) return ApiReply{.end = *end, .body = std::move(body)};
     if (!Pause(*delay, cancelled)) return stopped;
   }
+}
+
+}  // namespace
+
+absl::StatusOr<ApiReply> PostApi(const Settings& settings, const ApiPost& post,
+                                 const std::function<bool()>& cancelled) {
+  return Converse(settings, post.url, &post, cancelled);
+}
+
+absl::StatusOr<ApiReply> GetApi(const Settings& settings, const std::string& url,
+                                const std::function<bool()>& cancelled) {
+  return Converse(settings, url, nullptr, cancelled);
+}
+
+absl::StatusOr<ApiAnswer> AskApi(const Settings& settings, const Repository& repository,
+                                 const std::string& url, const std::function<bool()>& cancelled) {
+  ASSIGN_OR_RETURN(const ApiReply reply, GetApi(settings, url, cancelled));
+  if (!reply.end.ok()) return FailureOf(reply.end, settings, repository, "");
+  return ApiAnswer{.body = reply.body, .next = NextPage(reply.end.head)};
 }
 
 }  // namespace coxswain::hub

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/hub/http_calls.h"
 #include "common/hub/hub_settings.h"
 #include "common/hub/repository.h"
 
@@ -20,6 +21,25 @@ struct ApiAnswer {
 // above 64 MiB. Cancelled soon after `cancelled` (may be empty) says so.
 absl::StatusOr<ApiAnswer> AskApi(const Settings& settings, const Repository& repository,
                                  const std::string& url, const std::function<bool()>& cancelled);
+
+// What is sent with a POST. Content-Type of the Hub's API unless another is said.
+struct ApiPost {
+  std::string url;
+  std::string text = {};
+  std::string type = "application/json";
+};
+
+struct ApiReply {
+  HttpEnd end;       // of the last attempt, which an error has ended too
+  std::string body;  // of an answer 2xx
+};
+
+// The same for a POST, and for a GET whose refusals are no errors. Only a cancellation, an answer
+// above 64 MiB and libcurl's own failure are.
+absl::StatusOr<ApiReply> PostApi(const Settings& settings, const ApiPost& post,
+                                 const std::function<bool()>& cancelled);
+absl::StatusOr<ApiReply> GetApi(const Settings& settings, const std::string& url,
+                                const std::function<bool()>& cancelled);
 
 }  // namespace coxswain::hub
 

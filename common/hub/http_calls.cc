@@ -21,6 +21,7 @@ constexpr int kMostRedirects = 10;
 constexpr long kBufferBytes = 512 << 10;  // the most that libcurl takes
 constexpr size_t kMostHeadBytes = 256 << 10;
 constexpr size_t kMostPassedOver = 1 << 20;
+constexpr size_t kMostSaid = 4 << 10;
 
 void InitCurl() {
   static const CURLcode once = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -31,6 +32,12 @@ void InitCurl() {
 bool Stays(CURLcode code) {
   return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
          code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
+}
+
+// Whether what was sent to `from` goes on to `to`. Source: RFC 9110, "307 Temporary Redirect".
+bool TakesBody(int status, const std::string& from, const std::string& to) {
+  const absl::StatusOr<std::string> before = OriginOf(from), after = OriginOf(to);
+  return (status == 307 || status == 308) && before.ok() && after.ok() && *before == *after;
 }
 
 // The t of `"api";r=0;t=55`. Source: draft-ietf-httpapi-ratelimit-headers-09, "RateLimit".
@@ -50,6 +57,17 @@ std::string HttpHead::Header(const std::string& name) const {
   return found == headers.end() ? "" : found->second;
 }
 
+HttpBody TextBody(const std::string& text, const std::string& type) {
+  const auto read = [&text](int64_t offset, char* to, size_t most) -> absl::StatusOr<size_t> {
+    return text.copy(to, most, static_cast<size_t>(offset));
+  };
+  return {.method = "POST",
+          .type = type,
+          .accept = type == kLfsType ? kLfsType : "*/*",
+          .bytes = static_cast<int64_t>(text.size()),
+          .read = read};
+}
+
 struct HttpCalls::Impl {
   struct Running {
     HttpCall call;
@@ -59,15 +77,13 @@ struct HttpCalls::Impl {
     size_t head_bytes = 0;
     size_t passed_over = 0;  // bytes of bodies that do not count
     bool head_told = false;
+    int64_t sent = 0;  // of call.body
+    curl_slist* headers = nullptr;
+    ~Running() { curl_slist_free_all(headers); }
     char error[CURL_ERROR_SIZE] = "";
   };
 
-  explicit Impl(const Settings& used) : settings(used), multi(curl_multi_init()) {
-    plain = curl_slist_append(nullptr, "Accept: */*");
-    if (settings.token.empty()) return;
-    secret = curl_slist_append(nullptr, "Accept: */*");
-    secret = curl_slist_append(secret, settings.token.AuthorizationHeader().c_str());
-  }
+  explicit Impl(const Settings& used) : settings(used), multi(curl_multi_init()) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl();
@@ -78,12 +94,14 @@ struct HttpCalls::Impl {
   static absl::Status TellHead(Running* running);
   static size_t OnHeader(char* text, size_t size, size_t count, void* running);
   static size_t OnBytes(char* bytes, size_t size, size_t count, void* running);
+  static size_t OnSend(char* to, size_t size, size_t count, void* running);
+  static int OnSendFrom(void* running, curl_off_t offset, int origin);
+  void SetHeaders(Running* running, const std::string& url);
+  void SetBody(Running* running);
 
   const Settings settings;
   std::string origin;  // of the endpoint
   CURLM* multi;
-  curl_slist* plain = nullptr;
-  curl_slist* secret = nullptr;  // with the token; null: there is none
   std::list<std::unique_ptr<Running>> running;
 };
 
@@ -93,8 +111,6 @@ HttpCalls::Impl::~Impl() {
     curl_easy_cleanup(one->easy);
   }
   curl_multi_cleanup(multi);
-  curl_slist_free_all(plain);
-  curl_slist_free_all(secret);
 }
 
 // A status line begins an answer anew: behind "100 Continue" comes another.
@@ -128,6 +144,8 @@ size_t HttpCalls::Impl::OnBytes(char* bytes, size_t size, size_t count, void* of
   running->end.head.status = static_cast<int>(status);
   if (status / 100 != 2) {
     running->passed_over += size * count;
+    std::string& said = running->end.said;
+    said.append(bytes, std::min(size * count, kMostSaid - std::min(said.size(), kMostSaid)));
     return running->passed_over <= kMostPassedOver ? size * count : 0;
   }
   absl::Status& refused = running->end.refused;
@@ -137,13 +155,69 @@ size_t HttpCalls::Impl::OnBytes(char* bytes, size_t size, size_t count, void* of
   return refused.ok() ? size * count : 0;
 }
 
+size_t HttpCalls::Impl::OnSend(char* to, size_t size, size_t count, void* of) {
+  auto* running = static_cast<Running*>(of);
+  const HttpBody& body = *running->call.body;
+  const auto left = static_cast<size_t>(body.bytes - running->sent);
+  const size_t most = std::min(left, size * count);
+  if (most == 0) return 0;
+  const absl::StatusOr<size_t> read = body.read(running->sent, to, most);
+  if (!read.ok()) {
+    running->end.refused = read.status();
+    return CURL_READFUNC_ABORT;
+  }
+  running->sent += static_cast<int64_t>(*read);
+  return *read;
+}
+
+// For a connection that was kept and turns out to be gone: libcurl opens another.
+int HttpCalls::Impl::OnSendFrom(void* of, curl_off_t offset, int origin) {
+  if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
+  static_cast<Running*>(of)->sent = offset;
+  return CURL_SEEKFUNC_OK;
+}
+
+void HttpCalls::Impl::SetHeaders(Running* of, const std::string& url) {
+  curl_slist_free_all(std::exchange(of->headers, nullptr));
+  const auto add = [of](const std::string& line) {
+    of->headers = curl_slist_append(of->headers, line.c_str());
+  };
+  add(absl::StrCat("Accept: ", of->call.body ? of->call.body->accept : "*/*"));
+  const absl::StatusOr<std::string> to = OriginOf(url);
+  if (!settings.token.empty() && to.ok() && *to == origin) {
+    add(settings.token.AuthorizationHeader());
+  }
+  if (of->call.body) {
+    add("Expect:");  // else libcurl waits a second for servers that answer no "100 Continue"
+    if (!of->call.body->type.empty()) add("Content-Type: " + of->call.body->type);
+  }
+  curl_easy_setopt(of->easy, CURLOPT_HTTPHEADER, of->headers);
+}
+
+void HttpCalls::Impl::SetBody(Running* of) {
+  const HttpBody& body = *of->call.body;
+  CURL* easy = of->easy;
+  of->sent = 0;
+  curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+  curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, body.method.c_str());
+  curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(body.bytes));
+  curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, kBufferBytes);
+  curl_easy_setopt(easy, CURLOPT_READFUNCTION, &OnSend);
+  curl_easy_setopt(easy, CURLOPT_READDATA, of);
+  curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, &OnSendFrom);
+  curl_easy_setopt(easy, CURLOPT_SEEKDATA, of);
+  // A server works on what it was sent before it answers.
+  if (body.method == "POST") {
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(settings.limits.work.count()));
+  }
+}
+
 void HttpCalls::Impl::Begin(Running* of, const std::string& url) {
   CURL* easy = of->easy;
   curl_easy_reset(easy);
   of->end.head = {.status = 0, .url = url};
-  const absl::StatusOr<std::string> to = OriginOf(url);
-  const bool trusted = secret != nullptr && to.ok() && *to == origin;
-  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, trusted ? secret : plain);
+  of->end.said.clear();
+  SetHeaders(of, url);
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
@@ -169,6 +243,7 @@ void HttpCalls::Impl::Begin(Running* of, const std::string& url) {
     const std::string range = absl::StrCat(of->call.begin, "-", of->call.end - 1);
     curl_easy_setopt(easy, CURLOPT_RANGE, range.c_str());
   }
+  if (of->call.body) SetBody(of);
   curl_multi_add_handle(multi, easy);
 }
 
@@ -183,6 +258,9 @@ bool HttpCalls::Impl::Redirect(Running* of) {
     of->end.failure = absl::StrCat("it leads to another address ", kMostRedirects, " times");
   } else if (from.compare(0, 8, "https://") == 0 && url.compare(0, 8, "https://") != 0) {
     of->end.failure = absl::StrCat("it leads from https to ", PublicUrl(url));
+  } else if (of->call.body && !TakesBody(of->end.head.status, from, url)) {
+    of->end.failure = absl::StrCat("it leads to ", PublicUrl(url),
+                                   ", to which nothing is sent: name the Hub as it is there");
   } else {
     of->end.stays = false;
     of->head_bytes = 0;

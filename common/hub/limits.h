@@ -8,11 +8,12 @@
 namespace coxswain::hub {
 
 struct Limits {
-  int connections = 8;  // at a time, over all files of a download
+  int connections = 8;  // at a time, over all files of a download or a push
   // A file is fetched in pieces of so many bytes, which connections share.
   int64_t piece_bytes = int64_t{32} << 20;
   std::chrono::milliseconds connect{10'000};
   std::chrono::seconds stall{30};  // without a byte
+  std::chrono::seconds work{300};  // likewise, until a question that sends something is answered
   // Of one request in a row, without a byte between them.
   int attempts = 6;
   // Before the second attempt; doubled before each further one, up to longest_delay.

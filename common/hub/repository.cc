@@ -116,4 +116,22 @@ std::string FileUrl(const std::string& endpoint, const Repository& repository,
   return absl::StrCat(PageUrl(endpoint, repository), "/resolve/", commit, "/", EscapePath(path));
 }
 
+std::string PreuploadUrl(const std::string& endpoint, const Repository& repository) {
+  return absl::StrCat(ApiUrl(endpoint, repository), "/preupload/",
+                      EscapeSegment(repository.revision));
+}
+
+std::string NewCommitUrl(const std::string& endpoint, const Repository& repository) {
+  return absl::StrCat(ApiUrl(endpoint, repository), "/commit/", EscapeSegment(repository.revision));
+}
+
+std::string BranchUrl(const std::string& endpoint, const Repository& repository) {
+  return absl::StrCat(ApiUrl(endpoint, repository), "/branch/", EscapeSegment(repository.revision));
+}
+
+std::string CommitPageUrl(const std::string& endpoint, const Repository& repository,
+                          const std::string& commit) {
+  return absl::StrCat(PageUrl(endpoint, repository), "/commit/", commit);
+}
+
 }  // namespace coxswain::hub

@@ -44,6 +44,14 @@ std::string TreeUrl(const std::string& endpoint, const Repository& repository,
 std::string FileUrl(const std::string& endpoint, const Repository& repository,
                     const std::string& commit, const std::string& path);
 
+// What takes files, and commits, of the branch `repository.revision`; what makes that branch.
+std::string PreuploadUrl(const std::string& endpoint, const Repository& repository);
+std::string NewCommitUrl(const std::string& endpoint, const Repository& repository);
+std::string BranchUrl(const std::string& endpoint, const Repository& repository);
+// Where people see `commit`.
+std::string CommitPageUrl(const std::string& endpoint, const Repository& repository,
+                          const std::string& commit);
+
 }  // namespace coxswain::hub
 
 #endif  // COXSWAIN_COMMON_HUB_REPOSITORY_H_

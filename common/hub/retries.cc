@@ -17,12 +17,17 @@ bool Passes(const HttpEnd& end) {
 }  // namespace
 
 std::optional<milliseconds> Retries::After(const HttpEnd& end) {
-  if (!Passes(end) || ++failures_ >= limits_.attempts || end.retry_after > limits_.longest_wait) {
-    return std::nullopt;
-  }
+  if (!Passes(end) || end.retry_after > limits_.longest_wait) return std::nullopt;
+  const std::optional<milliseconds> delay = Again();
+  if (!delay) return std::nullopt;
+  return std::max<milliseconds>(*delay, end.retry_after);
+}
+
+std::optional<milliseconds> Retries::Again() {
+  if (++failures_ >= limits_.attempts) return std::nullopt;
   milliseconds delay = limits_.first_delay;
   for (int i = 1; i < failures_ && delay < limits_.longest_delay; ++i) delay *= 2;
-  return std::max<milliseconds>(std::min(delay, limits_.longest_delay), end.retry_after);
+  return std::min(delay, limits_.longest_delay);
 }
 
 bool Pause(milliseconds time, const std::function<bool()>& cancelled) {

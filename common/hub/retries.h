@@ -18,8 +18,11 @@ class Retries {
   explicit Retries(const Limits& limits) : limits_(limits) {}
 
   void BytesCame() { failures_ = 0; }
-  // How long to wait before the next attempt. Nothing: `end` stays, it was the last attempt, or the
-  // server asks for more than Limits::longest_wait.
+  // How long to wait before the next attempt, whatever failed. Nothing: it was the last one.
+  std::optional<std::chrono::milliseconds> Again();
+  int failures() const { return failures_; }  // since bytes came
+  // The same after `end`. Nothing also: `end` stays, or the server asks for more than
+  // Limits::longest_wait.
   std::optional<std::chrono::milliseconds> After(const HttpEnd& end);
 
  private:

@@ -54,7 +54,8 @@ std::string Identity(const v1::Job& job, int64_t now) {
          Line("Created", Time(job.created_unix_ms(), now)) +
          Line("Started", Time(job.started_unix_ms(), now)) +
          Line("Finished", Time(job.finished_unix_ms(), now)) +
-         Line("Artifact", job.artifact_dir()) + Line("Merged", job.merged_dir());
+         Line("Artifact", job.artifact_dir()) + Line("Merged", job.merged_dir()) +
+         Line("Pushed", job.pushed_url());
 }
 
 std::string ErrorText(const v1::Error& e) {

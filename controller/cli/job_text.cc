@@ -287,6 +287,8 @@ std::string Summary(const v1::Job& job) {
     text += fmt::format("artifact:    {}\n", OneLine(job.artifact_dir()));
   if (!job.merged_dir().empty())
     text += fmt::format("merged:      {}\n", OneLine(job.merged_dir()));
+  if (!job.pushed_url().empty())
+    text += fmt::format("pushed:      {}\n", OneLine(job.pushed_url()));
   if (!job.checkpoints().empty()) {
     const v1::CheckpointInfo& last = *job.checkpoints().rbegin();
     text += fmt::format("checkpoint:  {} (step {})\n", OneLine(last.directory()), last.step());

@@ -48,7 +48,9 @@ JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, 
            .try_again = [this] { TryAgain(); },
            .kept = [this] { hooks_.reschedule(); }}),
       export_(deps, &record_, &spec_, &output_,
-              [this](const ExportAttempt& attempt) { OnExported(attempt); }) {}
+              [this](const ExportAttempt& attempt) { OnExported(attempt); }),
+      push_(deps, &record_, &spec_,
+            [this](const absl::StatusOr<PushedTo>& pushed) { OnPushed(pushed); }) {}
 
 bool JobDriver::Advance(state::JobEvent event, const std::string& reason,
                         const std::vector<std::string>& reserved) {
@@ -80,7 +82,7 @@ void JobDriver::TakeUp(bool after_restart) {
     deps_.journal->FlushOrKeep();
   }
   if (phase() == v1::JOB_STATE_QUEUED) Prepare();
-  if (phase() == v1::JOB_STATE_EXPORTING) export_.Start();
+  if (phase() == v1::JOB_STATE_EXPORTING) Export();
 }
 
 void JobDriver::Refuse(const absl::Status& status) {
@@ -206,6 +208,7 @@ bool JobDriver::GivesUpWorkers() const {
 void JobDriver::StopWithController() {
   stopping_ = true;
   if (phase() == v1::JOB_STATE_PREPARING) preparation_.Stop();  // else it counts as not ended
+  if (phase() == v1::JOB_STATE_EXPORTING) push_.Stop();         // the next controller goes on
   if (phase() == v1::JOB_STATE_RUNNING) BackToQueue("the controller stops: draining");
 }
 

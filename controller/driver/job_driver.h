@@ -16,6 +16,7 @@
 #include "controller/driver/job_export.h"
 #include "controller/driver/job_incidents.h"
 #include "controller/driver/job_preparation.h"
+#include "controller/driver/job_push.h"
 #include "controller/driver/job_readoption.h"
 #include "controller/driver/job_record.h"
 #include "controller/driver/job_recovery.h"
@@ -153,7 +154,10 @@ class JobDriver {
   void Drained();
   void QueueAgain();
   void TellOfLastCheckpoint();
+  void Export();
   void OnExported(const ExportAttempt& attempt);
+  void OnPushed(const absl::StatusOr<PushedTo>& pushed);
+  void Succeed();
 
   // Moves the job by an event that its state must allow. If the state refuses, that is a bug: the
   // job fails with it, and false tells the caller to stop.
@@ -176,6 +180,7 @@ class JobDriver {
   JobIncidents incidents_;
   JobRecovery recovery_;
   JobExport export_;
+  JobPush push_;
 
   double committed_seconds_ = 0;  // of steps done for the first time
   bool saves_last_ = false;       // a cancel that asked for a checkpoint

@@ -47,7 +47,7 @@ void JobDriver::OnJudged(const failure::Verdict& verdict) {
 
 void JobDriver::TryAgain() {
   if (phase() == v1::JOB_STATE_EXPORTING) {
-    export_.Start();
+    Export();
   } else if (phase() == v1::JOB_STATE_RECOVERING && preparation_.curriculum() == nullptr) {
     Prepare();
   } else {
@@ -76,6 +76,7 @@ void JobDriver::AbortGang(const std::string& reason) {
   preparation_.Stop();
   attempt_.Stop();
   export_.Stop();
+  push_.Stop();
   checkpoints_.Stop();
   program_.reset();
   recovery_.Ended(session_ ? session_->gang().ranks : std::vector<gang::Rank>());

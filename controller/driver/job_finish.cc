@@ -29,7 +29,7 @@ void JobDriver::OnEnd() {
     deps_.journal->FlushOrKeep();
   }
   gang::GangSession::Release(std::move(session));
-  if (phase() == v1::JOB_STATE_EXPORTING) export_.Start();
+  if (phase() == v1::JOB_STATE_EXPORTING) Export();
   hooks_.reschedule();
 }
 
@@ -113,6 +113,12 @@ void JobDriver::TellOfLastCheckpoint() {
           : absl::StrCat("cancelled without a checkpoint of step ", step, ": ", there));
 }
 
+// The files, or, where they are there, their push.
+void JobDriver::Export() {
+  const bool there = !job().artifact_dir().empty();
+  there&& push_.Wanted() ? push_.Start() : export_.Start();
+}
+
 void JobDriver::OnExported(const ExportAttempt& attempt) {
   if (!attempt.result.ok()) {
     const v1::Error error = failure::MakeError(attempt.result.status(), {.phase = "export"});
@@ -139,6 +145,44 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
                                 to.merged_directory.empty() ? "" : " and ", to.merged_directory,
                                 to.replaced.empty() ? "" : ", in the place of ",
                                 absl::StrJoin(to.replaced, " and ")));
+  if (!push_.Wanted()) return Succeed();
+  recovery_.HeldUpNoMore();
+  record_.edit().clear_setback();
+  record_.edit().clear_retry_unix_ms();
+  deps_.journal->FlushOrKeep();  // a controller that starts here does not export again
+  if (!stopping_) push_.Start();
+}
+
+// A network is waited for. What the Hub refuses ends the job: its files are there, and whoever may
+// push them does.
+void JobDriver::OnPushed(const absl::StatusOr<PushedTo>& pushed) {
+  const config::PushSpec& where = spec_.push_to_hub;
+  if (!pushed.ok()) {
+    v1::Error error = failure::MakeError(pushed.status(), {.phase = "push"});
+    const failure::Verdict verdict = failure::JudgeExport(error, recovery_.Facts());
+    if (verdict.course == failure::Course::kEnds) {
+      const std::string& merged = job().merged_dir();
+      error.set_message(
+          WithWayOut(error.message(), merged.empty() ? job().artifact_dir() : merged, where.repo));
+      record_.AddEvent(PushFailedEvent(where, error), failure::Describe(error));
+      Fail(error);
+      return;
+    }
+    const auto wait = std::chrono::duration_cast<std::chrono::seconds>(verdict.wait);
+    record_.AddEvent(
+        PushFailedEvent(where, error),
+        absl::StrCat(failure::Describe(error), ". Tried again in ", wait.count(), " s"));
+    recovery_.HeldUp(verdict);
+    deps_.journal->FlushOrKeep();
+    return;
+  }
+  record_.edit().set_pushed_url(pushed->url);
+  record_.AddEvent(PushedEvent(where, *pushed), absl::StrCat("pushed to ", where.repo, ", branch ",
+                                                             where.revision, ": ", pushed->url));
+  Succeed();
+}
+
+void JobDriver::Succeed() {
   if (!Advance(state::JobEvent::kExported, "succeeded")) return;
   deps_.journal->FlushOrKeep();
   fault::Pass(fault::Point::kJobEnded);

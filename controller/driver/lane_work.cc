@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
+#include "common/hub/push.h"
 #include "common/model/flops.h"
 #include "common/plan/plan.h"
 #include "common/plan/plan_bytes.h"
@@ -17,6 +18,7 @@
 #include "controller/driver/recipe_curriculum.h"
 #include "controller/driver/recipe_name.h"
 #include "controller/export/export_artifacts.h"
+#include "controller/export/pushed_folder.h"
 #include "controller/planner/added_tokens.h"
 #include "controller/planner/base_weights.h"
 #include "controller/planner/extension.h"
@@ -187,6 +189,36 @@ absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
                     .replaced = result.replaced};
 }
 
+// The files that the manifest names, whatever else lies there by now.
+absl::StatusOr<hub::PushRequest> PushRequestOf(Files* files, const PushInput& input) {
+  ASSIGN_OR_RETURN(const Seal seal, ReadSeal(files, input.directory));
+  if (seal.digest != input.digest) {
+    return absl::NotFoundError(absl::StrCat(input.directory, " holds the export of job ",
+                                            seal.author.job, " by now: manifest ",
+                                            ToHex(seal.digest), ", not ", ToHex(input.digest)));
+  }
+  hub::PushRequest request{
+      .repository = {},
+      .is_private = input.to.is_private,
+      .folder = input.directory,
+      .files = {},
+      .card = exports::ModelCard(input.directory),
+      .message = absl::StrCat("Step ", seal.author.step, " of job ", input.job, ", by Coxswain")};
+  ASSIGN_OR_RETURN(request.repository, hub::MakeRepository(hub::RepositoryType::kModel,
+                                                           input.to.repo, input.to.revision));
+  for (const ManifestFile& file : seal.files) request.files.push_back(file.name);
+  return request;
+}
+
+absl::StatusOr<PushedTo> PushJob(Files* files, const sources::HubAccess& access,
+                                 const PushInput& input) {
+  ASSIGN_OR_RETURN(const hub::PushRequest request, PushRequestOf(files, input));
+  ASSIGN_OR_RETURN(const sources::HubCaller caller, sources::CallerOf(access, input.owner));
+  ASSIGN_OR_RETURN(const hub::Pushed pushed,
+                   hub::PushFolder(caller.settings, request, {.cancelled = input.cancelled}));
+  return PushedTo{.commit = pushed.commit, .url = pushed.url, .sent_bytes = pushed.sent_bytes};
+}
+
 }  // namespace
 
 LaneWork MakeLaneWork(const std::string& cache_dir, Files* files,
@@ -205,6 +237,7 @@ LaneWork MakeLaneWork(const std::string& cache_dir, Files* files,
   work.plan = PlanGang;
   work.read_plan = ReadGangPlan;
   work.export_artifacts = [files](const ExportInput& input) { return ExportJob(files, input); };
+  work.push = [files, access](const PushInput& input) { return PushJob(files, access, input); };
   return work;
 }
 

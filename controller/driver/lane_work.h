@@ -67,6 +67,21 @@ struct ExportedTo {
   std::vector<std::string> replaced;  // "<directory> of job <job>": exports of other jobs
 };
 
+struct PushInput {
+  config::PushSpec to;
+  std::string directory;            // of the export
+  std::string digest;               // of its manifest, 32 bytes
+  std::string job;                  // its name, for people
+  std::string owner;                // Job.owner, empty: an operator
+  std::function<bool()> cancelled;  // any thread
+};
+
+struct PushedTo {
+  std::string commit;
+  std::string url;         // of it, for people
+  int64_t sent_bytes = 0;  // of contents; 0: the repository had them
+};
+
 struct LaneWork {
   // Downloads what `spec` names of the Hub, with the token that serves `owner` (Job.owner).
   std::function<absl::StatusOr<std::vector<sources::FetchedSource>>(
@@ -80,6 +95,10 @@ struct LaneWork {
   // both recipes, when the plan is not of the curriculum's recipe.
   std::function<absl::StatusOr<GangPlan>(const std::string& bytes, const Curriculum&)> read_plan;
   std::function<absl::StatusOr<ExportedTo>(const ExportInput&)> export_artifacts;
+  // Sends an export to the Hub, with the token of this process, which serves operators alone: for
+  // another owner it is Unauthenticated. Errors as hub::PushFolder;
+  // NotFound: the directory holds no export of `digest` any more.
+  std::function<absl::StatusOr<PushedTo>(const PushInput&)> push;
 };
 
 // The production side, over controller/data, controller/planner and ExportArtifacts. Token stores

@@ -333,4 +333,22 @@ v1::JobEvent ExportFailedEvent(const v1::Error& error) {
   return event;
 }
 
+v1::JobEvent PushedEvent(const config::PushSpec& where, const PushedTo& to) {
+  v1::JobEvent event = EventOfType("Pushed");
+  v1::Pushed& pushed = *event.mutable_pushed();
+  pushed.set_repository(where.repo);
+  pushed.set_revision(where.revision);
+  pushed.set_commit(to.commit);
+  pushed.set_url(to.url);
+  pushed.set_bytes(to.sent_bytes);
+  return event;
+}
+
+v1::JobEvent PushFailedEvent(const config::PushSpec& where, const v1::Error& error) {
+  v1::JobEvent event = EventOfType("PushFailed");
+  event.mutable_push_failed()->set_repository(where.repo);
+  event.mutable_push_failed()->set_code(error.code());
+  return event;
+}
+
 }  // namespace coxswain::driver

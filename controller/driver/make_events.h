@@ -81,6 +81,8 @@ v1::JobEvent IncidentKeptEvent(const incidents::Incident& incident, const std::s
                                const std::vector<int>& odd_ranks);
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to);
 v1::JobEvent ExportFailedEvent(const v1::Error& error);
+v1::JobEvent PushedEvent(const config::PushSpec& where, const PushedTo& to);
+v1::JobEvent PushFailedEvent(const config::PushSpec& where, const v1::Error& error);
 
 }  // namespace coxswain::driver
 

@@ -41,6 +41,12 @@ TEST(FailureKindTest, PhaseAndCodeDecide) {
       {Code::kUnavailable, "save_shard", v1::ERROR_KIND_SYSTEM},
       {Code::kInternal, "train", v1::ERROR_KIND_SYSTEM},
       {Code::kFailedPrecondition, "", v1::ERROR_KIND_USER},
+      {Code::kPermissionDenied, "push", v1::ERROR_KIND_USER},
+      {Code::kUnauthenticated, "push", v1::ERROR_KIND_USER},
+      {Code::kNotFound, "push", v1::ERROR_KIND_USER},
+      {Code::kFailedPrecondition, "push", v1::ERROR_KIND_USER},
+      {Code::kUnavailable, "push", v1::ERROR_KIND_STORAGE},
+      {Code::kAborted, "push", v1::ERROR_KIND_STORAGE},
   };
   for (const Row& row : table) {
     EXPECT_EQ(FailureKind(row.code, row.phase), row.kind)

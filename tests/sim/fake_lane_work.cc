@@ -91,7 +91,14 @@ driver::LaneWork MakeFakeLaneWork(const FakeLaneWork& fake) {
     return MakePlan(bytes, fake.work, true);
   };
   work.export_artifacts = [fake](const driver::ExportInput& input) {
+    ++*fake.exports;
     return ExportShard(fake.files, input);
+  };
+  work.push = [fake](const driver::PushInput& input) -> absl::StatusOr<driver::PushedTo> {
+    RETURN_IF_ERROR(*fake.push_error);
+    return driver::PushedTo{.commit = std::string(40, 'c'),
+                            .url = "https://hub/" + input.to.repo + "/commit/c",
+                            .sent_bytes = 7};
   };
   return work;
 }

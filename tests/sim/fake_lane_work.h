@@ -13,6 +13,8 @@ struct FakeLaneWork {
   driver::BinWork work;  // of every plan
   Files* files = nullptr;
   const absl::Status* prepare_error = nullptr;  // what preparing data answers unless it is OK
+  const absl::Status* push_error = nullptr;     // what a push answers unless it is OK
+  int64_t* exports = nullptr;                   // counts them
 };
 
 driver::LaneWork MakeFakeLaneWork(const FakeLaneWork& fake);

@@ -35,7 +35,9 @@ std::string JobYaml(const JobShape& shape) {
       "}\nspec:\n  base_model: ", shape.model, "\n", work, "  checkpoint: {output_dir: ",
       shape.output_dir.empty() ? "/out/" + shape.name : shape.output_dir,
       ", save_steps: ", shape.save_steps, ", save_total_limit: ", shape.save_total_limit,
-      ", resume: ", shape.resume, shape.extra_checkpoint, "}\n  resources: {",
+      ", resume: ", shape.resume, shape.extra_checkpoint, "}\n",
+      shape.push_to.empty() ? "" : absl::StrCat("  export: {push_to_hub: ", shape.push_to, "}\n"),
+      "  resources: {",
       shape.resources.empty() ? absl::StrCat("device: cpu, workers: ", shape.workers)
                               : shape.resources,
       ", max_restarts: ", shape.max_restarts, ", max_restarts_total: ", shape.max_restarts_total,
@@ -58,7 +60,9 @@ Simulation::Simulation(Options options)
   lane_work_ = MakeFakeLaneWork({.shape = options.shape,
                                  .work = options.work,
                                  .files = &faulty_files_,
-                                 .prepare_error = &prepare_error_});
+                                 .prepare_error = &prepare_error_,
+                                 .push_error = &push_error_,
+                                 .exports = &exports_});
   for (const char* path : {"/model/config.json", "/model/model.safetensors"}) {
     files_.MakeDirs("/model").IgnoreError();
     files_.WriteDurably(path, "").IgnoreError();

@@ -50,6 +50,7 @@ struct JobShape {
   std::string extra_checkpoint = {};  // e.g. ", test_save: true"
   std::string model = "/model";
   std::string output_dir = {};  // empty: /out/<name>
+  std::string push_to = {};     // a repository of the Hub; empty: none
   int64_t answer_tokens = 0;    // not 0: it trains nothing and answers, with as many at most
 };
 
@@ -123,6 +124,8 @@ class Simulation {
   void AddWorker(int slot);
   // What preparing data answers until this is OK again.
   void FailPreparation(absl::Status status) { prepare_error_ = std::move(status); }
+  void FailPush(absl::Status status) { push_error_ = std::move(status); }
+  int64_t exports() const { return exports_; }  // that were made
 
   // Submits as api::Submit does, and returns the job's id.
   std::string Submit(const JobShape& shape, bool paused = false);
@@ -178,6 +181,8 @@ class Simulation {
   Users users_;
   driver::LaneWork lane_work_;
   absl::Status prepare_error_;
+  absl::Status push_error_;
+  int64_t exports_ = 0;
   std::shared_ptr<prometheus::Registry> metrics_registry_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Controller> controller_;

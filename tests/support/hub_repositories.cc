@@ -24,17 +24,11 @@ std::string Sha1Hex(const std::string& bytes) {
   return ToHex(digest);
 }
 
-bool InLfs(const fs::path& path, int64_t bytes) {
-  static const auto* const extensions =
-      new std::set<std::string>{".safetensors", ".bin", ".parquet", ".gguf", ".onnx", ".h5"};
-  return bytes > kMostPlainBytes || extensions->count(path.extension().string()) > 0;
-}
-
 ServedFile Serve(const fs::path& folder, const fs::path& path) {
   ServedFile file{.path = path.lexically_relative(folder).generic_string(),
                   .on_disk = path.string(),
                   .bytes = static_cast<int64_t>(fs::file_size(path))};
-  if (!InLfs(path, file.bytes)) {
+  if (!IsInLfs(file.path, file.bytes)) {
     file.oid = GitBlobHash(ReadFile(file.on_disk));
     return file;
   }
@@ -66,6 +60,12 @@ std::string RevisionOf(const std::string& folder) {
 
 }  // namespace
 
+bool IsInLfs(const std::string& path, int64_t bytes) {
+  static const auto* const extensions =
+      new std::set<std::string>{".safetensors", ".bin", ".parquet", ".gguf", ".onnx", ".h5"};
+  return bytes > kMostPlainBytes || extensions->count(fs::path(path).extension().string()) > 0;
+}
+
 std::string GitBlobHash(const std::string& bytes) {
   return Sha1Hex("blob " + std::to_string(bytes.size()) + std::string(1, '\0') + bytes);
 }
@@ -74,6 +74,7 @@ HubRepositories::HubRepositories(const std::string& root) {
   for (auto entry = fs::recursive_directory_iterator(root);
        entry != fs::recursive_directory_iterator(); ++entry) {
     const std::string name = entry->path().filename().string();
+    if (name == ".lfs") entry.disable_recursion_pending();  // contents that no commit has yet
     if (!entry->is_directory() || name[0] != '@') continue;
     const fs::path repository = entry->path().parent_path().lexically_relative(root);
     repositories_[repository.generic_string()][RevisionOf(name)] = ServeRevision(entry->path());

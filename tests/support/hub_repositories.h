@@ -41,6 +41,9 @@ class HubRepositories {
   std::map<std::string, Revisions> repositories_;
 };
 
+// Whether the Hub keeps a file of this name and size in LFS.
+bool IsInLfs(const std::string& path, int64_t bytes);
+
 // git's SHA-1 of `bytes` as a blob, in hexadecimal.
 std::string GitBlobHash(const std::string& bytes);
 

@@ -1,12 +1,14 @@
 #include "tests/support/hub_server.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -18,6 +20,7 @@
 #include <httplib.h>
 
 #include "tests/support/hub_repositories.h"
+#include "tests/support/hub_uploads.h"
 
 namespace coxswain::support {
 namespace {
@@ -38,21 +41,41 @@ class QueuingServer : public httplib::Server {
   }
 };
 
+// Ends the connection of a request from the outside: the library lets no handler do it.
+void EndConnection(const Request& request) {
+  for (int fd = 3; fd < 4096; ++fd) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        peer.sin_family == AF_INET && ntohs(peer.sin_port) == request.remote_port) {
+      shutdown(fd, SHUT_RDWR);
+    }
+  }
+}
+
 // One port of loopback.
 class Port {
  public:
-  explicit Port(std::function<void(const Request&, Response&)> answer) {
+  using Take = std::function<void(const Request&, Response&, const httplib::ContentReader&)>;
+
+  // `take` is given what a POST or PUT brings, `answer` everything else.
+  Port(std::function<void(const Request&, Response&)> answer, const Take& take) {
     server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
     server_.set_keep_alive_max_count(1'000'000);
     server_.set_keep_alive_timeout(1);
     server_.set_tcp_nodelay(true);
     server_.set_pre_routing_handler(
         [answer = std::move(answer)](const Request& request, Response& response) {
+          if (request.method == "POST" || request.method == "PUT") {
+            return httplib::Server::HandlerResponse::Unhandled;
+          }
           answer(request, response);
           // An error has no range, whatever was asked for.
           if (response.status >= 400) const_cast<Request&>(request).ranges.clear();
           return httplib::Server::HandlerResponse::Handled;
         });
+    server_.Post(".*", take);
+    server_.Put(".*", take);
     const int port = server_.Bind();
     if (port <= 0) throw std::runtime_error("the test's Hub cannot bind a port");
     url_ = "http://127.0.0.1:" + std::to_string(port);
@@ -107,7 +130,12 @@ Asked Parse(const std::string& path) {
 }  // namespace
 
 struct HubServer::Impl {
-  explicit Impl(std::string root) : folder(std::move(root)) { Load(); }
+  explicit Impl(std::string root)
+      : folder(std::move(root)),
+        uploads(
+            folder, [this] { return Repositories(); }, [this] { Load(); }) {
+    Load();
+  }
 
   void Load() {
     auto fresh = std::make_shared<const HubRepositories>(folder);
@@ -126,12 +154,18 @@ struct HubServer::Impl {
   void AnswerApi(const Request& request, Response& response);
   void AnswerTree(const Request& request, Response& response, const ServedRevision& revision);
   void AnswerFile(const Request& request, Response& response);
+  void OnPost(const Request& request, Response& response, const httplib::ContentReader& body);
+  void OnPut(const Request& request, Response& response, const httplib::ContentReader& body);
+  bool Receive(const httplib::ContentReader& body, const std::string& file, bool cut);
+  bool Strikes(int HubBehaviour::*left);
+  void Interfere(const std::string& path);
   void AnswerControl(const Request& request, Response& response);
   void Send(const ServedFile& file, Response& response);
   bool SendChunk(int fd, size_t offset, size_t length, size_t begin, const HubBehaviour& strikes,
                  httplib::DataSink& sink);
 
   const std::string folder;
+  HubUploads uploads;
   mutable std::mutex mu;
   std::condition_variable changed;
   std::shared_ptr<const HubRepositories> repositories;
@@ -199,7 +233,7 @@ void HubServer::Impl::AnswerApi(const Request& request, Response& response) {
   if (asked.verb == "tree") return AnswerTree(request, response, *revision);
   Json info = {{"id", asked.repository.substr(asked.repository.find('/') + 1)},
                {"sha", revision->commit},
-               {"private", false},
+               {"private", uploads.IsPrivate(asked.repository)},
                {"gated", false},
                {"disabled", false},
                {"downloads", 0},
@@ -350,6 +384,95 @@ bool HubServer::Impl::SendChunk(int fd, size_t offset, size_t length, size_t beg
   return sink.write(bytes.data(), static_cast<size_t>(got));
 }
 
+bool HubServer::Impl::Strikes(int HubBehaviour::*left) {
+  const std::lock_guard lock(mu);
+  if (behaviour.*left == 0) return false;
+  --(behaviour.*left);
+  return true;
+}
+
+// Somebody else commits a file of their own.
+void HubServer::Impl::Interfere(const std::string& path) {
+  const size_t models = path.find("/models/"), commit = path.find("/commit/");
+  const std::string revision = path.substr(commit + 8);
+  const std::string branch = folder + path.substr(models, commit - models) + "/@" + revision;
+  std::ofstream(branch + "/theirs.txt", std::ios::app) << "theirs\n";
+  Load();
+}
+
+void HubServer::Impl::OnPost(const Request& request, Response& response,
+                             const httplib::ContentReader& body) {
+  std::string text;
+  body([&](const char* bytes, size_t count) {
+    text.append(bytes, count);
+    return true;
+  });
+  if (Refuse(request, response, /*api=*/true)) return;
+  const bool commits = request.path.find("/commit/") != std::string::npos;
+  HubUploads::Places places{.hub = hub->url(), .cdn = cdn->url()};
+  {
+    const std::lock_guard lock(mu);
+    places.part_bytes = behaviour.part_bytes;
+    if (!behaviour.may_write) {
+      return Error(response, 403, "", "You don't have the required permissions");
+    }
+  }
+  if (commits && Strikes(&HubBehaviour::interfere)) Interfere(request.path);
+  int made = 0;
+  const HubReply reply = uploads.Post(request.path, text, places, &made);
+  {
+    const std::lock_guard lock(mu);
+    counters.commits += made;
+  }
+  if (reply.status >= 300) return Error(response, reply.status, reply.code, reply.error);
+  if (commits && Strikes(&HubBehaviour::lose_commits)) return EndConnection(request);
+  response.set_content(reply.body, "application/json");
+}
+
+// False: the connection ended, or should.
+bool HubServer::Impl::Receive(const httplib::ContentReader& body, const std::string& file,
+                              bool cut) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  int64_t came = 0, most = INT64_MAX;
+  if (cut) {
+    const std::lock_guard lock(mu);
+    most = behaviour.cut_after;
+  }
+  const bool whole = body([&](const char* bytes, size_t count) {
+    std::unique_lock lock(mu);
+    changed.wait(lock, [&] {
+      return stopped || behaviour.hold_received < 0 || came < behaviour.hold_received;
+    });
+    counters.received_bytes += static_cast<int64_t>(count);
+    came += static_cast<int64_t>(count);
+    out.write(bytes, static_cast<std::streamsize>(count));
+    return !stopped && came < most;
+  });
+  return whole && out.good();
+}
+
+void HubServer::Impl::OnPut(const Request& request, Response& response,
+                            const httplib::ContentReader& body) {
+  const std::string file = uploads.NewFile();
+  if (!Receive(body, file, Strikes(&HubBehaviour::cut_uploads))) {
+    unlink(file.c_str());
+    return EndConnection(request);
+  }
+  if (request.has_header("Authorization")) {
+    const std::lock_guard lock(mu);
+    ++counters.strayed_tokens;
+    return Error(response, 400, "", "two authorizations");
+  }
+  if (Fail(response, &HubBehaviour::fail_uploads)) return;
+  if (Strikes(&HubBehaviour::refuse_uploads))
+    return Error(response, 403, "", "Request has expired");
+  const HubReply reply = uploads.Put(request.path, file);
+  if (reply.status >= 300) return Error(response, reply.status, reply.code, reply.error);
+  response.set_header("ETag", reply.etag);
+  const std::lock_guard lock(mu);
+  ++counters.uploads;
+}
+
 void HubServer::Impl::AnswerControl(const Request& request, Response& response) {
   if (request.path == "/-/load") Load();
   const std::lock_guard lock(mu);
@@ -360,14 +483,23 @@ void HubServer::Impl::AnswerControl(const Request& request, Response& response) 
       {"status", &HubBehaviour::status},
       {"cut", &HubBehaviour::cut},
       {"damage", &HubBehaviour::damage},
-      {"page_entries", &HubBehaviour::page_entries}};
+      {"page_entries", &HubBehaviour::page_entries},
+      {"fail_uploads", &HubBehaviour::fail_uploads},
+      {"refuse_uploads", &HubBehaviour::refuse_uploads},
+      {"cut_uploads", &HubBehaviour::cut_uploads},
+      {"lose_commits", &HubBehaviour::lose_commits},
+      {"interfere", &HubBehaviour::interfere}};
   const std::map<std::string, int64_t HubBehaviour::*> sizes = {
-      {"cut_after", &HubBehaviour::cut_after}, {"hold_after", &HubBehaviour::hold_after}};
+      {"cut_after", &HubBehaviour::cut_after},
+      {"hold_after", &HubBehaviour::hold_after},
+      {"part_bytes", &HubBehaviour::part_bytes},
+      {"hold_received", &HubBehaviour::hold_received}};
   const std::map<std::string, bool HubBehaviour::*> flags = {
       {"gated", &HubBehaviour::gated},
       {"says_token", &HubBehaviour::says_token},
       {"no_ranges", &HubBehaviour::no_ranges},
-      {"xet", &HubBehaviour::xet}};
+      {"xet", &HubBehaviour::xet},
+      {"may_write", &HubBehaviour::may_write}};
   const std::map<std::string, std::string HubBehaviour::*> texts = {
       {"token", &HubBehaviour::token}, {"retry_after", &HubBehaviour::retry_after}};
   for (const auto& [name, value] : request.params) {
@@ -383,7 +515,10 @@ void HubServer::Impl::AnswerControl(const Request& request, Response& response) 
                             {"body_bytes", counters.body_bytes},
                             {"open_bodies", counters.open_bodies},
                             {"tokens", counters.tokens},
-                            {"strayed_tokens", counters.strayed_tokens}}
+                            {"strayed_tokens", counters.strayed_tokens},
+                            {"uploads", counters.uploads},
+                            {"received_bytes", counters.received_bytes},
+                            {"commits", counters.commits}}
                            .dump(),
                        "application/json");
 }
@@ -391,9 +526,15 @@ void HubServer::Impl::AnswerControl(const Request& request, Response& response) 
 HubServer::HubServer(const std::string& folder) : impl_(std::make_unique<Impl>(folder)) {
   Impl* impl = impl_.get();
   impl->cdn = std::make_unique<Port>(
-      [impl](const Request& request, Response& response) { impl->OnCdn(request, response); });
+      [impl](const Request& request, Response& response) { impl->OnCdn(request, response); },
+      [impl](const Request& request, Response& response, const httplib::ContentReader& body) {
+        impl->OnPut(request, response, body);
+      });
   impl->hub = std::make_unique<Port>(
-      [impl](const Request& request, Response& response) { impl->OnHub(request, response); });
+      [impl](const Request& request, Response& response) { impl->OnHub(request, response); },
+      [impl](const Request& request, Response& response, const httplib::ContentReader& body) {
+        impl->OnPost(request, response, body);
+      });
 }
 
 HubServer::~HubServer() {

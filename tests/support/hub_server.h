@@ -1,4 +1,5 @@
 // The Hub as a server on loopback: its API, its files, and a second server for what lies in LFS.
+// What clients push is served from then on.
 #ifndef COXSWAIN_TESTS_SUPPORT_HUB_SERVER_H_
 #define COXSWAIN_TESTS_SUPPORT_HUB_SERVER_H_
 
@@ -26,6 +27,15 @@ struct HubBehaviour {
   int64_t cut_after = 0;
   int damage = 0;           // so many bodies begin with a wrong byte
   int64_t hold_after = -1;  // all bodies wait when so many bytes were sent in all; -1: never
+  // Of what clients send:
+  bool may_write = true;       // false: 403
+  int64_t part_bytes = 0;      // contents above it come in parts of it; 0: none does
+  int fail_uploads = 0;        // so many answer `status`
+  int refuse_uploads = 0;      // so many answer 403, as where an address has expired
+  int cut_uploads = 0;         // so many connections end after cut_after bytes of a content
+  int lose_commits = 0;        // so many commits are made, and their answers are not sent
+  int interfere = 0;           // so many commits find that another one came before
+  int64_t hold_received = -1;  // a content waits when so many bytes of it came; -1: never
 };
 
 struct HubCounters {
@@ -34,6 +44,9 @@ struct HubCounters {
   int open_bodies = 0;              // that are being sent
   int tokens = 0;                   // requests to the Hub that brought one
   int strayed_tokens = 0;           // requests to the second server that brought one
+  int uploads = 0;                  // contents and parts that came whole
+  int64_t received_bytes = 0;       // of contents, also in vain
+  int commits = 0;                  // that clients made
 };
 
 // The folder is that of HubRepositories. With /-/counters and /-/set?NAME=VALUE&... another process

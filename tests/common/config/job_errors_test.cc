@@ -279,6 +279,18 @@ TEST(JobErrorsTest, RulesBetweenKeys) {
   });
 }
 
+TEST(JobErrorsTest, RepositoriesOfTheHubToPushTo) {
+  ExpectErrors({
+      {"  export: {push_to_hub: tuned}\n", "spec.export.push_to_hub.repo", 7, "names no owner"},
+      {"  export: {push_to_hub: ../tuned}\n", "spec.export.push_to_hub.repo", 7,
+       "is no id of the Hub"},
+      {"  export: {push_to_hub: {repo: a/b, revision: 'a b'}}\n", "spec.export.push_to_hub.repo", 7,
+       "is no name of a branch"},
+      {"  export: {push_to_hub: {repo: a/b, revision: 0123456789abcdef0123456789abcdef01234567}}\n",
+       "spec.export.push_to_hub.repo", 7, "is a commit"},
+  });
+}
+
 // What a job that generates needs and a job that trains must not have.
 TEST(JobErrorsTest, Generation) {
   ExpectErrors({

@@ -89,6 +89,8 @@ TEST(NamedSourcesTest, WhatDoesNotGoTogetherIsRefusedByItsKey) {
   ExpectSourceError("./m", "{hub: a/b, url: 'https://x/y'}", "spec.datasets[0].url", "excludes");
   ExpectSourceError("./m", "{url: 'https://x/y', data_files: [a]}", "spec.datasets[0].data_files",
                     "file of a URL");
+  ExpectSourceError("{hub: '../etc'}", "{path: ./d}", "spec.base_model.hub", "../etc");
+  ExpectSourceError("{hub: a/b, revision: '../x'}", "{path: ./d}", "spec.base_model.hub", "../x");
   ExpectSourceError("s3://bucket/m", "{path: ./d}", "spec.base_model.path", "mount the bucket");
 }
 

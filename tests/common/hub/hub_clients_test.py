@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cox pull and huggingface_hub, as processes, over one cache and one Hub on loopback.
+"""cox pull, cox push and huggingface_hub, as processes, over one cache and one Hub on loopback.
 
 Skips itself where no Python here has huggingface_hub; tests/run.sh makes one that has.
 """
@@ -10,6 +10,7 @@ BIN = os.path.abspath(os.environ.get('COXSWAIN_BIN', 'build/cpu/bin'))
 PYTHON = os.environ.get('COXSWAIN_PYTHON', sys.executable)
 TOKEN = 'hf_TheSecretOfThisTest'
 SHARD = 3 << 20
+SMALL = 100_000
 WANTED = {'config.json': b'{"model_type": "tiny"}', 'tokenizer.json': random.Random(1).randbytes(200_000),
           'model.safetensors.index.json': json.dumps({'weight_map': {'a': 'model-00001-of-00002.safetensors',
                                                                      'b': 'model-00002-of-00002.safetensors'}}).encode(),
@@ -220,6 +221,134 @@ class SecretTest(HubTest):
         folder = self.cox()
         self.assertEqual(self.python(SNAPSHOT, 'dict(allow_patterns=["*.json", "*.safetensors"])'), folder)
         self.assertEqual(self.tell()['body_bytes'], BYTES)
+
+
+UPLOAD = ('import sys, huggingface_hub as h\n'
+          'h.create_repo(sys.argv[2], private=True, exist_ok=True)\n'
+          'print(h.upload_folder(repo_id=sys.argv[2], folder_path=sys.argv[1]).oid)\n')
+
+
+class PushTest(HubTest):
+    """The Hub of the test is the one that huggingface_hub knows, and takes from cox what it takes from huggingface_hub."""
+
+    def setUp(self):
+        super().setUp()
+        self.env |= {'HF_TOKEN': TOKEN, 'HF_HUB_DISABLE_XET': '1'}
+        self.tell(f'set?token={TOKEN}')
+        self.folder = os.path.join(self.dir, 'export')
+        os.makedirs(self.folder)
+        self.files = {**WANTED, 'small.safetensors': random.Random(5).randbytes(SMALL), 'README.md': b'---\nlibrary_name: transformers\n---\n'}
+        for path, content in self.files.items():
+            with open(os.path.join(self.folder, path), 'wb') as f:
+                f.write(content)
+
+    def start_push(self, *args):
+        return self.start(os.path.join(BIN, 'cox'), 'push', self.folder, 'org/tuned', *args)
+
+    def push(self, *args):
+        """The commit."""
+        return self.ended(self.start_push(*args)).rsplit('/', 1)[1]
+
+    def upload(self, repository='org/tuned'):
+        return self.python(UPLOAD, self.folder, repository)
+
+    def expect_on_hub(self, repository='org/tuned', revision='main'):
+        code = 'import sys, huggingface_hub as h; print(h.snapshot_download(sys.argv[1], revision=sys.argv[2]))'
+        self.expect_whole(self.python(code, repository, revision), self.files)
+
+    def test_huggingface_hub_pushes_to_the_hub_of_the_test(self):
+        for part_bytes, repository in ((0, 'org/whole'), (1 << 20, 'org/parts')):
+            self.tell(f'set?part_bytes={part_bytes}')
+            # The other repository has the contents: they are made new ones.
+            for path in self.files:
+                if path.endswith('.safetensors'):
+                    self.files[path] = random.Random(part_bytes + len(path)).randbytes(SHARD + len(repository))
+                    with open(os.path.join(self.folder, path), 'wb') as f:
+                        f.write(self.files[path])
+            before = self.tell()
+            self.upload(repository)
+            self.expect_on_hub(repository)
+            after = self.tell()
+            self.assertEqual(after['commits'] - before['commits'], 1)
+            self.assertEqual(after['uploads'] - before['uploads'], 8 if part_bytes else 2, 'the shards are equal')
+            self.upload(repository)
+            self.assertEqual(self.tell()['commits'], after['commits'])
+        code = ('import sys, huggingface_hub as h\n'
+                'h.create_branch("org/whole", branch="v2")\n'
+                'h.create_commit("org/whole", revision="v2", commit_message="one", operations=[\n'
+                '    h.CommitOperationAdd("notes.txt", b"notes"), h.CommitOperationDelete("config.json")])\n'
+                'print(sorted(h.list_repo_files("org/whole", revision="v2")))\n')
+        self.assertEqual(eval(self.python(code)), sorted({*self.files, '.gitattributes', 'notes.txt'} - {'config.json'}))
+
+    def test_huggingface_hub_finds_what_cox_pushed(self):
+        self.tell(f'set?part_bytes={1 << 20}')
+        self.push('--revision', 'v2')
+        self.expect_on_hub(revision='v2')
+        self.push()
+        self.expect_on_hub()
+        self.assertEqual(self.tell()['received_bytes'], 2 * SHARD + SMALL, 'the second branch brings no content')
+
+    def test_each_finds_nothing_to_do_after_the_other(self):
+        commit = self.push()
+        self.assertEqual(self.upload(), commit)
+        self.assertEqual(self.tell()['commits'], 1)
+        other = self.upload('org/theirs')
+        self.assertEqual(self.tell()['commits'], 2)
+        self.assertEqual(self.ended(self.start(os.path.join(BIN, 'cox'), 'push', self.folder, 'org/theirs')),
+                         f'{self.endpoint}/org/theirs/commit/{other}')
+        self.assertEqual(self.tell()['commits'], 2)
+
+    def test_both_at_once_leave_one_whole_branch(self):
+        python = self.start(PYTHON, '-c', UPLOAD, self.folder, 'org/tuned')
+        cox = self.start_push()
+        self.ended(python)
+        self.ended(cox)
+        self.expect_on_hub()
+
+    def kill_in_the_middle(self, sent):
+        """cox, ended when the small weights are there and the shards are not."""
+        self.tell(f'set?hold_received={1 << 20}')
+        cox = self.start_push()
+        wait_for('the small weights are there', lambda: self.tell()['uploads'] >= 1)
+        cox.send_signal(sent)
+        _, err = cox.communicate(timeout=20)
+        self.tell('set?hold_received=-1')
+        self.assertEqual(self.tell()['commits'], 0)
+        return cox.returncode, err
+
+    def expect_the_rest_alone(self):
+        before = self.tell()
+        self.push()
+        self.expect_on_hub()
+        after = self.tell()
+        self.assertEqual(after['commits'], 1)
+        self.assertEqual(after['received_bytes'] - before['received_bytes'], 2 * SHARD)
+
+    def test_a_push_that_was_killed_goes_on(self):
+        code, _ = self.kill_in_the_middle(signal.SIGKILL)
+        self.assertEqual(code, -signal.SIGKILL)
+        self.expect_the_rest_alone()
+
+    def test_an_interrupt_ends_a_push(self):
+        code, err = self.kill_in_the_middle(signal.SIGINT)
+        self.assertEqual(code, 130, err)
+        self.assertIn('was cancelled', err)
+        self.expect_the_rest_alone()
+
+    def test_the_token_is_in_no_output_or_process_list(self):
+        self.tell(f'set?says_token=1&hold_received={1 << 20}')
+        cox = self.start_push('--progress', 'plain')
+        wait_for('1 MiB came', lambda: self.tell()['received_bytes'] >= 1 << 20)
+        with open(f'/proc/{cox.pid}/cmdline', 'rb') as f:
+            self.assertNotIn(TOKEN.encode(), f.read())
+        self.tell('set?hold_received=-1')
+        out, err = cox.communicate(timeout=60)
+        self.assertEqual(cox.returncode, 0, err)
+        self.tell('set?token=another')
+        failed = subprocess.run(cox.args, env=self.env, capture_output=True, text=True)
+        self.assertEqual(failed.returncode, 5, failed.stderr)
+        self.assertNotIn(TOKEN, out + err + failed.stdout + failed.stderr)
+        self.assertEqual(self.tell()['strayed_tokens'], 0)
 
 
 if __name__ == '__main__':

@@ -101,8 +101,6 @@ TEST_F(PinSourcesTest, RefusalsNameTheKey) {
   using Code = absl::StatusCode;
   ExpectRefused(Operator(), NamedJob("org/none", "{path: ./d}"), Code::kNotFound,
                 "spec.base_model: ");
-  ExpectRefused(Operator(), NamedJob("{hub: '../etc'}", "{path: ./d}"), Code::kInvalidArgument,
-                "spec.base_model: ");
   ExpectRefused(Operator(), NamedJob("/m", "{path: ./d}, {path: org/data, split: dev}"),
                 Code::kInvalidArgument, "spec.datasets[1]: dataset org/data: there is no split");
   hub_.Put("models/org/empty", "README.md", "# empty\n");

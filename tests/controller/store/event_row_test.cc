@@ -87,7 +87,7 @@ TEST(EventRowTest, EveryDetailIsNamedAsItsType) {
     // That release did not know these.
     constexpr std::array kYounger = {
         "AnswerWritten", "PromptAnswered", "RecoveryStage",    "IncidentKept",   "Preempted",
-        "HostLeftOut",   "GangReadopted",  "ReadoptionFailed", "SourceResolved", "SourceFetched"};
+        "HostLeftOut",   "GangReadopted",  "ReadoptionFailed", "SourceResolved", "SourceFetched", "Pushed", "PushFailed"};
     const bool younger = std::count(kYounger.begin(), kYounger.end(), name) > 0;
     EXPECT_NE(std::any_of(std::begin(kOld), std::end(kOld), is_it), younger) << name;
   }
