@@ -85,9 +85,10 @@ TEST(EventRowTest, EveryDetailIsNamedAsItsType) {
     const std::string& name = detail->field(i)->message_type()->name();
     const auto is_it = [&](const Old& old) { return old.type == name; };
     // That release did not know these.
-    constexpr std::array kYounger = {
-        "AnswerWritten", "PromptAnswered", "RecoveryStage",    "IncidentKept",   "Preempted",
-        "HostLeftOut",   "GangReadopted",  "ReadoptionFailed", "SourceResolved", "SourceFetched", "Pushed", "PushFailed"};
+    constexpr std::array kYounger = {"AnswerWritten", "PromptAnswered",   "RecoveryStage",
+                                     "IncidentKept",  "Preempted",        "HostLeftOut",
+                                     "GangReadopted", "ReadoptionFailed", "SourceResolved",
+                                     "SourceFetched", "Pushed",           "PushFailed"};
     const bool younger = std::count(kYounger.begin(), kYounger.end(), name) > 0;
     EXPECT_NE(std::any_of(std::begin(kOld), std::end(kOld), is_it), younger) << name;
   }
