@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_FLAGS_H_
 #define COXSWAIN_CONTROLLER_FLAGS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -18,7 +19,8 @@ struct Flags {
   std::string endpoint_file;               // empty: none is written
   std::string log_file;                    // empty: stderr only
   int credits = 2;
-  int grace_seconds = 30;  // for running jobs to stop with a checkpoint, at SIGTERM
+  int grace_seconds = 30;   // for running jobs to stop with a checkpoint, at SIGTERM
+  int64_t upload_gib = 10;  // of each owner; 0: nobody uploads
   TlsFiles tls;
   bool insecure = false;
   std::string join_token_file;              // empty: state_dir/join-token

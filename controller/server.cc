@@ -43,6 +43,7 @@
 #include "controller/store/page_check.h"
 #include "controller/store/sqlite_store.h"
 #include "controller/transport/grpc_worker_transport.h"
+#include "controller/uploads/upload_store.h"
 
 namespace coxswain {
 namespace {
@@ -70,6 +71,7 @@ struct Server::Impl {
   std::unique_ptr<store::SqliteStore> store;
   std::shared_ptr<prometheus::Registry> metrics_registry = std::make_shared<prometheus::Registry>();
   std::unique_ptr<Metrics> metrics;
+  std::unique_ptr<uploads::UploadStore> uploads;
   driver::LaneWork lane_work;
   std::unique_ptr<Loop> loop;  // its lanes use what stands before it until they have ended
   std::unique_ptr<GrpcWorkerTransport> transport;
@@ -137,6 +139,9 @@ absl::Status Server::Impl::Build(const Flags& flags) {
       [this](int64_t events, int64_t steps) { metrics->JournalDropped(events, steps); });
   const std::string cache_dir = flags.state_dir + "/token-cache";
   RETURN_IF_ERROR(files.MakeDirs(cache_dir));
+  ASSIGN_OR_RETURN(uploads,
+                   uploads::UploadStore::Open({.root = uploads::UploadsFolder(state_dir),
+                                               .most_bytes_per_owner = flags.upload_gib << 30}));
   lane_work = driver::MakeLaneWork(cache_dir, &files);
   driver::Deps deps{.loop = loop.get(),
                     .journal = journal.get(),
@@ -155,6 +160,7 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   context.events = &events;
   context.door = door.get();
   context.tokens = &tokens;
+  context.uploads = uploads.get();
   context.audit = audit.get();
   context.build = ThisBuild();
   context.plan = [cache_dir, files = &files](

@@ -20,6 +20,10 @@ class Door;
 class Tokens;
 }  // namespace coxswain::access
 
+namespace coxswain::uploads {
+class UploadStore;
+}
+
 namespace coxswain::api {
 
 struct Context {
@@ -29,6 +33,7 @@ struct Context {
   v1::BuildInfo build;
   const access::Door* door = nullptr;  // what every call passes
   access::Tokens* tokens = nullptr;
+  uploads::UploadStore* uploads = nullptr;
   access::AuditLog* audit = nullptr;  // null: nothing is recorded
   std::function<std::string()> draw_job_hex = [] { return RandomHex(16); };  // behind its name
   // What `cox plan` computes for such workers, in a lane; Cancelled soon after `cancelled` says so.

@@ -34,6 +34,7 @@ void AddData(CLI::App* app, Cox* cox);
 void AddTemplate(CLI::App* app, Cox* cox);
 void AddModels(CLI::App* app, Cox* cox);
 void AddPull(CLI::App* app, Cox* cox);
+void AddUpload(CLI::App* app, Cox* cox);
 void AddTokenize(CLI::App* app, Cox* cox);
 void AddImport(CLI::App* app, Cox* cox);
 void AddHelp(CLI::App* app, Cox* cox);
