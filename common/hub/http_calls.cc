@@ -1,6 +1,7 @@
 #include "common/hub/http_calls.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <list>
@@ -10,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/build_info.h"
+#include "common/hub/forbidden_address.h"
 #include "common/hub/url.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
@@ -59,12 +61,14 @@ struct HttpCalls::Impl {
     size_t head_bytes = 0;
     size_t passed_over = 0;  // bytes of bodies that do not count
     bool head_told = false;
+    bool own_machine = false;  // Settings::own_machine
+    std::string forbidden;     // why the last address was not connected to
     char error[CURL_ERROR_SIZE] = "";
   };
 
-  explicit Impl(const Settings& used) : settings(used), multi(curl_multi_init()) {
+  Impl(const Settings& used, Reach where) : settings(used), reach(where), multi(curl_multi_init()) {
     plain = curl_slist_append(nullptr, "Accept: */*");
-    if (settings.token.empty()) return;
+    if (settings.token.empty() || reach == Reach::kForeign) return;
     secret = curl_slist_append(nullptr, "Accept: */*");
     secret = curl_slist_append(secret, settings.token.AuthorizationHeader().c_str());
   }
@@ -76,10 +80,12 @@ struct HttpCalls::Impl {
   void Finish(CURL* easy, CURLcode code);
   bool Redirect(Running* running);
   static absl::Status TellHead(Running* running);
+  static curl_socket_t OnSocket(void* running, curlsocktype purpose, curl_sockaddr* address);
   static size_t OnHeader(char* text, size_t size, size_t count, void* running);
   static size_t OnBytes(char* bytes, size_t size, size_t count, void* running);
 
   const Settings settings;
+  const Reach reach;
   std::string origin;  // of the endpoint
   CURLM* multi;
   curl_slist* plain = nullptr;
@@ -95,6 +101,16 @@ HttpCalls::Impl::~Impl() {
   curl_multi_cleanup(multi);
   curl_slist_free_all(plain);
   curl_slist_free_all(secret);
+}
+
+// Behind the resolution of names, for each address that is connected to: no name that leads
+// elsewhere the second time passes.
+curl_socket_t HttpCalls::Impl::OnSocket(void* of, curlsocktype /*purpose*/,
+                                        curl_sockaddr* address) {
+  auto* running = static_cast<Running*>(of);
+  running->forbidden = ForbiddenAddress(address->addr, running->own_machine);
+  if (!running->forbidden.empty()) return CURL_SOCKET_BAD;
+  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 // A status line begins an answer anew: behind "100 Continue" comes another.
@@ -145,7 +161,12 @@ void HttpCalls::Impl::Begin(Running* of, const std::string& url) {
   const bool trusted = secret != nullptr && to.ok() && *to == origin;
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, trusted ? secret : plain);
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, reach == Reach::kForeign ? "https" : "http,https");
+  if (reach == Reach::kForeign) {
+    of->own_machine = settings.own_machine;
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &OnSocket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, of);
+  }
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -203,6 +224,10 @@ void HttpCalls::Impl::Finish(CURL* easy, CURLcode code) {
   if (of->passed_over > kMostPassedOver) code = CURLE_OK;
   if (code == CURLE_OK && status / 100 == 3 && Redirect(of)) return;
   if (code == CURLE_OK && status / 100 == 2 && !of->head_told) end.refused = TellHead(of);
+  if (code == CURLE_COULDNT_CONNECT && !of->forbidden.empty()) {
+    end.refused = absl::PermissionDeniedError(
+        absl::StrCat(PublicUrl(end.head.url), " is refused: ", of->forbidden));
+  }
   if (code != CURLE_OK && end.refused.ok()) {
     end.failure = OneLine(of->error[0] != '\0' ? of->error : curl_easy_strerror(code));
     end.stays = Stays(code);
@@ -222,9 +247,9 @@ void HttpCalls::Impl::Finish(CURL* easy, CURLcode code) {
 HttpCalls::HttpCalls(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpCalls::~HttpCalls() = default;
 
-absl::StatusOr<std::unique_ptr<HttpCalls>> HttpCalls::Make(const Settings& settings) {
+absl::StatusOr<std::unique_ptr<HttpCalls>> HttpCalls::Make(const Settings& settings, Reach reach) {
   InitCurl();
-  auto impl = std::make_unique<Impl>(settings);
+  auto impl = std::make_unique<Impl>(settings, reach);
   ASSIGN_OR_RETURN(impl->origin, OriginOf(settings.endpoint));
   return std::unique_ptr<HttpCalls>(new HttpCalls(std::move(impl)));
 }
