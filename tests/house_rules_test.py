@@ -8,7 +8,7 @@ import os, re, sys
 from tracked_files import ROOT, tracked
 
 SOURCE = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake')
-FOLDERS = ['common', 'common/config', 'common/files', 'common/foreign_keys', 'common/hub', 'common/model', 'common/net', 'controller', 'controller/api', 'controller/checkpoint', 'controller/cli', 'controller/data', 'controller/data/jinja', 'controller/data/tokenizer', 'controller/driver', 'controller/export', 'controller/failure', 'controller/gang', 'controller/incidents', 'controller/job_import', 'controller/planner', 'controller/scheduler', 'controller/state', 'controller/status_page',
+FOLDERS = ['common', 'common/config', 'common/files', 'common/foreign_keys', 'common/hub', 'common/model', 'common/net', 'common/web', 'controller', 'controller/api', 'controller/checkpoint', 'controller/cli', 'controller/data', 'controller/data/jinja', 'controller/data/tokenizer', 'controller/driver', 'controller/export', 'controller/failure', 'controller/gang', 'controller/incidents', 'controller/job_import', 'controller/planner', 'controller/scheduler', 'controller/state', 'controller/status_page',
            'controller/store', 'controller/transport', 'controller/uploads', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels', 'kernels/torch',
            'proto', 'deploy', 'tests', 'bench']
 # Invariant engine-9. Kernels and engine throw to one catch; Gloo throws to the two where it is entered (worker/comm/README.md).
