@@ -22,7 +22,7 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
   app.add_option("--health", flags.health,
                  "host:port of grpc.health.v1 for probes, plaintext (default: off; it is served "
                  "on --listen too)");
-  app.add_option("--state-dir", flags.state_dir, "database, lock and token cache")
+  app.add_option("--state-dir", flags.state_dir, "database, lock, token cache and uploads")
       ->capture_default_str();
   app.add_option("--endpoint-file", flags.endpoint_file,
                  "where to write {grpc, metrics, pid} as JSON once serving");
@@ -41,6 +41,11 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
                  "seconds that running jobs have to stop with a checkpoint at SIGTERM; 0: they are "
                  "left as they are")
       ->check(CLI::Range(0, 3600))
+      ->capture_default_str();
+  app.add_option("--upload-gib", flags.upload_gib,
+                 "GiB of files that each user, and the operators together, may keep in --state-dir "
+                 "by cox upload; 0: none")
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--tls-cert", flags.tls.cert, "PEM certificate of this server");
   app.add_option("--tls-key", flags.tls.key, "PEM key of --tls-cert");

@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_FLAGS_H_
 #define COXSWAIN_CONTROLLER_FLAGS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,8 @@ struct Flags {
   std::vector<std::string> hub_token_users;  // sources::HubAccess::token_users
   std::string hub_tokens_dir;                // sources::HubAccess::tokens_dir
   int credits = 2;
-  int grace_seconds = 30;  // for running jobs to stop with a checkpoint, at SIGTERM
+  int grace_seconds = 30;   // for running jobs to stop with a checkpoint, at SIGTERM
+  int64_t upload_gib = 10;  // of each owner; 0: nobody uploads
   TlsFiles tls;
   bool insecure = false;
   std::string join_token_file;              // empty: state_dir/join-token

@@ -43,6 +43,7 @@
 #include "controller/store/page_check.h"
 #include "controller/store/sqlite_store.h"
 #include "controller/transport/grpc_worker_transport.h"
+#include "controller/uploads/upload_store.h"
 
 namespace coxswain {
 namespace {
@@ -70,6 +71,7 @@ struct Server::Impl {
   std::unique_ptr<store::SqliteStore> store;
   std::shared_ptr<prometheus::Registry> metrics_registry = std::make_shared<prometheus::Registry>();
   std::unique_ptr<Metrics> metrics;
+  std::unique_ptr<uploads::UploadStore> uploads;
   driver::LaneWork lane_work;
   std::unique_ptr<Loop> loop;  // its lanes use what stands before it until they have ended
   std::unique_ptr<GrpcWorkerTransport> transport;
@@ -137,6 +139,9 @@ absl::Status Server::Impl::Build(const Flags& flags) {
       [this](int64_t events, int64_t steps) { metrics->JournalDropped(events, steps); });
   const std::string cache_dir = flags.state_dir + "/token-cache";
   RETURN_IF_ERROR(files.MakeDirs(cache_dir));
+  ASSIGN_OR_RETURN(uploads,
+                   uploads::UploadStore::Open({.root = uploads::UploadsFolder(state_dir),
+                                               .most_bytes_per_owner = flags.upload_gib << 30}));
   const sources::HubAccess hub_access{
       .token_users = {flags.hub_token_users.begin(), flags.hub_token_users.end()},
       .tokens_dir = flags.hub_tokens_dir};
@@ -158,6 +163,7 @@ absl::Status Server::Impl::Build(const Flags& flags) {
   context.events = &events;
   context.door = door.get();
   context.tokens = &tokens;
+  context.uploads = uploads.get();
   context.audit = audit.get();
   context.build = ThisBuild();
   context.plan = [cache_dir, files = &files](
@@ -170,10 +176,13 @@ absl::Status Server::Impl::Build(const Flags& flags) {
     response.set_json(std::move(page.json));
     return response;
   };
-  context.pin = [hub_access](
+  context.pin = [hub_access, state_dir = state_dir](
                     config::ParsedJob job, const std::string& owner,
                     const std::function<bool()>& cancelled) -> absl::StatusOr<sources::PinnedJob> {
-    ASSIGN_OR_RETURN(const sources::HubCaller caller, sources::CallerOf(hub_access, owner));
+    ASSIGN_OR_RETURN(sources::HubCaller caller, sources::CallerOf(hub_access, owner));
+    caller.upload = [&](const std::string& text) {
+      return uploads::ResolveUpload(state_dir, owner, text);
+    };
     return sources::PinSources(caller, std::move(job), cancelled);
   };
   jobs_service = std::make_unique<api::JobsService>(&context);

@@ -28,6 +28,8 @@ const std::vector<MethodRow>& MethodTable() {
       {.method = "Jobs.Explain", .roles = {kUser, kOperator}, .own_job = true},
       {.method = "Jobs.ListArtifacts", .roles = {kUser, kOperator}, .own_job = true},
       {.method = "Jobs.Fetch", .roles = {kUser, kOperator}, .own_job = true},
+      {.method = "Jobs.BeginUpload", .roles = {kUser, kOperator}},  // a user has own files
+      {.method = "Jobs.Upload", .roles = {kUser, kOperator}, .mutates = true},
       {.method = "Jobs.Dump", .roles = {kUser, kOperator}, .own_job = true, .mutates = true},
       {.method = "Jobs.Delete", .roles = {kUser, kOperator}, .own_job = true, .mutates = true},
       {.method = "Jobs.Version", .roles = {kUser, kOperator}},

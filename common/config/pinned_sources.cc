@@ -21,7 +21,7 @@ bool Write(const std::vector<DatasetSpec>& datasets, Json* list) {
     if (!IsFetched(dataset.hub, dataset.url)) continue;
     Json& item = (*list)[i];
     item["path"] = dataset.path;
-    if (!dataset.hub.id.empty()) item["revision"] = dataset.hub.revision;
+    item["revision"] = dataset.hub.revision;
     item["converted"] = dataset.converted;
     wrote = true;
   }
@@ -46,7 +46,7 @@ void WriteSources(ParsedJob* job) {
   bool wrote = IsFetched(from.model_hub, from.model_url);
   if (wrote) {
     spec["base_model"]["path"] = from.model_path;
-    if (!from.model_hub.id.empty()) spec["base_model"]["revision"] = from.model_hub.revision;
+    spec["base_model"]["revision"] = from.model_hub.revision;
   }
   wrote |= Write(from.datasets, &spec["datasets"]);
   wrote |= Write(from.test_datasets, &spec["test_datasets"]);

@@ -25,6 +25,7 @@ class SourceCheck {
     CheckName();
     for (const char* key : {"revision", "name", "data_dir"}) {
       if (key == std::string("name") && place_ == "spec.base_model") continue;
+      if (key == std::string("revision") && Has("url")) continue;  // of an accepted job
       if (Has(key) && !Has("hub")) Error(key, "goes with a repository of the Hub, `hub: org/name`");
     }
     if (source_.value("converted", Json(false)) == true && !Has("hub")) {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/hub/hub_failure.h"
+#include "common/hub/repository_cache.h"
 #include "common/hub/url.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
@@ -22,12 +22,8 @@ bool MayHaveExpired(int status) {
 
 }  // namespace
 
-BlobDownload::BlobDownload(const BlobPlace& place, HubFile file)
-    : place_(place), file_(std::move(file)) {}
-
-std::string BlobDownload::Name() const {
-  return absl::StrCat(OneLine(file_.path, kMostNameBytes), " of ", NameOf(place_.repository));
-}
+BlobDownload::BlobDownload(const Settings& settings, BlobSource source)
+    : settings_(settings), source_(std::move(source)) {}
 
 int64_t BlobDownload::done() const {
   if (state_ == State::kDone) return bytes();
@@ -35,21 +31,21 @@ int64_t BlobDownload::done() const {
 }
 
 absl::Status BlobDownload::Begin() {
-  ASSIGN_OR_RETURN(lock_, FileLock::TryTake(place_.cache.Lock(file_.etag)));
+  ASSIGN_OR_RETURN(lock_, FileLock::TryTake(source_.lock));
   if (!lock_) {
     state_ = State::kElsewhere;
     return absl::OkStatus();
   }
-  if (place_.cache.HasBlob(file_)) return Finish();
-  ASSIGN_OR_RETURN(partial_, PartialBlob::Open(place_.cache.Partial(file_.etag), file_.etag,
-                                               file_.bytes, place_.settings.limits.piece_bytes));
+  if (IsFileOf(source_.content, bytes())) return Finish("");
+  ASSIGN_OR_RETURN(partial_, PartialBlob::Open(source_.partial, source_.digest, bytes(),
+                                               settings_.limits.piece_bytes));
   state_ = State::kOpen;
   ResetCalls();
   return absl::OkStatus();
 }
 
 void BlobDownload::ResetCalls() {
-  calls_.assign(partial_->pieces().size(), PieceCall(place_.settings.limits));
+  calls_.assign(partial_->pieces().size(), PieceCall(settings_.limits));
 }
 
 std::optional<size_t> BlobDownload::NextPiece(Time now) const {
@@ -70,9 +66,7 @@ HttpCall BlobDownload::CallOf(size_t index) {
   call.running = true;
   call.by_location = !location_.empty();
   ++running_;
-  HttpCall asked{.url = call.by_location ? location_
-                                         : FileUrl(place_.settings.endpoint, place_.repository,
-                                                   place_.commit, file_.path)};
+  HttpCall asked{.url = call.by_location ? location_ : source_.url};
   if (AsksForRange(index)) {
     asked.begin = piece.begin + piece.done;
     asked.end = piece.begin + piece.bytes;
@@ -87,6 +81,7 @@ HttpCall BlobDownload::CallOf(size_t index) {
 // Whether what follows is the content that was asked for.
 absl::Status BlobDownload::OnHead(int64_t begin, int64_t end, const HttpHead& head) {
   location_ = head.url;
+  if (source_.check_head) RETURN_IF_ERROR(source_.check_head(head));
   const bool of_all = end == 0;
   if (!of_all && head.status != 206) {
     without_ranges_ = restart_ = true;
@@ -101,7 +96,7 @@ absl::Status BlobDownload::OnHead(int64_t begin, int64_t end, const HttpHead& he
   if (right) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       PublicUrl(head.url), " has ", of_all ? length + " bytes" : OneLine(range, kMostNameBytes),
-      " for ", Name(), ", which has ", bytes(), " bytes at ", place_.commit));
+      " for ", source_.name, ", which has ", bytes(), " bytes at ", source_.version));
 }
 
 absl::Status BlobDownload::OnBytes(size_t index, std::string_view bytes) {
@@ -127,7 +122,7 @@ absl::Status BlobDownload::Ended(size_t index, const HttpEnd& end, Time now) {
     how.failure = absl::StrCat("the answer ended ", piece.bytes - piece.done, " bytes early");
   }
   const std::optional<std::chrono::milliseconds> delay = call.retries.After(how);
-  if (!delay) return FailureOf(how, place_.settings, place_.repository, file_.path);
+  if (!delay) return source_.failure(how);
   call.due = now + *delay;
   return absl::OkStatus();
 }
@@ -135,8 +130,7 @@ absl::Status BlobDownload::Ended(size_t index, const HttpEnd& end, Time now) {
 absl::Status BlobDownload::Again() {
   restart_ = false;
   location_.clear();
-  RETURN_IF_ERROR(
-      partial_->Restart(without_ranges_ ? bytes() : place_.settings.limits.piece_bytes));
+  RETURN_IF_ERROR(partial_->Restart(without_ranges_ ? bytes() : settings_.limits.piece_bytes));
   ResetCalls();
   return absl::OkStatus();
 }
@@ -145,9 +139,9 @@ absl::StatusOr<bool> BlobDownload::Advance() {
   if (state_ != State::kOpen) return false;
   if (restart_) {
     if (running_ > 0) return false;
-    if (++restarts_ > place_.settings.limits.attempts) {
+    if (++restarts_ > settings_.limits.attempts) {
       return absl::UnavailableError(absl::StrCat(
-          "cannot get ", Name(), " from ", PublicUrl(location_), ": its answers ended early ",
+          "cannot get ", source_.name, " from ", PublicUrl(location_), ": its answers ended early ",
           restarts_ - 1, " times, and it knows no ranges, by which a download would go on"));
     }
     RETURN_IF_ERROR(Again());
@@ -156,23 +150,23 @@ absl::StatusOr<bool> BlobDownload::Advance() {
   ASSIGN_OR_RETURN(const int64_t digested, partial_->Digest(kDigestAtOnce));
   if (!partial_->whole() || !partial_->digested() || running_ > 0) return digested > 0;
   const std::string digest = partial_->Hex();
-  if (digest == file_.etag) {
-    RETURN_IF_ERROR(partial_->Commit(place_.cache.Blob(file_.etag)));
-    RETURN_IF_ERROR(Finish());
+  if (source_.digest.empty() || digest == source_.digest) {
+    RETURN_IF_ERROR(partial_->Commit(source_.content));
+    RETURN_IF_ERROR(Finish(digest));
     return false;
   }
   if (std::exchange(damaged_before_, true)) {
-    (void)partial_->Restart(place_.settings.limits.piece_bytes);
+    (void)partial_->Restart(settings_.limits.piece_bytes);
     return absl::DataLossError(absl::StrCat(
-        Name(), " came twice with the hash ", digest, ", the Hub says ", file_.etag,
+        source_.name, " came twice with the hash ", digest, ", the Hub says ", source_.digest,
         ": the server or a proxy before it changes files; try again later or another network"));
   }
   RETURN_IF_ERROR(Again());
   return false;
 }
 
-absl::Status BlobDownload::Finish() {
-  RETURN_IF_ERROR(place_.cache.Link(place_.commit, file_));
+absl::Status BlobDownload::Finish(const std::string& digest) {
+  RETURN_IF_ERROR(source_.finish(digest));
   partial_.reset();
   lock_.reset();
   state_ = State::kDone;

@@ -1,9 +1,10 @@
-// One file of a repository on its way into the cache.
+// One file on its way into a cache.
 #ifndef COXSWAIN_COMMON_HUB_BLOB_DOWNLOAD_H_
 #define COXSWAIN_COMMON_HUB_BLOB_DOWNLOAD_H_
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,17 +16,24 @@
 #include "common/hub/http_calls.h"
 #include "common/hub/hub_settings.h"
 #include "common/hub/partial_blob.h"
-#include "common/hub/repository_cache.h"
 #include "common/hub/retries.h"
 
 namespace coxswain::hub {
 
-// What all files of a download share. Outlives them.
-struct BlobPlace {
-  const Settings& settings;
-  const Repository& repository;
-  const RepositoryCache& cache;
-  const std::string& commit;
+// A content that is wanted, and where it goes.
+struct BlobSource {
+  std::string name;     // for messages: "config.json of model org/name"
+  std::string version;  // for messages: where it has `bytes`
+  std::string url;
+  int64_t bytes = 0;
+  std::string digest;                  // as BlobDigest takes it; empty: nobody told one
+  std::string lock, partial, content;  // paths
+  // Whether an answer is of this content, as far as range and size do not tell. May be empty.
+  std::function<absl::Status(const HttpHead& head)> check_head = {};
+  // What a call means that is not tried again.
+  std::function<absl::Status(const HttpEnd& end)> failure = {};
+  // Once the content is there. `digest`: that it has; empty: another process brought it.
+  std::function<absl::Status(const std::string& digest)> finish = {};
 };
 
 // First Begin until it is not kElsewhere; then every piece that NextPiece names is asked for by a
@@ -37,17 +45,18 @@ class BlobDownload {
     kIdle,       // not begun
     kElsewhere,  // another process downloads it, or this one under another path
     kOpen,       // this one does
-    kDone,       // linked in the snapshot
+    kDone,       // there
   };
 
-  BlobDownload(const BlobPlace& place, HubFile file);
+  // `settings` outlive it.
+  BlobDownload(const Settings& settings, BlobSource source);
 
   State state() const { return state_; }
-  int64_t bytes() const { return file_.bytes; }
+  int64_t bytes() const { return source_.bytes; }
   int64_t done() const;  // of them, that are there
 
-  // Takes the lock. Links a content that is there, which whoever had the lock before may have put
-  // there; else opens what an earlier download left.
+  // Takes the lock. Ends at once with a content that is there, which whoever had the lock before
+  // may have put there; else opens what an earlier download left.
   absl::Status Begin();
 
   // A piece whose time has come and that nobody asks for.
@@ -73,14 +82,13 @@ class BlobDownload {
 
   absl::Status OnHead(int64_t begin, int64_t end, const HttpHead& head);
   absl::Status OnBytes(size_t index, std::string_view bytes);
-  absl::Status Again();   // from the beginning
-  absl::Status Finish();  // to kDone
+  absl::Status Again();                            // from the beginning
+  absl::Status Finish(const std::string& digest);  // to kDone
   void ResetCalls();
   bool AsksForRange(size_t index) const;
-  std::string Name() const;  // "config.json of model org/name"
 
-  const BlobPlace& place_;
-  const HubFile file_;
+  const Settings& settings_;
+  const BlobSource source_;
   State state_ = State::kIdle;
   std::optional<FileLock> lock_;
   std::unique_ptr<PartialBlob> partial_;

@@ -12,6 +12,7 @@
 #include "common/hub/download_run.h"
 #include "common/hub/file_selection.h"
 #include "common/hub/free_space.h"
+#include "common/hub/hub_failure.h"
 #include "common/hub/kept_listing.h"
 #include "common/hub/repository_cache.h"
 #include "common/outside_text.h"
@@ -99,6 +100,40 @@ absl::Status CheckRoom(const Repository& repository, const RepositoryCache& cach
   const std::optional<int64_t> free = FreeBytes(cache.Blobs());
   if (!free || needed <= *free) return absl::OkStatus();
   return DiskFull(cache.Blobs(), needed, NameOf(repository));
+}
+
+BlobSource SourceOf(const Settings& settings, const Repository& repository,
+                    const RepositoryCache& cache, const std::string& commit, const HubFile& file) {
+  return {
+      .name = absl::StrCat(OneLine(file.path, kMostNameBytes), " of ", NameOf(repository)),
+      .version = commit,
+      .url = FileUrl(settings.endpoint, repository, commit, file.path),
+      .bytes = file.bytes,
+      .digest = file.etag,
+      .lock = cache.Lock(file.etag),
+      .partial = cache.Partial(file.etag),
+      .content = cache.Blob(file.etag),
+      .failure = [&settings, &repository, path = file.path](
+                     const HttpEnd& end) { return FailureOf(end, settings, repository, path); },
+      .finish = [&cache, commit, file](const std::string&) { return cache.Link(commit, file); }};
+}
+
+std::vector<BlobSource> SourcesOf(const Settings& settings, const Repository& repository,
+                                  const RepositoryCache& cache, const std::string& commit,
+                                  const std::vector<HubFile>& files) {
+  std::vector<BlobSource> sources;
+  for (const HubFile& file : files) {
+    sources.push_back(SourceOf(settings, repository, cache, commit, file));
+  }
+  return sources;
+}
+
+Progress ThereOf(const std::vector<HubFile>& wanted, const std::vector<HubFile>& missing) {
+  Progress there;
+  there.files = static_cast<int64_t>(wanted.size()) - static_cast<int64_t>(missing.size());
+  for (const HubFile& file : wanted) there.bytes += file.bytes;
+  for (const HubFile& file : missing) there.bytes -= file.bytes;
+  return there;
 }
 
 }  // namespace
@@ -191,14 +226,15 @@ absl::StatusOr<Snapshot> Download(const Settings& settings, const Repository& re
   Snapshot snapshot{.path = cache.Snapshot(commit), .commit = commit};
   ASSIGN_OR_RETURN(snapshot.files, SelectFiles(repository, options.include, *listing));
   const std::vector<HubFile> missing = Missing(cache, commit, snapshot.files);
-  const BlobPlace place{
-      .settings = settings, .repository = repository, .cache = cache, .commit = commit};
+  const DownloadPlace place{
+      .settings = settings, .name = NameOf(repository), .folder = cache.Blobs()};
   if (!missing.empty()) {
     RETURN_IF_ERROR(CheckRoom(repository, cache, missing));
     if (!kept) RETURN_IF_ERROR(KeepListing(cache, commit, *listing));
     RETURN_IF_ERROR(cache.MakeFolders());
   }
-  DownloadRun run(place, options, snapshot.files, missing);
+  DownloadRun run(place, options, ThereOf(snapshot.files, missing),
+                  SourcesOf(settings, repository, cache, commit, missing));
   RETURN_IF_ERROR(run.Run());
   snapshot.fetched_bytes = run.fetched_bytes();
   const absl::Status noted = cache.NoteCommit(repository.revision, commit);

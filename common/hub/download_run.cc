@@ -18,26 +18,23 @@ constexpr milliseconds kElsewhere{250};  // at downloads of other processes
 
 }  // namespace
 
-DownloadRun::DownloadRun(const BlobPlace& place, const DownloadOptions& options,
-                         const std::vector<HubFile>& wanted, const std::vector<HubFile>& missing)
-    : place_(place), options_(options) {
-  const auto total = static_cast<int64_t>(wanted.size());
-  progress_.files_total = total;
-  progress_.files = total - static_cast<int64_t>(missing.size());
-  for (const HubFile& file : wanted) progress_.bytes_total += file.bytes;
-  there_ = progress_.bytes_total;
-  for (auto file = missing.rbegin(); file != missing.rend(); ++file) {
-    there_ -= file->bytes;
-    idle_.push_back(std::make_unique<BlobDownload>(place_, *file));
+DownloadRun::DownloadRun(const DownloadPlace& place, const DownloadOptions& options,
+                         const Progress& there, std::vector<BlobSource> missing)
+    : place_(place), options_(options), there_(there.bytes) {
+  progress_.files = there.files;
+  progress_.files_total = there.files + static_cast<int64_t>(missing.size());
+  progress_.bytes_total = there.bytes;
+  for (const BlobSource& source : missing) progress_.bytes_total += source.bytes;
+  for (auto source = missing.rbegin(); source != missing.rend(); ++source) {
+    idle_.push_back(std::make_unique<BlobDownload>(place_.settings, std::move(*source)));
   }
 }
 
 absl::Status DownloadRun::Run() {
-  ASSIGN_OR_RETURN(calls_, HttpCalls::Make(place_.settings));
+  ASSIGN_OR_RETURN(calls_, HttpCalls::Make(place_.settings, place_.reach));
   while (!idle_.empty() || !active_.empty()) {
     if (options_.cancelled && options_.cancelled()) {
-      return absl::CancelledError(
-          absl::StrCat("the download of ", NameOf(place_.repository), " was cancelled"));
+      return absl::CancelledError(absl::StrCat("the download of ", place_.name, " was cancelled"));
     }
     if (absl::Status moved = Move(); !moved.ok()) return Explained(moved);
     Report(/*last=*/false);
@@ -130,8 +127,7 @@ int64_t DownloadRun::DoneBytes() const {
 // Only a disk runs out here.
 absl::Status DownloadRun::Explained(const absl::Status& status) const {
   if (!absl::IsResourceExhausted(status)) return status;
-  return DiskFull(place_.cache.Blobs(), progress_.bytes_total - DoneBytes(),
-                  NameOf(place_.repository));
+  return DiskFull(place_.folder, progress_.bytes_total - DoneBytes(), place_.name);
 }
 
 void DownloadRun::Report(bool last) {

@@ -17,12 +17,21 @@
 
 namespace coxswain::hub {
 
+// What all files of a download share.
+struct DownloadPlace {
+  const Settings& settings;
+  Reach reach = Reach::kAnywhere;
+  std::string name;    // for messages: "model org/name"
+  std::string folder;  // where the contents go
+};
+
 // One thread moves, writes and digests all bytes. Run once.
 class DownloadRun {
  public:
-  // `missing` of `wanted` are downloaded; the rest counts as progress.
-  DownloadRun(const BlobPlace& place, const DownloadOptions& options,
-              const std::vector<HubFile>& wanted, const std::vector<HubFile>& missing);
+  // Downloads `missing`. `there` is how much of all that is wanted is there: files and their bytes.
+  // The arguments outlive the run.
+  DownloadRun(const DownloadPlace& place, const DownloadOptions& options, const Progress& there,
+              std::vector<BlobSource> missing);
 
   absl::Status Run();
   int64_t fetched_bytes() const { return fetched_; }
@@ -39,7 +48,7 @@ class DownloadRun {
   int64_t DoneBytes() const;
   void Report(bool last);
 
-  const BlobPlace& place_;
+  const DownloadPlace& place_;
   const DownloadOptions& options_;
   Progress progress_;
   int64_t there_ = 0;  // bytes of what was not missing, and of blobs that are done

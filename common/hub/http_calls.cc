@@ -1,6 +1,7 @@
 #include "common/hub/http_calls.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <list>
@@ -10,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/build_info.h"
+#include "common/hub/forbidden_address.h"
 #include "common/hub/url.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
@@ -80,10 +82,13 @@ struct HttpCalls::Impl {
     int64_t sent = 0;  // of call.body
     curl_slist* headers = nullptr;
     ~Running() { curl_slist_free_all(headers); }
+    bool own_machine = false;  // Settings::own_machine
+    std::string forbidden;     // why the last address was not connected to
     char error[CURL_ERROR_SIZE] = "";
   };
 
-  explicit Impl(const Settings& used) : settings(used), multi(curl_multi_init()) {}
+  Impl(const Settings& used, Reach where)
+      : settings(used), reach(where), multi(curl_multi_init()) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl();
@@ -92,6 +97,7 @@ struct HttpCalls::Impl {
   void Finish(CURL* easy, CURLcode code);
   bool Redirect(Running* running);
   static absl::Status TellHead(Running* running);
+  static curl_socket_t OnSocket(void* running, curlsocktype purpose, curl_sockaddr* address);
   static size_t OnHeader(char* text, size_t size, size_t count, void* running);
   static size_t OnBytes(char* bytes, size_t size, size_t count, void* running);
   static size_t OnSend(char* to, size_t size, size_t count, void* running);
@@ -100,6 +106,7 @@ struct HttpCalls::Impl {
   void SetBody(Running* running);
 
   const Settings settings;
+  const Reach reach;
   std::string origin;  // of the endpoint
   CURLM* multi;
   std::list<std::unique_ptr<Running>> running;
@@ -111,6 +118,16 @@ HttpCalls::Impl::~Impl() {
     curl_easy_cleanup(one->easy);
   }
   curl_multi_cleanup(multi);
+}
+
+// Behind the resolution of names, for each address that is connected to: no name that leads
+// elsewhere the second time passes.
+curl_socket_t HttpCalls::Impl::OnSocket(void* of, curlsocktype /*purpose*/,
+                                        curl_sockaddr* address) {
+  auto* running = static_cast<Running*>(of);
+  running->forbidden = ForbiddenAddress(address->addr, running->own_machine);
+  if (!running->forbidden.empty()) return CURL_SOCKET_BAD;
+  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 // A status line begins an answer anew: behind "100 Continue" comes another.
@@ -184,7 +201,7 @@ void HttpCalls::Impl::SetHeaders(Running* of, const std::string& url) {
   };
   add(absl::StrCat("Accept: ", of->call.body ? of->call.body->accept : "*/*"));
   const absl::StatusOr<std::string> to = OriginOf(url);
-  if (!settings.token.empty() && to.ok() && *to == origin) {
+  if (reach != Reach::kForeign && !settings.token.empty() && to.ok() && *to == origin) {
     add(settings.token.AuthorizationHeader());
   }
   if (of->call.body) {
@@ -219,7 +236,12 @@ void HttpCalls::Impl::Begin(Running* of, const std::string& url) {
   of->end.said.clear();
   SetHeaders(of, url);
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, reach == Reach::kForeign ? "https" : "http,https");
+  if (reach == Reach::kForeign) {
+    of->own_machine = settings.own_machine;
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &OnSocket);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, of);
+  }
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
@@ -281,6 +303,10 @@ void HttpCalls::Impl::Finish(CURL* easy, CURLcode code) {
   if (of->passed_over > kMostPassedOver) code = CURLE_OK;
   if (code == CURLE_OK && status / 100 == 3 && Redirect(of)) return;
   if (code == CURLE_OK && status / 100 == 2 && !of->head_told) end.refused = TellHead(of);
+  if (code == CURLE_COULDNT_CONNECT && !of->forbidden.empty()) {
+    end.refused = absl::PermissionDeniedError(
+        absl::StrCat(PublicUrl(end.head.url), " is refused: ", of->forbidden));
+  }
   if (code != CURLE_OK && end.refused.ok()) {
     end.failure = OneLine(of->error[0] != '\0' ? of->error : curl_easy_strerror(code));
     end.stays = Stays(code);
@@ -300,9 +326,9 @@ void HttpCalls::Impl::Finish(CURL* easy, CURLcode code) {
 HttpCalls::HttpCalls(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpCalls::~HttpCalls() = default;
 
-absl::StatusOr<std::unique_ptr<HttpCalls>> HttpCalls::Make(const Settings& settings) {
+absl::StatusOr<std::unique_ptr<HttpCalls>> HttpCalls::Make(const Settings& settings, Reach reach) {
   InitCurl();
-  auto impl = std::make_unique<Impl>(settings);
+  auto impl = std::make_unique<Impl>(settings, reach);
   ASSIGN_OR_RETURN(impl->origin, OriginOf(settings.endpoint));
   return std::unique_ptr<HttpCalls>(new HttpCalls(std::move(impl)));
 }

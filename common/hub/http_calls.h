@@ -71,12 +71,19 @@ struct HttpCall {
   std::function<void(const HttpEnd& end)> on_end = {};  // once; it may start another call
 };
 
+// Where calls may go.
+enum class Reach {
+  kAnywhere,  // the operator chose the address
+  kForeign,   // a user did: https alone, with no token, to no ForbiddenAddress
+};
+
 // The token goes to the origin of the endpoint and nowhere else, whatever redirects say (invariant
 // hub-2). A redirect from https to http is not followed; what a request sends goes on by 307 and
 // 308 alone, to the origin to which it was sent. Connections are kept for later calls.
 class HttpCalls {
  public:
-  static absl::StatusOr<std::unique_ptr<HttpCalls>> Make(const Settings& settings);
+  static absl::StatusOr<std::unique_ptr<HttpCalls>> Make(const Settings& settings,
+                                                         Reach reach = Reach::kAnywhere);
   ~HttpCalls();  // drops what is running, without on_end
 
   void Start(HttpCall call);

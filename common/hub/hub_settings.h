@@ -23,6 +23,8 @@ struct Settings {
   bool offline = false;
   std::string ca_file;  // PEM; empty: the system's
   Limits limits;
+  // URLs of users may lead to loopback: for tests alone, no variable sets it.
+  bool own_machine = false;
 };
 
 // InvalidArgument names the variable. Errors of the token's file as ErrnoStatus. No message holds

@@ -25,12 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostRefBytes = 4096;
 
-// A regular file of `bytes`, through links.
-bool IsFileOf(const std::string& path, int64_t bytes) {
-  struct stat found {};
-  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_size == bytes;
-}
-
 absl::Status MakeFolder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -47,6 +41,11 @@ int WriteNew(const std::string& path, const std::string& text) {
 }
 
 }  // namespace
+
+bool IsFileOf(const std::string& path, int64_t bytes) {
+  struct stat found {};
+  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && found.st_size == bytes;
+}
 
 absl::Status WriteCacheText(const std::string& path, const std::string& text) {
   RETURN_IF_ERROR(MakeFolder(fs::path(path).parent_path().string()));

@@ -59,6 +59,9 @@ class RepositoryCache {
   const std::string locks_;
 };
 
+// Whether `path` is, through links, a regular file of `bytes`.
+bool IsFileOf(const std::string& path, int64_t bytes);
+
 // Writes a small file of a cache, whole and synced, with the folders above it; modes as the umask
 // has them. Errors as ErrnoStatus.
 absl::Status WriteCacheText(const std::string& path, const std::string& text);

@@ -9,6 +9,7 @@
 #include "common/net/socket_address.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
+#include "controller/uploads/upload_path.h"
 
 namespace coxswain::api {
 namespace {
@@ -22,6 +23,8 @@ constexpr int kMostLabels = 64;
 constexpr int64_t kMostOfAHost = 65535;  // slots, GPUs, NUMA nodes, threads
 constexpr uint64_t kMostMemoryBytes = uint64_t{1} << 60;
 constexpr size_t kMostHashBytes = 64;
+constexpr int64_t kDigestBytes = 32;
+constexpr int64_t kMostUploadBytes = int64_t{1} << 50;
 
 absl::Status InRange(const char* field, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
@@ -161,6 +164,23 @@ absl::Status CheckArguments(const v1::ListArtifactsRequest& request) {
 absl::Status CheckArguments(const v1::FetchRequest& request) {
   RETURN_IF_ERROR(JobReference(request.job()));
   return Needed("name", request.name(), kMostPathBytes);
+}
+
+absl::Status CheckArguments(const v1::BeginUploadRequest& request) {
+  if (!uploads::IsUploadName(request.name())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "name is '", CleanText(request.name(), kMostNameBytes), "', allowed: the name ",
+        "of a file without folders, 1 to 255 bytes without control characters"));
+  }
+  RETURN_IF_ERROR(InRange("size of sha256", static_cast<int64_t>(request.sha256().size()),
+                          kDigestBytes, kDigestBytes));
+  return InRange("bytes", request.bytes(), 1, kMostUploadBytes);
+}
+
+absl::Status CheckArguments(const v1::UploadRequest& request) {
+  if (request.has_file()) RETURN_IF_ERROR(CheckArguments(request.file()));
+  RETURN_IF_ERROR(InRange("offset", request.offset(), 0, kMostUploadBytes));
+  return InRange("size of data", static_cast<int64_t>(request.data().size()), 0, kMostUploadPiece);
 }
 
 absl::Status CheckArguments(const v1::DumpRequest& request) { return JobReference(request.job()); }

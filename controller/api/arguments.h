@@ -11,7 +11,8 @@
 
 namespace coxswain::api {
 
-inline constexpr int64_t kMostListed = 1000;  // jobs of one page of List
+inline constexpr int64_t kMostListed = 1000;                   // jobs of one page of List
+inline constexpr int64_t kMostUploadPiece = int64_t{1} << 20;  // bytes of one message of Upload
 
 // InvalidArgument naming the field, its value and what is allowed. Numbers that count or index are
 // in a range in which sums of them do not overflow; texts are bounded and hold no control
@@ -34,6 +35,8 @@ absl::Status CheckArguments(const v1::InspectRequest& request);
 absl::Status CheckArguments(const v1::ExplainRequest& request);
 absl::Status CheckArguments(const v1::ListArtifactsRequest& request);
 absl::Status CheckArguments(const v1::FetchRequest& request);
+absl::Status CheckArguments(const v1::BeginUploadRequest& request);
+absl::Status CheckArguments(const v1::UploadRequest& request);
 absl::Status CheckArguments(const v1::DumpRequest& request);
 absl::Status CheckArguments(const v1::DeleteRequest& request);
 absl::Status CheckArguments(const v1::VersionRequest& request);

@@ -22,6 +22,10 @@ class Door;
 class Tokens;
 }  // namespace coxswain::access
 
+namespace coxswain::uploads {
+class UploadStore;
+}
+
 namespace coxswain::api {
 
 struct Context {
@@ -31,6 +35,7 @@ struct Context {
   v1::BuildInfo build;
   const access::Door* door = nullptr;  // what every call passes
   access::Tokens* tokens = nullptr;
+  uploads::UploadStore* uploads = nullptr;
   access::AuditLog* audit = nullptr;  // null: nothing is recorded
   std::function<std::string()> draw_job_hex = [] { return RandomHex(16); };  // behind its name
   std::string pages;  // host:port of the status page; empty: it serves none

@@ -13,6 +13,7 @@
 #include "controller/api/hidden_jobs.h"
 #include "controller/api/operations.h"
 #include "controller/api/queued_writer.h"
+#include "controller/api/upload_reader.h"
 
 namespace coxswain::api {
 namespace {
@@ -154,5 +155,12 @@ grpc::ServerWriteReactor<Response>* StreamOnLoop(
 #include "controller/api/jobs_methods.inc"
 #undef COXSWAIN_UNARY
 #undef COXSWAIN_STREAM
+
+grpc::ServerReadReactor<v1::UploadRequest>* JobsService::Upload(grpc::CallbackServerContext* call,
+                                                                v1::UploadResponse* response) {
+  const auto reader = std::make_shared<UploadReader>(context_, call, response);
+  reader->Start();
+  return reader.get();
+}
 
 }  // namespace coxswain::api

@@ -21,6 +21,8 @@ class JobsService final : public v1::Jobs::CallbackService {
 #include "controller/api/jobs_methods.inc"
 #undef COXSWAIN_UNARY
 #undef COXSWAIN_STREAM
+  grpc::ServerReadReactor<v1::UploadRequest>* Upload(grpc::CallbackServerContext* call,
+                                                     v1::UploadResponse* response) override;
 
  private:
   Context* const context_;

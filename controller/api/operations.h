@@ -35,6 +35,9 @@ void Explain(Context& context, const v1::ExplainRequest& request, Reply<v1::Expl
 std::string ExplainState(Context& context, const driver::JobDriver& job);
 void ListArtifacts(Context& context, const v1::ListArtifactsRequest& request,
                    Reply<v1::ListArtifactsResponse> reply);
+// A user's file is that user's, an operator's is operators'. The bytes: upload_receiver.h.
+void BeginUpload(Context& context, const v1::BeginUploadRequest& request,
+                 const access::Principal& caller, Reply<v1::BeginUploadResponse> reply);
 void Dump(Context& context, const v1::DumpRequest& request, Reply<v1::DumpResponse> reply);
 void Delete(Context& context, const v1::DeleteRequest& request, Reply<v1::DeleteResponse> reply);
 void Version(Context& context, const v1::VersionRequest& request, Reply<v1::BuildInfo> reply);

@@ -26,7 +26,8 @@ const std::vector<VerbGroup>& Groups() {
       {"jobs",
        {AddLogs, AddEvents, AddExplain, AddInspect, AddPause, AddResume, AddStep, AddDelete,
         AddDump, AddExport}},
-      {"data, models", {AddPull, AddPush, AddData, AddTemplate, AddTokenize, AddModels, AddImport}},
+      {"data, models",
+       {AddPull, AddPush, AddUpload, AddData, AddTemplate, AddTokenize, AddModels, AddImport}},
       {"service", {AddWorkers, AddToken, AddHealth}},
       {"cox itself", {AddConfig, AddHelp, AddVersion, AddCompletion}},
   };

@@ -211,6 +211,41 @@ absl::StatusOr<v1::ListArtifactsResponse> Client::ListArtifacts(const std::strin
   return impl_->Call(&v1::Jobs::Stub::ListArtifacts, request, kCallTimeout);
 }
 
+absl::StatusOr<v1::BeginUploadResponse> Client::BeginUpload(const v1::BeginUploadRequest& file) {
+  return impl_->Call(&v1::Jobs::Stub::BeginUpload, file, kCallTimeout);
+}
+
+absl::StatusOr<v1::UploadResponse> Client::Upload(
+    const v1::BeginUploadRequest& file, int64_t offset,
+    const std::function<absl::StatusOr<std::string>(int64_t offset)>& read) {
+  RETURN_IF_ERROR(impl_->stub.status());
+  v1::UploadResponse response;
+  absl::Status unread;
+  RETURN_IF_ERROR(impl_->Tried(kStreamTimeout, [&](grpc::ClientContext* context) {
+    const auto writer = (**impl_->stub).Upload(context, &response);
+    v1::UploadRequest message;
+    *message.mutable_file() = file;
+    for (int64_t at = offset; at < file.bytes();) {
+      absl::StatusOr<std::string> bytes = read(at);
+      unread = bytes.status();
+      if (!unread.ok()) {
+        context->TryCancel();
+        break;
+      }
+      message.set_offset(at);
+      at += static_cast<int64_t>(bytes->size());
+      message.set_data(*std::move(bytes));
+      if (!writer->Write(message)) break;  // Finish says why
+      message.clear_file();
+    }
+    writer->WritesDone();
+    const grpc::Status status = writer->Finish();
+    return unread.ok() ? status : grpc::Status::OK;
+  }));
+  RETURN_IF_ERROR(unread);
+  return response;
+}
+
 absl::StatusOr<v1::DumpResponse> Client::Dump(const std::string& job, bool stop) {
   v1::DumpRequest request;
   request.set_job(job);

@@ -45,6 +45,12 @@ class Client {
   absl::StatusOr<v1::UncordonResponse> Uncordon(const std::string& target);
   absl::StatusOr<v1::ExplainResponse> Explain(const std::string& job);
   absl::StatusOr<v1::ListArtifactsResponse> ListArtifacts(const std::string& job);
+  absl::StatusOr<v1::BeginUploadResponse> BeginUpload(const v1::BeginUploadRequest& file);
+  // Sends `file` from `offset` on. `read` gives the bytes from an offset on, at most 1 MiB; it is
+  // asked in order. Its error, or an interrupt (Cancelled), ends the call.
+  absl::StatusOr<v1::UploadResponse> Upload(
+      const v1::BeginUploadRequest& file, int64_t offset,
+      const std::function<absl::StatusOr<std::string>(int64_t offset)>& read);
   absl::StatusOr<v1::DumpResponse> Dump(const std::string& job, bool stop);
   absl::Status Delete(const std::string& job);
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(const std::string& user,

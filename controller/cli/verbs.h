@@ -35,6 +35,7 @@ void AddTemplate(CLI::App* app, Cox* cox);
 void AddModels(CLI::App* app, Cox* cox);
 void AddPull(CLI::App* app, Cox* cox);
 void AddPush(CLI::App* app, Cox* cox);
+void AddUpload(CLI::App* app, Cox* cox);
 void AddTokenize(CLI::App* app, Cox* cox);
 void AddImport(CLI::App* app, Cox* cox);
 void AddHelp(CLI::App* app, Cox* cox);

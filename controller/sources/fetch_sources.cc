@@ -7,7 +7,9 @@
 #include "common/hub/download.h"
 #include "common/hub/file_selection.h"
 #include "common/status_macros.h"
+#include "common/web/fetch_url.h"
 #include "controller/data/repository/snapshot_data.h"
+#include "controller/sources/pin_url.h"
 
 namespace coxswain::sources {
 namespace {
@@ -58,6 +60,29 @@ class Fetcher {
     return absl::OkStatus();
   }
 
+  // Of `revision`. An upload is there.
+  absl::Status FetchUrl(web::UrlKind kind, const std::string& url, const std::string& revision) {
+    if (IsUpload(url)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const web::UrlSource source, web::MakeUrlSource(kind, url));
+    FetchedSource fetched{.source = web::NameOf(source), .directory = {}};
+    const Clock::time_point begin = Clock::now();
+    web::UrlHooks hooks{.cancelled = hooks_.cancelled, .progress = {}};
+    if (hooks_.progress) {
+      hooks.progress = [&](const hub::Progress& progress) {
+        hooks_.progress(fetched.source, progress);
+      };
+    }
+    ASSIGN_OR_RETURN(const web::UrlCopy copy,
+                     web::FetchUrl(caller_.settings, source, revision, hooks));
+    fetched.directory = copy.path;
+    fetched.files = static_cast<int64_t>(copy.files.size());
+    for (const web::UrlFile& file : copy.files) fetched.bytes += file.bytes;
+    fetched.fetched_bytes = copy.fetched_bytes;
+    fetched.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    done_.push_back(std::move(fetched));
+    return absl::OkStatus();
+  }
+
   std::vector<FetchedSource> Done() { return std::move(done_); }
 
  private:
@@ -69,10 +94,10 @@ class Fetcher {
 }  // namespace
 
 bool NamesSources(const config::JobSpec& job) {
-  if (!job.model_hub.id.empty()) return true;
+  if (!job.model_hub.id.empty() || !job.model_url.empty()) return true;
   for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
     for (const config::DatasetSpec& dataset : *datasets) {
-      if (!dataset.hub.id.empty()) return true;
+      if (!dataset.hub.id.empty() || !dataset.url.empty()) return true;
     }
   }
   return false;
@@ -85,6 +110,10 @@ absl::StatusOr<std::vector<FetchedSource>> FetchSources(const HubCaller& caller,
   // Data first: it is small, and what is wrong with it is told before gigabytes come.
   for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
     for (const config::DatasetSpec& dataset : *datasets) {
+      if (!dataset.url.empty()) {
+        RETURN_IF_ERROR(
+            fetcher.FetchUrl(web::UrlKind::kFile, dataset.url, dataset.hub.revision));
+      }
       if (dataset.hub.id.empty()) continue;
       ASSIGN_OR_RETURN(const Patterns include, FilesOfDataset(dataset));
       RETURN_IF_ERROR(fetcher.Fetch(hub::RepositoryType::kDataset, dataset.hub, include));
@@ -94,6 +123,10 @@ absl::StatusOr<std::vector<FetchedSource>> FetchSources(const HubCaller& caller,
     const bool drawn = job.init == "random";
     RETURN_IF_ERROR(fetcher.Fetch(hub::RepositoryType::kModel, job.model_hub,
                                   drawn ? WithoutWeights() : Patterns()));
+  }
+  if (!job.model_url.empty()) {
+    RETURN_IF_ERROR(
+        fetcher.FetchUrl(web::UrlKind::kModel, job.model_url, job.model_hub.revision));
   }
   return fetcher.Done();
 }

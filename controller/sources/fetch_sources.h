@@ -16,8 +16,8 @@ namespace coxswain::sources {
 
 // One model or dataset, whose files are there.
 struct FetchedSource {
-  std::string source;         // "model org/name" | "dataset org/name"
-  std::string directory;      // absolute path of the snapshot
+  std::string source;         // "model org/name" | "dataset org/name" | a URL
+  std::string directory;      // absolute path of the snapshot, or of the file
   int64_t files = 0;          // that the job reads
   int64_t bytes = 0;          // of these files
   int64_t fetched_bytes = 0;  // over the network, by this call
@@ -35,7 +35,7 @@ bool NamesSources(const config::JobSpec& job);
 // Downloads what is missing of the commits that PinSources set: of a model what training reads, of
 // a dataset the files of its splits. Blocks its thread; callbacks come on it. Where the cache has
 // everything, nothing is asked. A call that failed or was killed is continued by the next. Errors
-// as hub::Download.
+// as hub::Download and web::FetchUrl.
 absl::StatusOr<std::vector<FetchedSource>> FetchSources(const HubCaller& caller,
                                                         const config::JobSpec& job,
                                                         const FetchHooks& hooks);

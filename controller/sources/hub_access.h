@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_SOURCES_HUB_ACCESS_H_
 #define COXSWAIN_CONTROLLER_SOURCES_HUB_ACCESS_H_
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -21,6 +22,9 @@ struct HubCaller {
   // The token is the caller's own, or none. What the cache has may have come with another's, so
   // that the Hub is asked for every repository.
   bool must_ask = false;
+  // The absolute path of what "upload://SHA256/NAME" names for this caller. Null: there is no
+  // controller that has uploads.
+  std::function<absl::StatusOr<std::string>(const std::string& text)> upload = {};
 };
 
 // `owner` as Job.owner: empty for operators, for whom the controller's token is sent. It is read

@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "controller/data/repository/converted_branch.h"
 #include "controller/data/repository/snapshot_data.h"
+#include "controller/sources/pin_url.h"
 
 namespace coxswain::sources {
 namespace {
@@ -104,6 +105,36 @@ absl::Status CheckModelFiles(const Pinned& pinned, bool random) {
       " has no *.safetensors and no pytorch_model.bin in its first folder; it cannot be trained"));
 }
 
+PinnedSource SourceOf(const PinnedUrl& pinned) {
+  return {.source = pinned.name, .revision = "now", .commit = pinned.revision, .note = pinned.note};
+}
+
+absl::Status PinModelUrl(const HubCaller& caller, const std::function<bool()>& cancelled,
+                         config::JobSpec* spec, PinnedJob* job) {
+  if (spec->model_url.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const PinnedUrl pinned,
+                   PinUrl(caller, web::UrlKind::kModel, spec->model_url, cancelled));
+  spec->model_path = pinned.path;
+  spec->model_hub.revision = pinned.revision;
+  job->sources.push_back(SourceOf(pinned));
+  return absl::OkStatus();
+}
+
+absl::Status PinUrls(const HubCaller& caller, const std::function<bool()>& cancelled,
+                     std::vector<config::DatasetSpec>* datasets, const std::string& key,
+                     PinnedJob* job) {
+  for (size_t i = 0; i < datasets->size(); ++i) {
+    config::DatasetSpec& dataset = (*datasets)[i];
+    if (dataset.url.empty()) continue;
+    const auto pinned = PinUrl(caller, web::UrlKind::kFile, dataset.url, cancelled);
+    if (!pinned.ok()) return Named(absl::StrCat("spec.", key, "[", i, "]"), pinned.status());
+    dataset.path = pinned->path;
+    dataset.hub.revision = pinned->revision;
+    job->sources.push_back(SourceOf(*pinned));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PinModel(Pinner* pinner, config::JobSpec* spec, PinnedJob* job) {
   if (spec->model_hub.id.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Pinned pinned,
@@ -164,10 +195,13 @@ absl::StatusOr<PinnedJob> PinSources(const HubCaller& caller, config::ParsedJob 
   PinnedJob pinned{.job = std::move(job)};
   config::JobSpec& spec = pinned.job.spec;
   Pinner pinner(caller, cancelled);
-  const absl::Status model = PinModel(&pinner, &spec, &pinned);
+  absl::Status model = PinModel(&pinner, &spec, &pinned);
+  if (model.ok()) model = PinModelUrl(caller, cancelled, &spec, &pinned);
   if (!model.ok()) return Named("spec.base_model", model);
   RETURN_IF_ERROR(PinDatasets(&pinner, &spec.datasets, "datasets", &pinned));
   RETURN_IF_ERROR(PinDatasets(&pinner, &spec.test_datasets, "test_datasets", &pinned));
+  RETURN_IF_ERROR(PinUrls(caller, cancelled, &spec.datasets, "datasets", &pinned));
+  RETURN_IF_ERROR(PinUrls(caller, cancelled, &spec.test_datasets, "test_datasets", &pinned));
   config::WriteSources(&pinned.job);
   return pinned;
 }

@@ -14,9 +14,9 @@ namespace coxswain::sources {
 
 // One model or dataset, as it was named and as it is read.
 struct PinnedSource {
-  std::string source;    // "model org/name" | "dataset org/name"
-  std::string revision;  // as the job names it
-  std::string commit;
+  std::string source;    // "model org/name" | "dataset org/name" | a URL
+  std::string revision;  // as the job names it; of a URL "now"
+  std::string commit;    // of a URL: PinnedUrl::revision
   std::string note = {};  // what the user should know; empty: nothing
 };
 
@@ -30,8 +30,10 @@ struct PinnedJob {
 // contents only config.json and README.md are fetched. A dataset that needs a script is set to the
 // Hub's copy in Parquet. A job without names of the Hub comes back as it is, and nothing is asked.
 //
+// A URL is asked for what it holds now, and an upload is looked for.
+//
 // Errors name the key of the job: as MakeRepository, ResolveCommit, ListFiles and Download (hub),
-// ReadSnapshot and FilesOfSnapshot (data); NotFound: the repository is no model.
+// ReadSnapshot and FilesOfSnapshot (data), PinUrl; NotFound: the repository is no model.
 absl::StatusOr<PinnedJob> PinSources(const HubCaller& caller, config::ParsedJob job,
                                      const std::function<bool()>& cancelled);
 

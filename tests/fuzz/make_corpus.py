@@ -10,7 +10,8 @@ CORPUS = os.path.join(ROOT, 'tests/fuzz/corpus')
 FIXTURES = os.path.join(ROOT, 'tests/fixtures')
 # In the order of the RPCs in tests/fuzz/rpc/rpc.cc: messages of their requests.
 JOBS = ['Submit', 'Validate', 'Plan', 'Get', 'List', 'Cancel', 'Pause', 'Resume', 'ListWorkers', 'Cordon',
-        'Uncordon', 'Explain', 'ListArtifacts', 'Dump', 'Delete', 'Version', 'Watch', 'Logs', 'Inspect', 'Fetch']
+        'Uncordon', 'Explain', 'ListArtifacts', 'Dump', 'Delete', 'Version', 'CreateToken', 'ListTokens',
+        'RevokeToken', 'Watch', 'Logs', 'Inspect', 'Fetch', 'BeginUpload']
 WORKER = ['Prepare', 'Connect', 'Run', 'SaveShard', 'WorkerLogs', 'WorkerInspect', 'WorkerDump', 'Abort', 'Release']
 MESSAGES = ([(f'jobs_service.proto', f'{name}Request') for name in JOBS] +
             [('registry_service.proto', 'RegisterRequest'), ('registry_service.proto', 'HeartbeatRequest')] +
@@ -63,12 +64,15 @@ def rpc():
     """One file for each RPC, and calls that follow each other."""
     job = quoted(JOB.replace('%s', 'new').encode())
     for name in JOBS:
-        no_job = ('Submit', 'Validate', 'Plan', 'List', 'ListWorkers', 'Cordon', 'Uncordon', 'Version')
+        no_job = ('Submit', 'Validate', 'Plan', 'List', 'ListWorkers', 'Cordon', 'Uncordon', 'Version', 'CreateToken', 'ListTokens', 'RevokeToken',
+                  'BeginUpload')
         text = 'job: "runs"' if name not in no_job else ''
         text += {'Submit': f'yaml: {job} yaml_path: "/jobs/job.yaml" idempotency_key: "k"', 'List': 'labels: "team=a"',
                  'Validate': f'yaml: {job}', 'Plan': f'yaml: {job}', 'Resume': ' steps: 3', 'Watch': ' follow: true',
                  'Cordon': 'target: "sim/0" reason: "fan"', 'Uncordon': 'target: "sim"', 'Cancel': ' checkpoint: true',
                  'Logs': ' rank: -1 tail: 10 follow: true', 'Inspect': ' interval_ms: 100',
+                 'CreateToken': 'user: "ann" role: "user"', 'RevokeToken': 'id: "0123456789ab"',
+                 'BeginUpload': f'name: "a.jsonl" sha256: {quoted(bytes(32))} bytes: 100',
                  'Fetch': ' name: "adapter/model"'}.get(name, '')
         yield f'jobs-{name.lower()}', call(f'{name}Request', text)
     # A job is cancelled, deleted, submitted again, paused and resumed.

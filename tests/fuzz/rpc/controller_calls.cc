@@ -7,10 +7,12 @@
 #include "controller/access/tokens.h"
 #include "controller/api/arguments.h"
 #include "controller/api/operations.h"
+#include "controller/uploads/upload_store.h"
 #include "tests/controller/api/recording_sink.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/rpc/calls.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/scratch_folder.h"
 
 namespace coxswain::fuzz {
 namespace {
@@ -28,6 +30,11 @@ class Controller : public Calls {
     context_.jobs = &sim_.jobs();
     context_.events = &events_;
     context_.tokens = &tokens_;
+    auto uploads =
+        uploads::UploadStore::Open({.root = folder_.path(), .most_bytes_per_owner = 1000});
+    Expect(uploads.ok(), "a folder for uploads");
+    uploads_ = *std::move(uploads);
+    context_.uploads = uploads_.get();
     context_.plan = [](const config::JobSpec&, const driver::WorkerFacts&,
                        const std::function<bool()>&) { return v1::PlanResponse(); };
     sim_.deps().journal->OnEvents(
@@ -119,6 +126,8 @@ class Controller : public Calls {
   sim::Simulation sim_{sim::Simulation::Options()};
   api::EventHub events_;
   access::Tokens tokens_;
+  const support::ScratchFolder folder_;
+  std::unique_ptr<uploads::UploadStore> uploads_;
   api::Context context_;
   std::vector<std::function<void(const std::string&)>> methods_;
   std::vector<std::function<void()>> ends_;

@@ -21,7 +21,7 @@ struct Service {
   std::unique_ptr<Calls> (*make)();
 };
 constexpr std::array<Service, 3> kServices = {
-    {{25, ControllerCalls}, {9, WorkerCalls}, {3, RelayCalls}}};
+    {{26, ControllerCalls}, {9, WorkerCalls}, {3, RelayCalls}}};
 
 class Input {
  public:

@@ -1,0 +1,53 @@
+#include "controller/sources/pin_url.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "common/web/fetch_url.h"
+
+namespace coxswain::sources {
+namespace {
+
+constexpr char kUploadScheme[] = "upload://";
+
+absl::StatusOr<PinnedUrl> PinUpload(const HubCaller& caller, web::UrlKind kind,
+                                    const std::string& url) {
+  if (kind == web::UrlKind::kModel) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", url, "\" is one file, and a model is a folder; give its name on the Hub, an https:// "
+        "URL or a path"));
+  }
+  if (!caller.upload) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", url, "\" is a file of a controller, and none is asked here; submit the job to it"));
+  }
+  ASSIGN_OR_RETURN(std::string path, caller.upload(url));
+  const size_t begin = sizeof(kUploadScheme) - 1;
+  return PinnedUrl{.name = url,
+                   .path = std::move(path),
+                   .revision = url.substr(begin, url.find('/', begin) - begin),
+                   .note = ""};
+}
+
+}  // namespace
+
+bool IsUpload(const std::string& url) { return url.starts_with(kUploadScheme); }
+
+absl::StatusOr<PinnedUrl> PinUrl(const HubCaller& caller, web::UrlKind kind, const std::string& url,
+                                 const std::function<bool()>& cancelled) {
+  if (IsUpload(url)) return PinUpload(caller, kind, url);
+  ASSIGN_OR_RETURN(const web::UrlSource source, web::MakeUrlSource(kind, url));
+  ASSIGN_OR_RETURN(const web::ResolvedUrl resolved,
+                   web::ResolveUrl(caller.settings, source, cancelled));
+  PinnedUrl pinned{.name = web::NameOf(source),
+                   .path = web::PathOfUrl(caller.settings, source, resolved.revision),
+                   .revision = resolved.revision,
+                   .note = ""};
+  if (!resolved.from_cache.ok()) {
+    pinned.note = absl::StrCat(std::string(resolved.from_cache.message()),
+                               "; what the cache has is taken");
+  }
+  return pinned;
+}
+
+}  // namespace coxswain::sources
