@@ -32,7 +32,8 @@ void AppendDataKeys(std::vector<Key>* table) {
        .doc = "Reads the copy in Parquet that the Hub has of `hub` (refs/convert/parquet). It is "
               "set for a repository that needs a script."},
       {.path = "spec.datasets[].url", .type = Type::kString, .def = "null",
-       .doc = "https:// URL of one data file, or the upload:// name that `cox upload` printed.", .nullable = true},
+       .doc = "https:// URL of one data file, or the upload:// name that `cox upload` printed.",
+       .nullable = true},
       {.path = "spec.datasets[].data_files", .type = Type::kStringList, .def = "[]",
        .doc = "Names or globs below the folder `path` or in the repository `hub`, read in this "
               "order. Empty: its data files, sorted by name."},

@@ -45,7 +45,7 @@ enum class Device { kCpu, kCuda, kAuto };
 
 // A model or dataset of the Hugging Face Hub.
 struct HubSource {
-  std::string id;        // "org/name"; empty: it is none of the Hub
+  std::string id;  // "org/name"; empty: it is none of the Hub
   // As the job names it. Once the job is accepted, a commit, or what a URL held then.
   std::string revision;
 };

@@ -12,9 +12,9 @@ namespace coxswain::config {
 bool ReadsAsHubId(const std::string& text);
 
 // Renames the key `path` of base_model, datasets and test_datasets to `hub` where its value is the
-// id of a repository, and to `url` where it begins with https:// or upload://. What exists below `base_dir`
-// stays a path, whatever it looks like; with an empty `base_dir` (the files are elsewhere) only
-// absolute paths are looked for. Lines stay as they are.
+// id of a repository, and to `url` where it begins with https:// or upload://. What exists below
+// `base_dir` stays a path, whatever it looks like; with an empty `base_dir` (the files are
+// elsewhere) only absolute paths are looked for. Lines stay as they are.
 void NameSources(const std::string& base_dir, Node* root);
 
 }  // namespace coxswain::config

@@ -124,7 +124,8 @@ absl::Status Pin(const Context& context, const std::string& owner, FileFacts* fa
 FileFacts LookAtFiles(Files* files, const v1::SubmitRequest& request, FileFacts facts,
                       const driver::OutputOwner& me) {
   const config::JobSpec& named = facts.parsed.spec;
-  if (named.model_hub.id.empty() && named.model_url.empty()) facts.status = CheckModel(files, facts.parsed.spec);
+  if (named.model_hub.id.empty() && named.model_url.empty())
+    facts.status = CheckModel(files, facts.parsed.spec);
   if (facts.status.ok()) facts.status = TakeOverAdapter(request, &facts);
   const config::JobSpec& job = facts.parsed.spec;
   if (facts.status.ok()) facts.status = CheckOutputPlace(files, job);

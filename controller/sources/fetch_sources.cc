@@ -111,8 +111,7 @@ absl::StatusOr<std::vector<FetchedSource>> FetchSources(const HubCaller& caller,
   for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
     for (const config::DatasetSpec& dataset : *datasets) {
       if (!dataset.url.empty()) {
-        RETURN_IF_ERROR(
-            fetcher.FetchUrl(web::UrlKind::kFile, dataset.url, dataset.hub.revision));
+        RETURN_IF_ERROR(fetcher.FetchUrl(web::UrlKind::kFile, dataset.url, dataset.hub.revision));
       }
       if (dataset.hub.id.empty()) continue;
       ASSIGN_OR_RETURN(const Patterns include, FilesOfDataset(dataset));
@@ -125,8 +124,7 @@ absl::StatusOr<std::vector<FetchedSource>> FetchSources(const HubCaller& caller,
                                   drawn ? WithoutWeights() : Patterns()));
   }
   if (!job.model_url.empty()) {
-    RETURN_IF_ERROR(
-        fetcher.FetchUrl(web::UrlKind::kModel, job.model_url, job.model_hub.revision));
+    RETURN_IF_ERROR(fetcher.FetchUrl(web::UrlKind::kModel, job.model_url, job.model_hub.revision));
   }
   return fetcher.Done();
 }

@@ -14,9 +14,9 @@ namespace coxswain::sources {
 
 // One model or dataset, as it was named and as it is read.
 struct PinnedSource {
-  std::string source;    // "model org/name" | "dataset org/name" | a URL
-  std::string revision;  // as the job names it; of a URL "now"
-  std::string commit;    // of a URL: PinnedUrl::revision
+  std::string source;     // "model org/name" | "dataset org/name" | a URL
+  std::string revision;   // as the job names it; of a URL "now"
+  std::string commit;     // of a URL: PinnedUrl::revision
   std::string note = {};  // what the user should know; empty: nothing
 };
 

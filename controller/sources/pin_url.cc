@@ -14,7 +14,8 @@ absl::StatusOr<PinnedUrl> PinUpload(const HubCaller& caller, web::UrlKind kind,
                                     const std::string& url) {
   if (kind == web::UrlKind::kModel) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "\"", url, "\" is one file, and a model is a folder; give its name on the Hub, an https:// "
+        "\"", url,
+        "\" is one file, and a model is a folder; give its name on the Hub, an https:// "
         "URL or a path"));
   }
   if (!caller.upload) {
@@ -44,8 +45,8 @@ absl::StatusOr<PinnedUrl> PinUrl(const HubCaller& caller, web::UrlKind kind, con
                    .revision = resolved.revision,
                    .note = ""};
   if (!resolved.from_cache.ok()) {
-    pinned.note = absl::StrCat(std::string(resolved.from_cache.message()),
-                               "; what the cache has is taken");
+    pinned.note =
+        absl::StrCat(std::string(resolved.from_cache.message()), "; what the cache has is taken");
   }
   return pinned;
 }
