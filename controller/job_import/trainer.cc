@@ -97,7 +97,7 @@ void TranslatePrecision(Translation* t, bool default_bf16) {
     if (text == "auto") {
       t->Set(key, "spec.precision.compute", "auto");
     } else if (IsOn(value) || text == "full") {
-      t->Set(key, "spec.precision.compute", "bfloat16");
+      t->Set(key, "spec.precision.compute", "auto", "bfloat16 on a GPU, float32 on a CPU");
     } else {
       t->LeaveOut(key, "off");
       default_bf16 = false;
@@ -119,7 +119,7 @@ void TranslatePrecision(Translation* t, bool default_bf16) {
   if (fp8 != nullptr && IsOn(fp8)) {
     t->Set("fp8", "spec.precision.compute", "fp8");
   } else if (!decided) {
-    t->Preset("spec.precision.compute", default_bf16 ? "bfloat16" : "float32");
+    t->Preset("spec.precision.compute", default_bf16 ? "auto" : "float32");
   }
 }
 

@@ -202,9 +202,9 @@ TEST(AxolotlTest, ScheduleWarmUpAndDecay) {
 
 TEST(AxolotlTest, PrecisionFollowsBf16) {
   EXPECT_EQ(Try(WithData("bf16: auto\n")).At("precision.compute"), "\"auto\"");
-  EXPECT_EQ(Try(WithData("bf16: true\n")).At("precision.compute"), "\"bfloat16\"");
+  EXPECT_EQ(Try(WithData("bf16: true\n")).At("precision.compute"), "\"auto\"");
   EXPECT_EQ(Try(WithData("bf16: false\n")).At("precision.compute"), "\"float32\"");
-  EXPECT_EQ(Try(WithData("bf16: true\nfp16: true\n")).At("precision.compute"), "\"bfloat16\"");
+  EXPECT_EQ(Try(WithData("bf16: true\nfp16: true\n")).At("precision.compute"), "\"auto\"");
   EXPECT_EQ(Try(WithData("fp16: true\n")).At("precision.compute"), "\"float16\"");
 }
 

@@ -165,7 +165,7 @@ TEST_F(LlamaFactoryTest, RunAndEvaluation) {
   EXPECT_EQ(t.At("val_set_size"), "0.1");
   EXPECT_EQ(t.At("eval.eval_steps"), "500");
   EXPECT_EQ(t.At("eval.early_stopping_patience"), "2");
-  EXPECT_EQ(t.At("precision.compute"), "\"bfloat16\"");
+  EXPECT_EQ(t.At("precision.compute"), "\"auto\"");
   EXPECT_EQ(t.At("lora.target_modules"), R"(["q_proj","v_proj"])");
   EXPECT_EQ(t.At("lora.alpha"), "5");
   EXPECT_EQ(t.At("resources.workers"), "4");
@@ -197,7 +197,7 @@ TEST_F(LlamaFactoryTest, SecondEngineHasItsOwnDefaults) {
   EXPECT_EQ(t.At("train.decay_norm_and_bias"), "");
   EXPECT_EQ(t.At("train.micro_batch_size"), "2");
   EXPECT_EQ(t.At("train.gradient_accumulation_steps"), "1");
-  EXPECT_EQ(t.At("precision.compute"), "\"bfloat16\"");
+  EXPECT_EQ(t.At("precision.compute"), "\"auto\"");
   EXPECT_TRUE(t.Says("left out: dist_config"));
 }
 

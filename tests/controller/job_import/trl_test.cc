@@ -23,7 +23,7 @@ TEST(TrlTest, SilentFileGetsItsDefaults) {
   EXPECT_EQ(t.At("train.num_epochs"), "3");
   EXPECT_EQ(t.At("train.micro_batch_size"), "8");
   EXPECT_EQ(t.At("train.weight_decay"), "0");
-  EXPECT_EQ(t.At("precision.compute"), "\"bfloat16\"");
+  EXPECT_EQ(t.At("precision.compute"), "\"auto\"");
   EXPECT_EQ(t.At("precision.master_weights"), "\"float32\"");
 }
 
