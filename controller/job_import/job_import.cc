@@ -62,11 +62,11 @@ Json InSchemaOrder(const Json& value, const std::string& rows) {
   return ordered;
 }
 
-std::string JobYaml(const Translation& t, const std::string& name) {
+std::string JobYaml(const Translation& t) {
   Json job = t.job();
   job["apiVersion"] = "coxswain/v1";
   job["kind"] = "FineTuneJob";
-  job["metadata"]["name"] = JobName(name);
+  job["metadata"]["name"] = t.job_name();
   return config::EmitBlockYaml(ToNode(InSchemaOrder(job, "")));
 }
 
@@ -149,9 +149,9 @@ absl::StatusOr<Imported> ImportJob(const ImportRequest& request) {
   } else {
     ASSIGN_OR_RETURN(imported.tool, DetectTool(root));
   }
-  Translation t(imported.tool, root);
+  Translation t(imported.tool, root, JobName(request.name));
   Translate(request, &t);
-  imported.yaml = JobYaml(t, request.name);
+  imported.yaml = JobYaml(t);
   imported.in_the_way = InTheWay(t, imported.yaml, request.base_dir);
   imported.report = t.report();
   std::stable_sort(imported.report.begin(), imported.report.end(),

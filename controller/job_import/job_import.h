@@ -14,7 +14,7 @@ namespace coxswain::job_import {
 
 struct ImportRequest {
   std::string text;         // of the configuration: YAML, or the command line of TRL's sft
-  std::string name;         // becomes metadata.name as far as its letters allow
+  std::string name;         // as far as its letters allow: metadata.name, the end of output_dir
   std::string base_dir;     // absolute; where the configuration lies
   std::string dataset_dir;  // of LLaMA-Factory's dataset_info.json; empty: where the file says
   std::optional<foreign_keys::Tool> tool;  // absent: told by the keys

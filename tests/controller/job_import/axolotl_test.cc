@@ -307,6 +307,16 @@ TEST(AxolotlTest, HubModelIsToBeDownloaded) {
 }
 
 TEST(AxolotlTest, FamiliesToComeAreNamed) {
+// Invariant import-5.
+TEST(AxolotlTest, EachFileHasAFolderOfItsOwn) {
+  EXPECT_EQ(Try(WithData("output_dir: ./outputs/out/\n")).At("checkpoint.output_dir"),
+            "\"./outputs/out/my-job-1\"");
+  EXPECT_EQ(Try(WithData("output_dir: out\n")).At("checkpoint.output_dir"), "\"./out/my-job-1\"");
+  EXPECT_EQ(Try(WithData("")).At("checkpoint.output_dir"), "\"./out/my-job-1\"");
+  EXPECT_TRUE(Try(WithData("output_dir: /out\n"))
+                  .Says("changed: output_dir: /out -> checkpoint.output_dir: /out/my-job-1 (each"));
+}
+
   for (const auto& [model, expected] :
        {std::pair("tiiuae/falcon-7b", "its family is not supported yet"),
         std::pair("Qwen/Qwen3-30B-A3B", "a mixture of experts is not supported yet"),

@@ -160,7 +160,7 @@ TEST_F(LlamaFactoryTest, RunAndEvaluation) {
                          "bf16: true\nlora_target: q_proj, v_proj\nlora_alpha: 5\n"
                          "ray_num_workers: 4\nwarmup_ratio: 0.1\nwarmup_steps: 0\n");
   EXPECT_EQ(t.InTheWay(), "");
-  EXPECT_EQ(t.At("checkpoint.output_dir"), "\"./saves/a\"");
+  EXPECT_EQ(t.At("checkpoint.output_dir"), "\"./saves/a/my-job-1\"");
   EXPECT_EQ(t.At("checkpoint.resume"), "\"never\"");
   EXPECT_EQ(t.At("val_set_size"), "0.1");
   EXPECT_EQ(t.At("eval.eval_steps"), "500");
