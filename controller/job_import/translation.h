@@ -70,7 +70,7 @@ class Translation {
   void Preset(const std::string& path, const nlohmann::ordered_json& value,
               std::string_view reason = {});
 
-  // Reports about a key that is not written.
+  // Reports about a key that is not written. The value of a token is not shown.
   void Note(const Scope& scope, Outcome outcome, std::string_view key, std::string_view reason,
             std::string_view ours = {});
   void LeaveOut(std::string_view key, std::string_view reason) {

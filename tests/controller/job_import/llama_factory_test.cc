@@ -61,8 +61,8 @@ TEST_F(LlamaFactoryTest, NamesAreLookedUp) {
   EXPECT_EQ(t.At("datasets.0.field_input"), "");
   EXPECT_EQ(t.At("datasets.0.field_output"), "\"a\"");
   EXPECT_EQ(t.At("datasets.0.max_samples"), "50");
-  EXPECT_EQ(t.At("datasets.1.path"), "\"./org/hub_set\"");
-  EXPECT_EQ(t.At("datasets.1.data_files"), R"(["en/*"])");
+  EXPECT_EQ(t.At("datasets.1.path"), "\"org/hub_set\"");
+  EXPECT_EQ(t.At("datasets.1.name"), "\"en\"");
   EXPECT_EQ(t.At("datasets.1.split"), "\"test\"");
   EXPECT_EQ(t.At("datasets.1.format"), "\"sharegpt\"");
   EXPECT_EQ(t.At("datasets.2.format"), "\"chat\"");
@@ -82,7 +82,8 @@ TEST_F(LlamaFactoryTest, WhatCannotBeReadIsInTheWay) {
     EXPECT_NE(Import(name).InTheWay().find(expected), std::string::npos) << Import(name).InTheWay();
   }
   const Tried t = Try("stage: sft\nmodel_name_or_path: ./m\ndataset: plain\n");
-  EXPECT_NE(t.InTheWay().find("dataset_info.json was not found; say --dataset-dir"),
+  EXPECT_NE(t.InTheWay().find(
+                "dataset_info.json was not found beside the file; cox import takes --dataset-dir"),
             std::string::npos);
 }
 
@@ -188,7 +189,7 @@ TEST_F(LlamaFactoryTest, SecondEngineHasItsOwnDefaults) {
   EXPECT_EQ(t.At("adapter"), "\"none\"");
   EXPECT_EQ(t.At("datasets.0.path"), "\"" + folder_.path() + "/data/a.json\"");
   EXPECT_EQ(t.At("datasets.0.prompt_style"), "\"chat\"");
-  EXPECT_EQ(t.At("datasets.1.path"), "\"./org/set\"");
+  EXPECT_EQ(t.At("datasets.1.path"), "\"org/set\"");
   EXPECT_EQ(t.At("datasets.1.format"), "\"sharegpt\"");
   EXPECT_EQ(t.At("datasets.1.weight"), "2");
   EXPECT_EQ(t.At("train_on"), "\"split\"");
@@ -221,7 +222,8 @@ TEST_F(LlamaFactoryTest, SecondEngineAdaptsAndPacks) {
   const Tried freeze =
       Try(std::string(kSecondEngine) + "peft_config: {name: freeze}\n", folder_.path());
   EXPECT_NE(freeze.InTheWay().find("peft_config.name (training some layers"), std::string::npos);
-  EXPECT_NE(Try(kSecondEngine).InTheWay().find("train_dataset (was not found; say --dataset-dir"),
+  const Tried lost = Try(kSecondEngine);
+  EXPECT_NE(lost.InTheWay().find("train_dataset (was not found beside the file; cox import takes"),
             std::string::npos);
 }
 
