@@ -128,6 +128,16 @@ void Translate(const ImportRequest& request, Translation* t) {
 
 }  // namespace
 
+bool IsForeign(const std::string& text) {
+  if (IsCommandLine(text)) return true;
+  const Node root = config::ParseYaml(text).root;
+  if (root.kind != Node::Kind::kMap) return false;
+  for (const config::Entry& entry : root.entries) {
+    if (entry.key == "apiVersion" || entry.key == "kind" || entry.key == "spec") return false;
+  }
+  return DetectTool(root).ok();
+}
+
 absl::StatusOr<Imported> ImportJob(const ImportRequest& request) {
   Node root;
   if (IsCommandLine(request.text)) {

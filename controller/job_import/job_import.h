@@ -27,6 +27,10 @@ struct Imported {
   std::vector<std::string> in_the_way;  // "load_in_4bit (adapter: qlora is not supported yet)"
 };
 
+// Whether the text is a configuration of one of the tools: a command line of TRL's sft, or a map
+// without a job's apiVersion, kind and spec whose keys tell the tool.
+bool IsForeign(const std::string& text);
+
 // An import with nothing in its way has a `yaml` that the job schema takes as valid.
 // InvalidArgument: the text is no configuration, or its keys tell no tool or several.
 absl::StatusOr<Imported> ImportJob(const ImportRequest& request);
