@@ -17,12 +17,20 @@ def environment(folder, endpoint):
     return {**{k: v for k, v in os.environ.items() if k not in drop}, **own}
 
 
-def has_weights(folder):
-    return any(name.endswith('.safetensors') for _, _, names in os.walk(folder) for name in names)
+def fault_of(export, base_model):
+    """What is wrong with an exported folder: None where it has weights, and an adapter names its base by the Hub id."""
+    names = os.listdir(export)
+    if not any(name.endswith('.safetensors') for name in names):
+        return 'no weights in its export'
+    if 'adapter_config.json' in names:
+        with open(os.path.join(export, 'adapter_config.json')) as f:
+            base = json.load(f)['base_model_name_or_path']
+        return None if base == base_model else f'its adapter names the base {base}'
+    return None
 
 
-def train(cox, path, env):
-    """None where the job ended SUCCEEDED with exported weights, else why not."""
+def train(cox, path, env, base_model):
+    """None where the job ended SUCCEEDED with a whole export, else why not."""
     command = [cox, 'train', path, '--threads', '1', '-o', 'json', '--progress', 'none']
     for setting in SETS:
         command += ['--set', setting]
@@ -35,7 +43,7 @@ def train(cox, path, env):
     except ValueError:
         job = {}
     if ran.returncode == 0 and job.get('state') == 'SUCCEEDED':
-        return None if has_weights(job['artifact_dir']) else 'no weights in its export'
+        return fault_of(job['artifact_dir'], base_model)
     return failure_of(ran, job)
 
 
@@ -56,9 +64,9 @@ def run_files(cox, checkout, files, show):
     failed, began = {}, time.monotonic()
     try:
         env = environment(folder, hub.stdout.readline().strip())
-        for path, _ in files:
+        for path, config in files:
             started = time.monotonic()
-            why = train(cox, os.path.join(examples, path), env)
+            why = train(cox, os.path.join(examples, path), env, config['base_model'])
             if why is not None:
                 failed[path] = why.replace(folder, 'TMP')
             if show:
