@@ -4,17 +4,17 @@
 
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "controller/cli/cox.h"
-#include "controller/cli/job_file.h"
+#include "controller/job_import/job_import.h"
 
 namespace coxswain::cli {
 
-// Where `file->yaml` is a configuration of Axolotl, LLaMA-Factory or TRL, puts the job in its place
-// and prints the report of `cox import` on standard error. `name`: ImportRequest's.
-// InvalidArgument: something stands in the way; the message is the report's last line, and the
-// others are printed.
-absl::Status ImportWhereForeign(Cox* cox, const std::string& name, JobFile* file);
+// The job's YAML, with the report of `cox import` on standard error. `shown`: the file as the user
+// named it. InvalidArgument: something stands in the way; the message is the report's last line,
+// and the others are printed.
+absl::StatusOr<std::string> ImportForeignFile(Cox* cox, const std::string& shown,
+                                              const job_import::ImportRequest& request);
 
 }  // namespace coxswain::cli
 

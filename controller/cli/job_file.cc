@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "controller/checkpoint/goes_on.h"
 #include "controller/cli/foreign_file.h"
+#include "controller/job_import/job_import.h"
 #include "controller/output_place.h"
 
 namespace coxswain::cli {
@@ -78,7 +79,14 @@ absl::StatusOr<JobFile> ReadJobFile(Cox* cox, const JobFileArgs& args) {
     file.base_dir = absolute.parent_path().string();
   }
   file.yaml = std::move(text);
-  RETURN_IF_ERROR(ImportWhereForeign(cox, name, &file));
+  if (job_import::IsForeign(file.yaml)) {
+    job_import::ImportRequest request;
+    request.text = std::move(file.yaml);
+    request.name = std::move(name);
+    request.base_dir = file.base_dir;
+    ASSIGN_OR_RETURN(file.yaml, ImportForeignFile(cox, file.shown, request));
+    file.imported = file.rewritten = true;
+  }
   RETURN_IF_ERROR(Override(args.overrides, &file));
   return file;
 }
