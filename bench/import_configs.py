@@ -124,7 +124,8 @@ def run(cox, checkout, show):
         else:
             others[kind_of_axolotl(config)][path] = why
     result = run_imports.run_files(cox, checkout, files, show)
-    return {**result, 'others': sum(map(len, others.values())),
+    kinds = collections.Counter(kind_of_axolotl(config) for _, config in files)
+    return {**result, 'files_by_kind': dict(sorted(kinds.items())), 'others': sum(map(len, others.values())),
             'needs': {kind: dict(sorted(part.items())) for kind, part in sorted(others.items())}}
 
 
