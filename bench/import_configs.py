@@ -2,16 +2,20 @@
 """Counts what `cox import` makes of the example configurations of Axolotl and LLaMA-Factory.
 
   bench/import_configs.py --axolotl CHECKOUT --llama-factory CHECKOUT [--cox build/cpu/bin/cox] [--list]
+  bench/import_configs.py --axolotl CHECKOUT --run [--cox build/cpu/bin/cox] [--list]
 
 Counted are configurations that train a dense text model on supervised data; the others are counted by what they are. Of
 those counted, `own_method` are the ones that show a method of their tool (METHODS): another loss, update rule, start of
 an adapter, a choice of layers, quantised or sparse training. `plain` is the rest: full fine-tuning, LoRA and QLoRA.
 translated: a valid job. to_come: all that stands in the way is named as not supported yet. refused: something has no
 counterpart. `few_bits` counts again, of those counted, what needs a base or an optimizer's states in 4 or 8 bits.
-Writes bench/results/import_configs.json; --list prints every file with its outcome.
+--run trains two steps of every configuration of Axolotl that translates, of whatever kind, as the file stands, and says
+what each of the others needs (run_imports.py; beside cox lie the controller, a CPU worker and coxswain-test-hub).
+Writes bench/results/import_configs.json, with --run its `run`; --list prints every file with its outcome.
 """
 import argparse, collections, json, os, re, subprocess, sys
 import yaml
+import run_imports
 
 VISION = re.compile(r'-vl|vision|llava|pixtral|voxtral|smolvlm|internvl|4\.6v|gemma-?3n|omni|audio|qwen2_5_vl|moss-vl|paddleocr', re.I)
 EXPERTS = re.compile(r'a\d+b\b|mixtral|moe|llama-4|deepseek-v[234]|gpt-oss|glm-4\.[5-7]|kimi|trinity|qwen3-next|mistral-small-4|'
@@ -100,6 +104,31 @@ def outcome(cox, path, extra):
     return ('to_come' if all('not supported yet' in r for r in reasons) else 'refused'), reasons
 
 
+def example_files(checkout):
+    """(path below the checkout, configuration) of each example."""
+    for folder, _, names in sorted(os.walk(os.path.join(checkout, 'examples'))):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            config = load(path) if name.endswith(('.yml', '.yaml')) else None
+            if config is not None:
+                yield os.path.relpath(path, checkout), config
+
+
+def run(cox, checkout, show):
+    """Trains what translates; by kind what the others need."""
+    files, others = [], collections.defaultdict(dict)
+    for path, config in example_files(checkout):
+        result, why = outcome(cox, os.path.join(checkout, path), [])
+        if result == 'translated':
+            files.append((path, config))
+        else:
+            others[kind_of_axolotl(config)][path] = why
+    result = run_imports.run_files(cox, checkout, files, show)
+    kinds = collections.Counter(kind_of_axolotl(config) for _, config in files)
+    return {**result, 'files_by_kind': dict(sorted(kinds.items())), 'others': sum(map(len, others.values())),
+            'needs': {kind: dict(sorted(part.items())) for kind, part in sorted(others.items())}}
+
+
 def commit(checkout):
     ran = subprocess.run(['git', '-C', checkout, 'rev-parse', 'HEAD'], capture_output=True, text=True)
     return ran.stdout.strip() or 'unknown'
@@ -109,24 +138,19 @@ def count(cox, checkout, kind_of, extra, show):
     kinds, reasons = collections.Counter(), collections.Counter()
     few_bits = collections.defaultdict(collections.Counter)
     outcomes = {'plain': collections.Counter(), 'own_method': collections.Counter()}
-    for folder, _, names in sorted(os.walk(os.path.join(checkout, 'examples'))):
-        for name in sorted(names):
-            path = os.path.join(folder, name)
-            config = load(path) if name.endswith(('.yml', '.yaml')) else None
-            if config is None:
-                continue
-            kind = kind_of(config)
-            kinds[kind] += 1
-            if kind != 'supervised_text_dense':
-                continue
-            result, why = outcome(cox, path, extra)
-            outcomes['own_method' if has_own_method(config) else 'plain'][result] += 1
-            needs = list(needs_few_bits(config))
-            for need in needs + ['any'] * bool(needs):
-                few_bits[need][result] += 1
-            reasons.update(f'{result}: {re.sub(r"adapter_name: ", "", w)}' for w in set(why))
-            if show:
-                print(f'{result:10} {os.path.relpath(path, checkout)}  {"; ".join(why)}')
+    for path, config in example_files(checkout):
+        kind = kind_of(config)
+        kinds[kind] += 1
+        if kind != 'supervised_text_dense':
+            continue
+        result, why = outcome(cox, os.path.join(checkout, path), extra)
+        outcomes['own_method' if has_own_method(config) else 'plain'][result] += 1
+        needs = list(needs_few_bits(config))
+        for need in needs + ['any'] * bool(needs):
+            few_bits[need][result] += 1
+        reasons.update(f'{result}: {re.sub(r"adapter_name: ", "", w)}' for w in set(why))
+        if show:
+            print(f'{result:10} {path}  {"; ".join(why)}')
     return {'configurations': dict(sorted(kinds.items())),
             'counted': {**summary(sum(outcomes.values(), collections.Counter())),
                         **{name: summary(part) for name, part in outcomes.items()}},
@@ -141,16 +165,23 @@ def summary(outcomes):
             'percent_translated_or_to_come': round(100 * found / max(1, total), 1)}
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--axolotl', required=True)
-    parser.add_argument('--llama-factory', required=True)
+    parser.add_argument('--llama-factory', help='required without --run')
     parser.add_argument('--axolotl-commit', help='where the checkout has no .git')
     parser.add_argument('--llama-factory-commit', help='where the checkout has no .git')
     parser.add_argument('--cox', default='build/cpu/bin/cox')
     parser.add_argument('--out', default='bench/results/import_configs.json')
     parser.add_argument('--list', action='store_true')
+    parser.add_argument('--run', action='store_true')
     args = parser.parse_args()
+    if not args.run and args.llama_factory is None:
+        parser.error('--llama-factory is required without --run')
+    return args
+
+
+def count_both(args):
     data = os.path.join(args.llama_factory, 'data')
     result = {'bench': 'import_configs', 'commit': commit('.')[:12],
               'axolotl': {'commit': args.axolotl_commit or commit(args.axolotl),
@@ -158,8 +189,6 @@ def main():
               'llama_factory': {'commit': args.llama_factory_commit or commit(args.llama_factory),
                                 **count(args.cox, args.llama_factory, kind_of_llama_factory, ['--dataset-dir', data],
                                         args.list)}}
-    with open(args.out, 'w') as f:
-        f.write(json.dumps(result, indent=2) + '\n')
     for tool in ('axolotl', 'llama_factory'):
         for name in ('plain', 'own_method'):
             part = result[tool]['counted'][name]
@@ -167,6 +196,28 @@ def main():
         print(f"{tool}: {result[tool]['counted']['percent_translated_or_to_come']} % of all")
         for need, part in result[tool]['few_bits'].items():
             print(f'{tool}, {need}: {part}')
+    return result
+
+
+def run_axolotl(args):
+    ran = {'commit': commit('.')[:12], 'axolotl_commit': args.axolotl_commit or commit(args.axolotl),
+           **run(args.cox, args.axolotl, args.list)}
+    print(f"{ran['succeeded']} of {ran['files']} ended SUCCEEDED, in {ran['seconds']} s; {ran['others']} do not translate")
+    return ran
+
+
+def main():
+    args = parse_arguments()
+    before = {}
+    if os.path.exists(args.out):
+        with open(args.out) as f:
+            before = json.load(f)
+    if args.run:
+        result = {**before, 'run': run_axolotl(args)}
+    else:
+        result = {**count_both(args), **({'run': before['run']} if 'run' in before else {})}
+    with open(args.out, 'w') as f:
+        f.write(json.dumps(result, indent=2) + '\n')
     return 0
 
 

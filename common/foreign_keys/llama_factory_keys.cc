@@ -11,7 +11,7 @@ constexpr std::string_view kMegatron = "of Megatron, which another plan replaces
 std::vector<ForeignKey> SecondEngineKeys() {
   return {
       // clang-format off
-      Translated("model", "spec.base_model.path"),
+      Translated("model", "spec.base_model", "hub of a name, path of a folder"),
       NoEffect("model_class", "models are causal language models"),
       Refused("custom_chat_template", "write the template to a file and name the file"),
       Translated("train_dataset", "spec.datasets"),
@@ -62,13 +62,13 @@ std::vector<ForeignKey> SecondEngineKeys() {
 std::vector<ForeignKey> LlamaFactoryKeys() {
   std::vector<ForeignKey> rows = {
       // clang-format off
-      Translated("model_name_or_path", "spec.base_model.path"),
-      Translated("model_revision", "spec.base_model.path", "the revision to download"),
+      Translated("model_name_or_path", "spec.base_model", "hub of a name, path of a folder"),
+      Translated("model_revision", "spec.base_model.revision", "of a name of the Hub"),
       Translated("adapter_name_or_path", "spec.lora.init_from"),
       Refused("create_new_adapter", "an adapter on top of another has no counterpart"),
-      NoEffect("adapter_folder", kHub),
+      NoEffect("adapter_folder", "lora.init_from names the folder itself"),
       NoEffect("trust_remote_code", kCodeOfModel),
-      NoEffect("cache_dir", kHub),
+      NoEffect("cache_dir", "the Hub's cache lies where HF_HUB_CACHE says"),
       NoEffect("use_fast_tokenizer", "the tokenizer is that of tokenizer.json"),
       NoEffect("resize_vocab", "the vocabulary grows by the tokens that are added"),
       Translated("add_tokens", kAdded, "as special tokens"),
@@ -95,9 +95,9 @@ std::vector<ForeignKey> LlamaFactoryKeys() {
       NoEffect("use_kv_cache", kGeneration),
       NoEffect("low_cpu_mem_usage", kMemory),
       NoEffect("print_param_status", kReport),
-      NoEffect("hf_hub_token", kHub),
-      NoEffect("ms_hub_token", kHub),
-      NoEffect("om_hub_token", kHub),
+      NoEffect("hf_hub_token", kHubToken),
+      NoEffect("ms_hub_token", kHubToken),
+      NoEffect("om_hub_token", kHubToken),
       Translated("quantization_bit", "spec.adapter: qlora"),
       Translated("quantization_method", "spec.adapter: qlora"),
       Translated("quantization_type", "spec.quantization.format"),

@@ -35,7 +35,11 @@ inline constexpr std::string_view kMesh = "how ranks share the work is planned: 
 inline constexpr std::string_view kMemory = "memory is planned: recompute and precision";
 inline constexpr std::string_view kKernel = "kernels are chosen by the plan; same mathematics";
 inline constexpr std::string_view kLoader = "how data is loaded changes no record";
-inline constexpr std::string_view kHub = "nothing is loaded from or sent to the hub";
+inline constexpr std::string_view kHubToken =
+    "tokens come from HF_TOKEN or its file, never from a job";
+inline constexpr std::string_view kConfigOfFolder = "a folder of data_files where path is local";
+inline constexpr std::string_view kDirOfFolder = "data_files where path is a folder";
+inline constexpr std::string_view kPushedOnce = "the export is sent once, when the job ends";
 inline constexpr std::string_view kPreference = "preference training has no counterpart yet";
 inline constexpr std::string_view kVision = "images, videos and sound have no counterpart yet";
 inline constexpr std::string_view kExperts = "mixtures of experts have no counterpart yet";

@@ -6,8 +6,8 @@ namespace coxswain::foreign_keys {
 std::vector<ForeignKey> TrlKeys() {
   return {
       // clang-format off
-      Translated("model_name_or_path", "spec.base_model.path"),
-      Translated("model_revision", "spec.base_model.path", "the revision to download"),
+      Translated("model_name_or_path", "spec.base_model", "hub of a name, path of a folder"),
+      Translated("model_revision", "spec.base_model.revision", "of a name of the Hub"),
       NoEffect("trust_remote_code", kCodeOfModel),
       NoEffect("model_init_kwargs", "the sft script writes its own over it"),
       Translated("dtype", "spec.precision.master_weights", "float32 by default"),
@@ -30,7 +30,7 @@ std::vector<ForeignKey> TrlKeys() {
       NoEffect("bnb_4bit_quant_storage", "of load_in_4bit"),
       NoEffect("router_aux_loss_coef", "dense models have no router"),
       Translated("dataset_name", "spec.datasets[].path"),
-      Translated("dataset_config", "spec.datasets[].data_files"),
+      Translated("dataset_config", "spec.datasets[].name", kConfigOfFolder),
       Translated("dataset_train_split", "spec.datasets[].split", "train by default"),
       Translated("dataset_test_split", "spec.test_datasets[].split",
                  "test by default; read where eval_strategy is not no"),
@@ -39,8 +39,8 @@ std::vector<ForeignKey> TrlKeys() {
       NoEffect("ignore_bias_buffers", kMesh),
       Translated("datasets", "spec.datasets"),
       Translated("datasets[].path", "spec.datasets[].path"),
-      Translated("datasets[].name", "spec.datasets[].data_files"),
-      Translated("datasets[].data_dir", "spec.datasets[].data_files"),
+      Translated("datasets[].name", "spec.datasets[].name", kConfigOfFolder),
+      Translated("datasets[].data_dir", "spec.datasets[].data_dir", kDirOfFolder),
       Translated("datasets[].data_files", "spec.datasets[].data_files"),
       Translated("datasets[].split", "spec.datasets[].split", "train by default"),
       NoEffect("datasets[].columns", kLoader),

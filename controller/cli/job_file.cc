@@ -12,6 +12,8 @@
 #include "common/files/read_file.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/goes_on.h"
+#include "controller/cli/foreign_file.h"
+#include "controller/job_import/job_import.h"
 #include "controller/output_place.h"
 
 namespace coxswain::cli {
@@ -48,13 +50,15 @@ absl::Status StatusOf(const JobFile& file, const std::vector<config::ConfigError
 }  // namespace
 
 void AddJobFileArgs(Verb* verb, JobFileArgs* args) {
-  verb->RequiredText("job.yaml,-f,--file", &args->path, "Job file, - for standard input")
+  verb->RequiredText(
+          "job.yaml,-f,--file", &args->path,
+          "Job file, or a configuration of Axolotl, LLaMA-Factory or TRL; - for standard input")
       .Texts("--set", &args->overrides, "Override a key: --set train.max_steps=40 (repeatable)");
 }
 
-absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
+absl::StatusOr<JobFile> ReadJobFile(Cox* cox, const JobFileArgs& args) {
   JobFile file;
-  std::string text;
+  std::string text, name = "imported";
   std::error_code error;
   if (args.path == "-") {
     std::ostringstream all;
@@ -71,9 +75,18 @@ absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args) {
     const std::filesystem::path absolute =
         std::filesystem::absolute(args.path, error).lexically_normal();
     file.path = absolute.string();
+    name = absolute.stem().string();
     file.base_dir = absolute.parent_path().string();
   }
   file.yaml = std::move(text);
+  if (job_import::IsForeign(file.yaml)) {
+    job_import::ImportRequest request;
+    request.text = std::move(file.yaml);
+    request.name = std::move(name);
+    request.base_dir = file.base_dir;
+    ASSIGN_OR_RETURN(file.yaml, ImportForeignFile(cox, file.shown, request));
+    file.imported = file.rewritten = true;
+  }
   RETURN_IF_ERROR(Override(args.overrides, &file));
   return file;
 }
@@ -89,7 +102,8 @@ absl::Status Override(const std::vector<std::string>& settings, JobFile* file) {
 
 std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigError>& errors) {
   std::string text;
-  for (const config::ConfigError& error : errors) {
+  for (config::ConfigError error : errors) {
+    if (file.imported) error.line = 0;  // it counts in a text that nobody sees
     if (const std::string* setting = OverrideOf(file, error.path)) {
       absl::StrAppend(&text, "--set ", *setting, ": ", error.message, "\n");
     } else {

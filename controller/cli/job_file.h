@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_parser.h"
+#include "controller/cli/cox.h"
 #include "controller/cli/verb.h"
 
 namespace coxswain::cli {
@@ -24,18 +25,20 @@ struct JobFile {
   std::string base_dir;    // folder against which relative paths are resolved
   std::string yaml;        // overrides applied, paths expanded; other keys keep their lines
   bool rewritten = false;  // `yaml` differs from what the user wrote
+  bool imported = false;   // `yaml` was made of another trainer's configuration
   std::vector<std::string> overrides;
 };
 
-// NotFound names the file. InvalidArgument names a wrong --set. Standard input can be read only
-// once.
-absl::StatusOr<JobFile> ReadJobFile(const JobFileArgs& args);
+// Imports a configuration of another trainer and prints its report on standard error. NotFound
+// names the file. InvalidArgument names a wrong --set, or what stands in the way of the import.
+// Standard input can be read only once.
+absl::StatusOr<JobFile> ReadJobFile(Cox* cox, const JobFileArgs& args);
 
 // Sets these keys as further --set would, after those of the file.
 absl::Status Override(const std::vector<std::string>& settings, JobFile* file);
 
-// One line per error: "job.yaml:12: spec.train.seed: ...", or "--set train.seed=x: ..." for the key
-// of an override.
+// One line per error: "job.yaml:12: spec.train.seed: ...", without the line where the file was
+// imported, or "--set train.seed=x: ..." for the key of an override.
 std::string ErrorLines(const JobFile& file, const std::vector<config::ConfigError>& errors);
 
 // InvalidArgument holds every error with file and line, one per line.

@@ -26,7 +26,7 @@ struct PreviewArgs {
 };
 
 int RunPreview(Cox* cox, const PreviewArgs& args) {
-  const auto file = ReadJobFile(args.file);
+  const auto file = ReadJobFile(cox, args.file);
   if (!file.ok()) return cox->Fail(file.status());
   auto job = ParseJobFile(*file);
   if (job.ok()) job = BringSources(cox, *std::move(job));

@@ -126,7 +126,7 @@ void AddWhatDoesNotFit(planner::PlannedJob* planned) {
 
 // The same steps as the controller takes before it asks for workers.
 absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
-  ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(args.file));
+  ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(cox, args.file));
   ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, file));
   if (config::OnlyGenerates(job.spec)) {
     return absl::InvalidArgumentError("method: generate has no steps to plan; run it");

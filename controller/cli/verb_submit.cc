@@ -46,7 +46,7 @@ int Wait(Cox* cox, const SubmitArgs& args, const v1::Job& submitted) {
 }
 
 int RunSubmit(Cox* cox, const SubmitArgs& args) {
-  const absl::StatusOr<JobFile> file = ReadJobFile(args.file);
+  const absl::StatusOr<JobFile> file = ReadJobFile(cox, args.file);
   if (!file.ok()) return cox->Fail(file.status());
   const absl::StatusOr<v1::Job> job = SubmitJob(cox, *file, args.submit);
   if (!job.ok()) return cox->Fail(job.status());

@@ -164,7 +164,7 @@ int SubmitAndFollow(Cox* cox, const TrainArgs& args, const JobFile& file, const 
 }
 
 int RunTrain(Cox* cox, const TrainArgs& args) {
-  auto file = ReadJobFile(args.file);  // once: standard input cannot be read again
+  auto file = ReadJobFile(cox, args.file);  // once: standard input cannot be read again
   if (!file.ok()) return cox->Fail(file.status());
   const auto wanted = WantedCluster(cox, args, &*file);
   if (!wanted.ok()) return cox->Fail(wanted.status());

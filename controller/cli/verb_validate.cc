@@ -20,7 +20,8 @@ struct ValidateArgs {
 Json ReportJson(const JobFile& file, const config::ParsedJob& job) {
   Json errors = Json::array();
   for (const config::ConfigError& error : job.errors) {
-    errors.push_back({{"path", error.path}, {"line", error.line}, {"message", error.message}});
+    const int line = file.imported ? 0 : error.line;  // 0: nowhere in the user's file
+    errors.push_back({{"path", error.path}, {"line", line}, {"message", error.message}});
   }
   const Json effective = job.errors.empty() ? Json::parse(job.effective_json) : Json(nullptr);
   return {{"file", file.path},
@@ -30,7 +31,7 @@ Json ReportJson(const JobFile& file, const config::ParsedJob& job) {
 }
 
 int RunValidate(Cox* cox, const ValidateArgs& args) {
-  const absl::StatusOr<JobFile> file = ReadJobFile(args.file);
+  const absl::StatusOr<JobFile> file = ReadJobFile(cox, args.file);
   if (!file.ok()) return cox->Fail(file.status());
   config::ParsedJob job = config::ParseJob(file->yaml, file->base_dir);
   AddErrorsOfDisk(&job);

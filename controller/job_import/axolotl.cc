@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/job_import/model.h"
+#include "controller/job_import/push.h"
 #include "controller/job_import/tools.h"
 #include "controller/job_import/trainer.h"
 
@@ -162,6 +163,7 @@ void TranslateAxolotl(Translation* t, const std::string& base_dir) {
   TranslateOptimizer(t, "optimizer");
   TranslatePrecision(t, false);
   TranslateSaving(t);
+  TranslatePush(t, true);
   TranslateEvaluation(t, "early_stopping_patience");
   if (NumberOf(t->Take("logging_steps")).value_or(0) >= 1) {
     t->Move("logging_steps", "spec.logging.logging_steps");

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/job_import/axolotl_place.h"
 #include "controller/job_import/data_source.h"
 #include "controller/job_import/hub_name.h"
 #include "controller/job_import/tools.h"
@@ -177,13 +178,7 @@ void TranslateType(Translation* t, Scope* scope) {
 }
 
 void TranslateSource(Translation* t, Scope* scope, const std::string& base_dir) {
-  const std::string revision = TextOf(scope->config.Take("revision"));
-  SetSourcePath(t, *scope, "path", TextOf(scope->config.Take("path")), revision, base_dir);
-  if (const Node* files = scope->config.Take("data_files")) {
-    t->Set(*scope, "data_files", absl::StrCat(scope->target, "data_files"), TextsOf(files));
-  }
-  if (const Node* subset = scope->config.Take("name")) SetSubset(t, *scope, "name", subset->text);
-  if (const Node* split = scope->config.Take("split")) SetSplit(t, *scope, "split", split->text);
+  TranslateAxolotlPlace(t, scope, base_dir);
   TranslateType(t, scope);
   for (const char* key : {"field", "text_column"}) {
     if (const Node* field = scope->config.Take(key)) {
@@ -206,7 +201,8 @@ void TranslateSources(Translation* t, std::string_view key, const std::string& t
   Node none;
   none.kind = Node::Kind::kMap;
   const std::vector<Node> one = {*list};
-  const std::vector<Node>& items = list->kind == Node::Kind::kList ? list->items : one;
+  const std::vector<Node> items =
+      OnePlaceEach(list->kind == Node::Kind::kList ? list->items : one, base_dir);
   for (size_t i = 0; i < items.size(); ++i) {
     const bool named = items[i].kind == Node::Kind::kScalar;
     Scope scope{ForeignConfig(named ? none : items[i]),
@@ -214,7 +210,7 @@ void TranslateSources(Translation* t, std::string_view key, const std::string& t
                 absl::StrCat(target, "[", i, "].")};
     if (named) {
       scope.shown = std::string(key);
-      SetSourcePath(t, scope, "", items[i].text, "", base_dir);
+      SetSourcePath(t, scope, "", items[i].text, base_dir);
       t->Preset(absl::StrCat(scope.target, "format"), "completion");
     } else {
       TranslateSource(t, &scope, base_dir);

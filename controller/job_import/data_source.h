@@ -9,17 +9,27 @@
 
 namespace coxswain::job_import {
 
-// Writes the path of a source; a hub name becomes the folder of its download, which the report
-// tells.
-void SetSourcePath(Translation* t, const Scope& scope, std::string_view key,
-                   const std::string& name, const std::string& revision,
-                   const std::string& base_dir);
+enum class SourcePlace { kLocal, kUrl, kHub };
+
+// Writes the place of a source: Hub names and URLs as they stand, other names in LocalForm.
+SourcePlace SetSourcePath(Translation* t, const Scope& scope, std::string_view key,
+                          const std::string& name, const std::string& base_dir);
 
 // Writes a split as `datasets` spells it: "train", "train[:100]".
 void SetSplit(Translation* t, const Scope& scope, std::string_view key, const std::string& split);
 
-// Writes a configuration of a hub data set, which by the hub's convention is a folder of it.
-void SetSubset(Translation* t, const Scope& scope, std::string_view key, const std::string& subset);
+// Writes a config of a dataset repository. In a local folder it is a folder below it, by the
+// convention of the Hub.
+void SetSubset(Translation* t, const Scope& scope, std::string_view key, const std::string& subset,
+               SourcePlace place);
+
+// Writes the folder of the repository in which the data lies.
+void SetDataDir(Translation* t, const Scope& scope, std::string_view key, const std::string& folder,
+                SourcePlace place);
+
+// Writes the revision of a Hub name; what lies elsewhere has none.
+void SetRevision(Translation* t, const Scope& scope, std::string_view key,
+                 const std::string& revision, SourcePlace place);
 
 }  // namespace coxswain::job_import
 

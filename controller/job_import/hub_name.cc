@@ -33,16 +33,13 @@ bool IsHubName(const std::string& text, const std::string& base_dir) {
   return !std::filesystem::exists(std::filesystem::path(base_dir) / text, error);
 }
 
+bool IsPlaceholder(const std::string& text) {
+  return text.size() > 2 && text.front() == '<' && text.back() == '>';
+}
+
 std::string LocalForm(const std::string& text) {
   const bool formed = text.empty() || IsFormed(text) || text.find("://") != std::string::npos;
   return formed ? text : absl::StrCat("./", text);
-}
-
-std::string DownloadCommand(const std::string& name, const std::string& kind,
-                            const std::string& revision) {
-  return absl::StrCat("hf download ", name, kind == "model" ? "" : " --repo-type dataset",
-                      revision.empty() || revision == "main" ? "" : " --revision ",
-                      revision == "main" ? "" : revision, " --local-dir ", LocalForm(name));
 }
 
 }  // namespace coxswain::job_import

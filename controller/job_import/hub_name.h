@@ -1,4 +1,4 @@
-// What of theirs is a name on the Hugging Face hub, and where its download lies for us.
+// What of theirs is a name on the Hugging Face Hub, and the form of what is not.
 #ifndef COXSWAIN_CONTROLLER_JOB_IMPORT_HUB_NAME_H_
 #define COXSWAIN_CONTROLLER_JOB_IMPORT_HUB_NAME_H_
 
@@ -10,13 +10,11 @@ namespace coxswain::job_import {
 // lies below `base_dir`.
 bool IsHubName(const std::string& text, const std::string& base_dir);
 
-// A relative path in a form that never reads as a hub name: "out/a" gives "./out/a".
-std::string LocalForm(const std::string& text);
+// "<your-dataset>": what an example leaves to its reader.
+bool IsPlaceholder(const std::string& text);
 
-// The command that brings it to LocalForm(name); `kind` is "model" or "dataset", `revision` may be
-// empty.
-std::string DownloadCommand(const std::string& name, const std::string& kind,
-                            const std::string& revision);
+// A relative path in a form that never reads as a Hub name: "out/a" gives "./out/a".
+std::string LocalForm(const std::string& text);
 
 }  // namespace coxswain::job_import
 

@@ -62,11 +62,11 @@ Json InSchemaOrder(const Json& value, const std::string& rows) {
   return ordered;
 }
 
-std::string JobYaml(const Translation& t, const std::string& name) {
+std::string JobYaml(const Translation& t) {
   Json job = t.job();
   job["apiVersion"] = "coxswain/v1";
   job["kind"] = "FineTuneJob";
-  job["metadata"]["name"] = JobName(name);
+  job["metadata"]["name"] = t.job_name();
   return config::EmitBlockYaml(ToNode(InSchemaOrder(job, "")));
 }
 
@@ -128,6 +128,16 @@ void Translate(const ImportRequest& request, Translation* t) {
 
 }  // namespace
 
+bool IsForeign(const std::string& text) {
+  if (IsCommandLine(text)) return true;
+  const Node root = config::ParseYaml(text).root;
+  if (root.kind != Node::Kind::kMap) return false;
+  for (const config::Entry& entry : root.entries) {
+    if (entry.key == "apiVersion" || entry.key == "kind" || entry.key == "spec") return false;
+  }
+  return DetectTool(root).ok();
+}
+
 absl::StatusOr<Imported> ImportJob(const ImportRequest& request) {
   Node root;
   if (IsCommandLine(request.text)) {
@@ -149,9 +159,9 @@ absl::StatusOr<Imported> ImportJob(const ImportRequest& request) {
   } else {
     ASSIGN_OR_RETURN(imported.tool, DetectTool(root));
   }
-  Translation t(imported.tool, root);
+  Translation t(imported.tool, root, JobName(request.name));
   Translate(request, &t);
-  imported.yaml = JobYaml(t, request.name);
+  imported.yaml = JobYaml(t);
   imported.in_the_way = InTheWay(t, imported.yaml, request.base_dir);
   imported.report = t.report();
   std::stable_sort(imported.report.begin(), imported.report.end(),

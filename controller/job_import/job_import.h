@@ -14,7 +14,7 @@ namespace coxswain::job_import {
 
 struct ImportRequest {
   std::string text;         // of the configuration: YAML, or the command line of TRL's sft
-  std::string name;         // becomes metadata.name as far as its letters allow
+  std::string name;         // as far as its letters allow: metadata.name, the end of output_dir
   std::string base_dir;     // absolute; where the configuration lies
   std::string dataset_dir;  // of LLaMA-Factory's dataset_info.json; empty: where the file says
   std::optional<foreign_keys::Tool> tool;  // absent: told by the keys
@@ -26,6 +26,10 @@ struct Imported {
   std::vector<ReportLine> report;       // every key of the file, then what the tool does by itself
   std::vector<std::string> in_the_way;  // "load_in_4bit (adapter: qlora is not supported yet)"
 };
+
+// Whether the text is a configuration of one of the tools: a command line of TRL's sft, or a map
+// without a job's apiVersion, kind and spec whose keys tell the tool.
+bool IsForeign(const std::string& text);
 
 // An import with nothing in its way has a `yaml` that the job schema takes as valid.
 // InvalidArgument: the text is no configuration, or its keys tell no tool or several.

@@ -6,6 +6,7 @@
 #include "absl/strings/strip.h"
 #include "controller/job_import/hub_name.h"
 #include "controller/job_import/model.h"
+#include "controller/job_import/push.h"
 #include "controller/job_import/tools.h"
 #include "controller/job_import/trainer.h"
 
@@ -158,6 +159,7 @@ void TranslateLlamaFactory(Translation* t, const std::string& base_dir,
   TranslatePureBf16(t);
   TranslatePrecision(t, false);
   TranslateSaving(t);
+  TranslatePush(t, false);
   TranslateEvaluation(t, "early_stopping_steps");
   TranslateRun(t);
 }

@@ -39,7 +39,8 @@ std::vector<std::string> Names(const Node* node) {
   return names;
 }
 
-// dataset_dir of the command, of the file (below its folder), the file's folder, and data below it.
+// dataset_dir of the command, of the file (below its folder), the file's folder, and data below it
+// or below the current folder, where LLaMA-Factory looks.
 DatasetInfo FindInfo(const std::string& given, const std::string& named,
                      const std::string& base_dir) {
   namespace fs = std::filesystem;
@@ -48,7 +49,7 @@ DatasetInfo FindInfo(const std::string& given, const std::string& named,
     folders = {fs::path(given)};
   } else {
     if (!named.empty()) folders = {fs::path(base_dir) / named, fs::path(named)};
-    folders.insert(folders.end(), {fs::path(base_dir), fs::path(base_dir) / "data"});
+    folders.insert(folders.end(), {fs::path(base_dir), fs::path(base_dir) / "data", "data"});
   }
   for (const fs::path& folder : folders) {
     const absl::StatusOr<std::string> text = ReadFile((folder / kInfoFile).string());
@@ -87,15 +88,19 @@ struct Source {
 void SetPlace(const Source& s, const std::string& folder, const std::string& base_dir) {
   const std::string file = TextAt(s.entry, "file_name", "");
   const std::string hub = TextAt(s.entry, "hf_hub_url", "");
+  const Scope scope{s.t->top().config, "", "", s.target};
+  SourcePlace place = SourcePlace::kLocal;
   if (!hub.empty()) {
-    SetSourcePath(s.t, Scope{s.t->top().config, "", "", s.target}, s.key, hub, "", base_dir);
+    place = SetSourcePath(s.t, scope, s.key, hub, base_dir);
   } else if (!file.empty()) {
     s.Set("path", (std::filesystem::path(folder) / file).lexically_normal().string());
   } else {
     s.t->Refuse(s.key, "a source of a script or a cloud has no counterpart; download it");
   }
-  const std::string subset = TextAt(s.entry, "subset", TextAt(s.entry, "folder", ""));
-  if (!subset.empty()) s.Set("data_files", Json::array({absl::StrCat(subset, "/*")}));
+  const std::string subset = TextAt(s.entry, "subset", "");
+  if (!subset.empty()) SetSubset(s.t, scope, s.key, subset, place);
+  const std::string below = TextAt(s.entry, "folder", "");
+  if (!below.empty()) SetDataDir(s.t, scope, s.key, below, place);
   const std::string split = TextAt(s.entry, "split", "train");
   if (!hub.empty() || s.entry.contains("split")) s.Set("split", split);
 }
@@ -168,10 +173,12 @@ void TranslateNames(Translation* t, std::string_view key, const std::string& lis
     const std::string target = absl::StrCat(list, "[", i, "].");
     if (!info.entries.is_object() || !info.entries.contains(names[i]) ||
         !info.entries[names[i]].is_object()) {
-      t->Refuse(key, info.folder.empty()
-                         ? absl::StrCat(names[i], ": ", kInfoFile,
-                                        " was not found; say --dataset-dir FOLDER")
-                         : absl::StrCat(names[i], " is not in ", info.folder, "/", kInfoFile));
+      t->Refuse(key,
+                info.folder.empty()
+                    ? absl::StrCat(
+                          names[i], ": ", kInfoFile,
+                          " was not found beside the file; cox import takes --dataset-dir FOLDER")
+                    : absl::StrCat(names[i], " is not in ", info.folder, "/", kInfoFile));
       continue;
     }
     const Source source{t, key, target, info.entries[names[i]], pretrain};

@@ -49,7 +49,7 @@ void TranslateSource(Translation* t, const std::string& target, const Entry& ent
   if (local) {
     t->Set(key, target + "path", (std::filesystem::path(root) / path).lexically_normal().string());
   } else {
-    SetSourcePath(t, Scope{t->top().config, "", "", target}, key, path, "", root);
+    SetSourcePath(t, Scope{t->top().config, "", "", target}, key, path, root);
     const std::string split = TextOf(source.Take("split"));
     t->Set(key, target + "split", split.empty() ? "train" : split);
   }
@@ -74,14 +74,15 @@ void TranslateSources(Translation* t, const std::string& base_dir, const std::st
   const std::string name = TextOf(t->Take("train_dataset"));
   const bool is_list = name.size() > 5 && name.compare(name.size() - 5, 5, ".yaml") == 0;
   if (!is_list) {
-    SetSourcePath(t, Scope{t->top().config, "", "", "spec.datasets[0]."}, "train_dataset", name, "",
+    SetSourcePath(t, Scope{t->top().config, "", "", "spec.datasets[0]."}, "train_dataset", name,
                   base_dir);
     t->Preset("spec.datasets[0].format", "chat");
     return;
   }
   const SourceList list = FindSources(name, base_dir, dataset_dir);
   if (list.sources.kind != Node::Kind::kMap) {
-    t->Refuse("train_dataset", "was not found; say --dataset-dir FOLDER");
+    t->Refuse("train_dataset",
+              "was not found beside the file; cox import takes --dataset-dir FOLDER");
     return;
   }
   for (size_t i = 0; i < list.sources.entries.size(); ++i) {

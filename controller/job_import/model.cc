@@ -30,15 +30,13 @@ void TranslateModel(Translation* t, std::string_view key, std::string_view revis
   const std::string name = TextOf(t->Take(key));
   const std::string revision = TextOf(t->Take(revision_key));
   if (name.empty()) return;
-  const bool hub = IsHubName(name, base_dir);
-  const std::string path = LocalForm(name);
-  std::string reason;
-  if (hub) {
-    reason = absl::StrCat("download it first: ", DownloadCommand(name, "model", revision));
+  if (IsHubName(name, base_dir)) {
+    t->Set(key, "spec.base_model.hub", name);
+    if (!revision.empty()) t->Set(revision_key, "spec.base_model.revision", revision);
+  } else {
+    t->Set(key, "spec.base_model.path", LocalForm(name));
+    if (!revision.empty()) t->LeaveOut(revision_key, "only names of the Hub have revisions");
   }
-  t->Set(key, "spec.base_model.path", path, reason);
-  if (!revision.empty()) t->LeaveOut(revision_key, "the revision to download");
-  if (hub) t->Set(key, "spec.base_model.name", name);
   std::error_code error;
   const auto config_json = std::filesystem::path(base_dir) / name / "config.json";
   if (std::filesystem::exists(config_json, error)) return;  // the planner reads it
@@ -82,6 +80,8 @@ void SetFormatOf4Bits(Translation* t, std::string_view key, std::string_view typ
 
 void TranslateTargets(Translation* t, std::string_view key, const std::vector<std::string>& names) {
   Json list = Json::array();
+  const Json* hub = t->Find("spec.base_model.hub");
+  const std::string model = hub == nullptr ? "" : hub->get<std::string>();
   for (const std::string& name : names) {
     if (name == "all" || name == "all-linear" || name == "all_linear") {
       t->Set(key, "spec.lora.target_modules", "all-linear");
@@ -97,6 +97,11 @@ void TranslateTargets(Translation* t, std::string_view key, const std::vector<st
       return;
     }
     const std::string last = name.substr(name.rfind('.') + 1);
+    if (LacksModule(model, last)) {
+      t->LeaveOut(key,
+                  absl::StrCat(last, ": this family has no such linear, and PEFT adapts none"));
+      continue;
+    }
     bool known = false;
     for (const Json& item : list) known |= item == last;
     if (!known) list.push_back(last);

@@ -11,8 +11,8 @@
 
 namespace coxswain::job_import {
 
-// Writes base_model from the two keys; a hub name becomes a path and a name, and the report tells
-// the download. Refuses a name that tells a model which is not supported.
+// Writes base_model from the two keys: the name and revision of the Hub, or a path. Refuses a name
+// that tells a model which is not supported.
 void TranslateModel(Translation* t, std::string_view key, std::string_view revision_key,
                     const std::string& base_dir);
 

@@ -1,6 +1,8 @@
 #include "controller/job_import/model_name.h"
 
+#include <algorithm>
 #include <cctype>
+#include <iterator>
 
 namespace coxswain::job_import {
 namespace {
@@ -41,10 +43,7 @@ constexpr Pattern kPatterns[] = {
     {"lfm2", kRecurrent}, {"plamo", kRecurrent},
     {"gptq", kQuantised}, {"-awq", kQuantised}, {"nvfp4", kQuantised},
     {"-fp8", kQuantised}, {"prequantized", kQuantised}, {"-aqlm", kQuantised},
-    {"gemma-3-4b", kVisionModel}, {"gemma-3-12b", kVisionModel}, {"gemma-3-27b", kVisionModel},
-    {"gemma-4", kVisionModel}, {"ministral-3-", kVisionModel},
-    {"mistral-small-3.1", kVisionModel}, {"mistral-small-3.2", kVisionModel},
-    {"mistral-medium-3", kVisionModel},
+    {"gemma-4", kVisionModel}, {"mistral-medium-3", kVisionModel},
     {"phi-1", kFamily}, {"phi-2", kFamily}, {"phi-3-small", kFamily},
     {"olmo-2", kSupported}, {"olmo", kFamily}, {"starcoder2", kSupported}, {"starcoder", kFamily},
     {"internlm2", kSupported}, {"internlm", kFamily}, {"glm-4-9b-0414", kSupported},
@@ -54,15 +53,38 @@ constexpr Pattern kPatterns[] = {
     {"gpt-neox", kFamily}, {"pythia", kFamily}, {"redpajama", kFamily}, {"mpt-", kFamily},
     {"replit", kFamily}, {"stablelm", kFamily}, {"bloom", kFamily}, {"gpt2", kFamily},
     {"gpt-j", kFamily}, {"cerebras-gpt", kFamily}, {"btlm", kFamily}, {"xgen", kFamily},
-    {"baichuan", kFamily}, {"chatglm", kFamily}, {"orion", kFamily},
+    {"qwen/qwen-", kFamily}, {"baichuan", kFamily}, {"chatglm", kFamily}, {"orion", kFamily},
     // clang-format on
 };
 
+// Linears that most families have and these have as one, with another's name.
+constexpr struct {
+  std::string_view part;  // of the name in lower case
+  std::string_view lacks[5];
+} kFused[] = {
+    {"glm-4", {"gate_proj", "up_proj"}},
+    {"phi-3", {"gate_proj", "up_proj", "q_proj", "k_proj", "v_proj"}},
+    {"phi-4", {"gate_proj", "up_proj", "q_proj", "k_proj", "v_proj"}},
+};
+
+std::string Lower(std::string name) {
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
 }  // namespace
 
+bool LacksModule(const std::string& name, std::string_view module) {
+  const std::string lower = Lower(name);
+  for (const auto& row : kFused) {
+    if (lower.find(row.part) == std::string::npos) continue;
+    return std::find(std::begin(row.lacks), std::end(row.lacks), module) != std::end(row.lacks);
+  }
+  return false;
+}
+
 std::string_view RefusalOfModel(const std::string& name) {
-  std::string lower = name;
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = Lower(name);
   for (const auto& [part, refusal] : kPatterns) {
     if (lower.find(part) != std::string::npos) return refusal;
   }

@@ -11,6 +11,10 @@ namespace coxswain::job_import {
 // empty where the name says nothing against it.
 std::string_view RefusalOfModel(const std::string& name);
 
+// Whether the family that the name tells has no linear of this name ("gate_proj"), as other
+// families have it.
+bool LacksModule(const std::string& name, std::string_view module);
+
 }  // namespace coxswain::job_import
 
 #endif  // COXSWAIN_CONTROLLER_JOB_IMPORT_MODEL_NAME_H_

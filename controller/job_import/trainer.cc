@@ -51,6 +51,21 @@ void TranslateSteps(Translation* t, std::string_view key, const std::string& pat
   }
 }
 
+// Many files name one output_dir, and their tools write over what lies there. A folder of the
+// file's own keeps what another file's job wrote.
+void TranslateOutputDir(Translation* t) {
+  const std::string path = "spec.checkpoint.output_dir";
+  constexpr std::string_view kOwnFolder =
+      "each file's own folder, so that none writes over another's";
+  std::string place = LocalForm(TextOf(t->Take("output_dir")));
+  while (place.ends_with('/')) place.pop_back();
+  if (place.empty()) {
+    t->Preset(path, absl::StrCat("./out/", t->job_name()), kOwnFolder);
+  } else {
+    t->Set("output_dir", path, absl::StrCat(place, "/", t->job_name()), kOwnFolder);
+  }
+}
+
 }  // namespace
 
 void TranslateLength(Translation* t, std::string_view epochs_key, double default_epochs) {
@@ -97,7 +112,7 @@ void TranslatePrecision(Translation* t, bool default_bf16) {
     if (text == "auto") {
       t->Set(key, "spec.precision.compute", "auto");
     } else if (IsOn(value) || text == "full") {
-      t->Set(key, "spec.precision.compute", "bfloat16");
+      t->Set(key, "spec.precision.compute", "auto", "bfloat16 on a GPU, float32 on a CPU");
     } else {
       t->LeaveOut(key, "off");
       default_bf16 = false;
@@ -119,7 +134,7 @@ void TranslatePrecision(Translation* t, bool default_bf16) {
   if (fp8 != nullptr && IsOn(fp8)) {
     t->Set("fp8", "spec.precision.compute", "fp8");
   } else if (!decided) {
-    t->Preset("spec.precision.compute", default_bf16 ? "bfloat16" : "float32");
+    t->Preset("spec.precision.compute", default_bf16 ? "auto" : "float32");
   }
 }
 
@@ -175,9 +190,7 @@ void TranslateEvaluation(Translation* t, std::string_view patience_key) {
 }
 
 void TranslateSaving(Translation* t) {
-  if (const Node* place = t->Take("output_dir")) {
-    t->Set("output_dir", "spec.checkpoint.output_dir", LocalForm(TextOf(place)));
-  }
+  TranslateOutputDir(t);
   if (const Node* overwrite = t->Take("overwrite_output_dir")) {
     t->Set("overwrite_output_dir", "spec.checkpoint.resume", IsOn(overwrite) ? "never" : "auto");
   }

@@ -20,6 +20,11 @@ std::string LastName(std::string_view path) {
   return std::string(path.substr(path.rfind('.') + 1));
 }
 
+// Whose values reach no report: hub_token, hf_hub_token, hf_use_auth_token.
+bool IsSecret(std::string_view key) {
+  return key == "token" || key.ends_with("hub_token") || key.ends_with("auth_token");
+}
+
 // Numbers that Python takes from a string or from a float with nothing behind the point.
 Json AsRowWants(const std::string& path, Json value) {
   const config::Key* row = SchemaRow(path);
@@ -108,7 +113,7 @@ void Translation::Note(const Scope& scope, Outcome outcome, std::string_view key
   line.outcome = outcome;
   line.line = entry == nullptr ? 0 : entry->line;
   line.key = absl::StrCat(scope.shown, std::string(key));
-  line.value = entry == nullptr ? "" : Shown(entry->value);
+  if (entry != nullptr) line.value = IsSecret(key) ? "(not shown)" : Shown(entry->value);
   line.ours = std::string(ours);
   line.reason = std::string(reason);
   // One key of theirs may be several of ours, all as the tool has them.

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -45,10 +46,13 @@ struct Scope {
 
 class Translation {
  public:
-  Translation(foreign_keys::Tool tool, const config::Node& root)
-      : tool_(tool), top_{ForeignConfig(root), "", "", "spec.datasets[0]."} {}
+  Translation(foreign_keys::Tool tool, const config::Node& root, std::string job_name)
+      : tool_(tool),
+        job_name_(std::move(job_name)),
+        top_{ForeignConfig(root), "", "", "spec.datasets[0]."} {}
 
   foreign_keys::Tool tool() const { return tool_; }
+  const std::string& job_name() const { return job_name_; }  // metadata.name
   Scope& top() { return top_; }
 
   // The value of a key at the top, which counts as read; null when it is absent or null.
@@ -66,7 +70,7 @@ class Translation {
   void Preset(const std::string& path, const nlohmann::ordered_json& value,
               std::string_view reason = {});
 
-  // Reports about a key that is not written.
+  // Reports about a key that is not written. The value of a token is not shown.
   void Note(const Scope& scope, Outcome outcome, std::string_view key, std::string_view reason,
             std::string_view ours = {});
   void LeaveOut(std::string_view key, std::string_view reason) {
@@ -104,6 +108,7 @@ class Translation {
   nlohmann::ordered_json* Place(const std::string& path);
 
   foreign_keys::Tool tool_;
+  std::string job_name_;
   Scope top_;
   nlohmann::ordered_json job_ = nlohmann::ordered_json::object();
   std::map<std::string, Origin> origins_;

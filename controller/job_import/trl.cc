@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/job_import/data_source.h"
 #include "controller/job_import/model.h"
+#include "controller/job_import/push.h"
 #include "controller/job_import/tools.h"
 #include "controller/job_import/trainer.h"
 
@@ -109,6 +110,7 @@ void TranslateTrl(Translation* t, const std::string& base_dir) {
   TranslatePrecision(t, !IsOn(half));
   TranslateWeights(t);
   TranslateSaving(t);
+  TranslatePush(t, false);
   TranslateEvaluation(t, "");
   TranslateRun(t);
 }

@@ -26,11 +26,11 @@ void TranslateNamed(Translation* t, const std::string& base_dir) {
   const auto add = [&](const std::string& list, std::string_view split_key,
                        const std::string& usual) {
     const Scope scope{t->top().config, "", "", absl::StrCat(list, "[0].")};
-    SetSourcePath(t, scope, "dataset_name", name->text, "", base_dir);
-    if (subset != nullptr) SetSubset(t, scope, "dataset_config", subset->text);
+    const SourcePlace place = SetSourcePath(t, scope, "dataset_name", name->text, base_dir);
+    if (subset != nullptr) SetSubset(t, scope, "dataset_config", subset->text, place);
     if (const Node* split = t->Take(split_key)) {
       SetSplit(t, scope, split_key, split->text);
-    } else if (IsHubName(name->text, base_dir)) {
+    } else if (place == SourcePlace::kHub) {
       t->Preset(absl::StrCat(list, "[0].split"), usual,
                 absl::StrCat("the default of ", std::string(split_key)));
     }
@@ -51,11 +51,13 @@ void TranslateMixture(Translation* t, const std::string& base_dir) {
   for (size_t i = 0; i < list->items.size(); ++i) {
     Scope scope{ForeignConfig(list->items[i]), absl::StrCat("datasets[", i, "]."), "datasets[].",
                 absl::StrCat("spec.datasets[", i, "].")};
-    SetSourcePath(t, scope, "path", TextOf(scope.config.Take("path")), "", base_dir);
-    if (const Node* subset = scope.config.Take("name")) SetSubset(t, scope, "name", subset->text);
+    const SourcePlace place =
+        SetSourcePath(t, scope, "path", TextOf(scope.config.Take("path")), base_dir);
+    if (const Node* subset = scope.config.Take("name")) {
+      SetSubset(t, scope, "name", subset->text, place);
+    }
     if (const Node* folder = scope.config.Take("data_dir")) {
-      t->Set(scope, "data_dir", absl::StrCat(scope.target, "data_files"),
-             Json::array({absl::StrCat(folder->text, "/*")}));
+      SetDataDir(t, scope, "data_dir", folder->text, place);
     }
     if (const Node* files = scope.config.Take("data_files")) {
       t->Set(scope, "data_files", absl::StrCat(scope.target, "data_files"), TextsOf(files));

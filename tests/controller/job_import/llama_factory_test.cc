@@ -61,8 +61,8 @@ TEST_F(LlamaFactoryTest, NamesAreLookedUp) {
   EXPECT_EQ(t.At("datasets.0.field_input"), "");
   EXPECT_EQ(t.At("datasets.0.field_output"), "\"a\"");
   EXPECT_EQ(t.At("datasets.0.max_samples"), "50");
-  EXPECT_EQ(t.At("datasets.1.path"), "\"./org/hub_set\"");
-  EXPECT_EQ(t.At("datasets.1.data_files"), R"(["en/*"])");
+  EXPECT_EQ(t.At("datasets.1.path"), "\"org/hub_set\"");
+  EXPECT_EQ(t.At("datasets.1.name"), "\"en\"");
   EXPECT_EQ(t.At("datasets.1.split"), "\"test\"");
   EXPECT_EQ(t.At("datasets.1.format"), "\"sharegpt\"");
   EXPECT_EQ(t.At("datasets.2.format"), "\"chat\"");
@@ -82,7 +82,8 @@ TEST_F(LlamaFactoryTest, WhatCannotBeReadIsInTheWay) {
     EXPECT_NE(Import(name).InTheWay().find(expected), std::string::npos) << Import(name).InTheWay();
   }
   const Tried t = Try("stage: sft\nmodel_name_or_path: ./m\ndataset: plain\n");
-  EXPECT_NE(t.InTheWay().find("dataset_info.json was not found; say --dataset-dir"),
+  EXPECT_NE(t.InTheWay().find(
+                "dataset_info.json was not found beside the file; cox import takes --dataset-dir"),
             std::string::npos);
 }
 
@@ -160,12 +161,12 @@ TEST_F(LlamaFactoryTest, RunAndEvaluation) {
                          "bf16: true\nlora_target: q_proj, v_proj\nlora_alpha: 5\n"
                          "ray_num_workers: 4\nwarmup_ratio: 0.1\nwarmup_steps: 0\n");
   EXPECT_EQ(t.InTheWay(), "");
-  EXPECT_EQ(t.At("checkpoint.output_dir"), "\"./saves/a\"");
+  EXPECT_EQ(t.At("checkpoint.output_dir"), "\"./saves/a/my-job-1\"");
   EXPECT_EQ(t.At("checkpoint.resume"), "\"never\"");
   EXPECT_EQ(t.At("val_set_size"), "0.1");
   EXPECT_EQ(t.At("eval.eval_steps"), "500");
   EXPECT_EQ(t.At("eval.early_stopping_patience"), "2");
-  EXPECT_EQ(t.At("precision.compute"), "\"bfloat16\"");
+  EXPECT_EQ(t.At("precision.compute"), "\"auto\"");
   EXPECT_EQ(t.At("lora.target_modules"), R"(["q_proj","v_proj"])");
   EXPECT_EQ(t.At("lora.alpha"), "5");
   EXPECT_EQ(t.At("resources.workers"), "4");
@@ -188,7 +189,7 @@ TEST_F(LlamaFactoryTest, SecondEngineHasItsOwnDefaults) {
   EXPECT_EQ(t.At("adapter"), "\"none\"");
   EXPECT_EQ(t.At("datasets.0.path"), "\"" + folder_.path() + "/data/a.json\"");
   EXPECT_EQ(t.At("datasets.0.prompt_style"), "\"chat\"");
-  EXPECT_EQ(t.At("datasets.1.path"), "\"./org/set\"");
+  EXPECT_EQ(t.At("datasets.1.path"), "\"org/set\"");
   EXPECT_EQ(t.At("datasets.1.format"), "\"sharegpt\"");
   EXPECT_EQ(t.At("datasets.1.weight"), "2");
   EXPECT_EQ(t.At("train_on"), "\"split\"");
@@ -197,7 +198,7 @@ TEST_F(LlamaFactoryTest, SecondEngineHasItsOwnDefaults) {
   EXPECT_EQ(t.At("train.decay_norm_and_bias"), "");
   EXPECT_EQ(t.At("train.micro_batch_size"), "2");
   EXPECT_EQ(t.At("train.gradient_accumulation_steps"), "1");
-  EXPECT_EQ(t.At("precision.compute"), "\"bfloat16\"");
+  EXPECT_EQ(t.At("precision.compute"), "\"auto\"");
   EXPECT_TRUE(t.Says("left out: dist_config"));
 }
 
@@ -221,7 +222,8 @@ TEST_F(LlamaFactoryTest, SecondEngineAdaptsAndPacks) {
   const Tried freeze =
       Try(std::string(kSecondEngine) + "peft_config: {name: freeze}\n", folder_.path());
   EXPECT_NE(freeze.InTheWay().find("peft_config.name (training some layers"), std::string::npos);
-  EXPECT_NE(Try(kSecondEngine).InTheWay().find("train_dataset (was not found; say --dataset-dir"),
+  const Tried lost = Try(kSecondEngine);
+  EXPECT_NE(lost.InTheWay().find("train_dataset (was not found beside the file; cox import takes"),
             std::string::npos);
 }
 

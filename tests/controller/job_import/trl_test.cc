@@ -23,7 +23,7 @@ TEST(TrlTest, SilentFileGetsItsDefaults) {
   EXPECT_EQ(t.At("train.num_epochs"), "3");
   EXPECT_EQ(t.At("train.micro_batch_size"), "8");
   EXPECT_EQ(t.At("train.weight_decay"), "0");
-  EXPECT_EQ(t.At("precision.compute"), "\"bfloat16\"");
+  EXPECT_EQ(t.At("precision.compute"), "\"auto\"");
   EXPECT_EQ(t.At("precision.master_weights"), "\"float32\"");
 }
 
@@ -67,7 +67,7 @@ TEST(TrlTest, SplitsAndMixtures) {
       Try("model_name_or_path: ./m\ndataset_name: org/set\ndataset_config: en\n"
           "eval_strategy: steps\neval_steps: 20\n");
   EXPECT_EQ(t.At("datasets.0.split"), "\"train\"");
-  EXPECT_EQ(t.At("datasets.0.data_files"), R"(["en/*"])");
+  EXPECT_EQ(t.At("datasets.0.name"), "\"en\"");
   EXPECT_EQ(t.At("test_datasets.0.split"), "\"test\"");
   EXPECT_EQ(t.At("eval.eval_steps"), "20");
   const Tried mixed =
@@ -103,7 +103,7 @@ TEST(CommandLineTest, OptionsAreKeys) {
           "    --dataset_name './my data' --max-length=512 \\\n"
           "    --use_peft --lora_target_modules q_proj v_proj --no_bf16 \\\n"
           "    --lr_scheduler_kwargs '{\"min_lr_rate\": 0.1}'\necho done --seed 7\n");
-  EXPECT_EQ(t.At("base_model.name"), "\"Qwen/Qwen2.5-0.5B\"");
+  EXPECT_EQ(t.At("base_model.hub"), "\"Qwen/Qwen2.5-0.5B\"");
   EXPECT_EQ(t.At("datasets.0.path"), "\"./my data\"");
   EXPECT_EQ(t.At("sequence_len"), "512");
   EXPECT_EQ(t.At("adapter"), "\"lora\"");
