@@ -95,6 +95,24 @@ class HubJobTest(Cluster):
         self.tell('set?gated=0&token=hf_other')
         refused(self.job('wrong'), 'spec.base_model: ', 'HF_TOKEN', HF_TOKEN=TOKEN)
 
+    def test_two_controllers_of_one_cache_download_once_and_tell_no_token(self):
+        self.tell(f'set?token={TOKEN}')
+        env = dict(os.environ, **self.process_env, HF_TOKEN=TOKEN, NO_COLOR='1', XDG_STATE_HOME=os.path.join(self.dir, 'xdg'),
+                   XDG_CONFIG_HOME=os.path.join(self.dir, 'config'), XDG_CACHE_HOME=os.path.join(self.dir, 'cache'))
+        runs = [subprocess.Popen([os.path.join(BIN, 'cox'), 'train', self.job(name)], env=env, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for name in ('one', 'two')]
+        told = ''.join(run.communicate(timeout=240)[0] for run in runs)
+        self.assertEqual([run.returncode for run in runs], [0, 0], told)
+        self.assertEqual(self.losses('one'), self.losses('two'))
+        model = sum(os.path.getsize(os.path.join(QUICKSTART, 'model', name)) for name in os.listdir(os.path.join(QUICKSTART, 'model')))
+        self.assertLess(self.tell()['body_bytes'], 1.5 * model)
+        told += self.cox('describe', os.path.join(self.dir, 'out-one'), '-o', 'json').stdout
+        self.assertNotIn(TOKEN, told)
+        for folder, _, names in os.walk(self.dir):
+            for name in names:
+                with open(os.path.join(folder, name), 'rb') as f:
+                    self.assertNotIn(TOKEN.encode(), f.read(), os.path.join(folder, name))
+
     def test_a_slice_of_a_split_and_a_pinned_revision(self):
         self.start_controller()
         self.start_workers(1)
