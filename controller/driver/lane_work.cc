@@ -197,16 +197,16 @@ absl::StatusOr<hub::PushRequest> PushRequestOf(Files* files, const PushInput& in
                                             seal.author.job, " by now: manifest ",
                                             ToHex(seal.digest), ", not ", ToHex(input.digest)));
   }
-  hub::PushRequest request{
-      .repository = {},
-      .is_private = input.to.is_private,
-      .folder = input.directory,
-      .files = {},
-      .card = exports::ModelCard(input.directory),
-      .message = absl::StrCat("Step ", seal.author.step, " of job ", input.job, ", by Coxswain")};
-  ASSIGN_OR_RETURN(request.repository, hub::MakeRepository(hub::RepositoryType::kModel,
-                                                           input.to.repo, input.to.revision));
+  ASSIGN_OR_RETURN(
+      const hub::Repository repository,
+      hub::MakeRepository(hub::RepositoryType::kModel, input.to.repo, input.to.revision));
+  hub::PushRequest request;
+  request.repository = repository;
+  request.is_private = input.to.is_private;
+  request.folder = input.directory;
   for (const ManifestFile& file : seal.files) request.files.push_back(file.name);
+  request.card = exports::ModelCard(input.directory);
+  request.message = absl::StrCat("Step ", seal.author.step, " of job ", input.job, ", by Coxswain");
   return request;
 }
 
