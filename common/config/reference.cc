@@ -19,7 +19,7 @@ Keys and values marked *later* are known and refused with "not supported yet". P
 environment variable in them. What exists is a path; elsewhere `org/name` reads as a Hub id in the place of a model, an adapter or a dataset.
 )";
 
-std::string WordsText(const Key& key) {
+std::string WordsCell(const Key& key) {
   std::string text = fmt::format("`{}`", fmt::join(key.words, "` \\| `"));
   if (!key.count_key.empty()) text += fmt::format(" \\| `{{{}: k}}`", key.count_key);
   for (const auto& [short_form, word] : key.short_forms) {
@@ -42,7 +42,7 @@ std::string TypeText(const Key& key) {
     case Type::kName:
       return "DNS-1123 name";
     case Type::kWord:
-      return WordsText(key);
+      return WordsCell(key);
     case Type::kModules:
       return fmt::format("one or a list of paths, regular expressions, `{}`",
                          fmt::join(key.words, "` \\| `"));
@@ -67,7 +67,7 @@ std::string TypeText(const Key& key) {
     case Type::kResume:
       return "`auto` \\| `never` \\| job \\| path";
     case Type::kTemplate:
-      return WordsText(key) + " \\| path";
+      return WordsCell(key) + " \\| path";
     case Type::kValueMap:
       return "map";
   }

@@ -63,6 +63,7 @@ std::string RevisionOf(const std::string& folder) {
 bool IsInLfs(const std::string& path, int64_t bytes) {
   static const auto* const extensions =
       new std::set<std::string>{".safetensors", ".bin", ".parquet", ".gguf", ".onnx", ".h5"};
+  if (bytes == 0) return false;
   return bytes > kMostPlainBytes || extensions->count(fs::path(path).extension().string()) > 0;
 }
 

@@ -424,7 +424,10 @@ void HubServer::Impl::OnPost(const Request& request, Response& response,
     const std::lock_guard lock(mu);
     counters.commits += made;
   }
-  if (reply.status >= 300) return Error(response, reply.status, reply.code, reply.error);
+  if (reply.status >= 300) {
+    Error(response, reply.status, reply.code, reply.error);
+    return response.set_content(reply.body, "application/json");
+  }
   if (commits && Strikes(&HubBehaviour::lose_commits)) return EndConnection(request);
   response.set_content(reply.body, "application/json");
 }

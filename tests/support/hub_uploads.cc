@@ -111,7 +111,9 @@ HubReply HubUploads::Create(const Json& asked) {
                          asked.value("name", "");
   const std::string repository = plural + "/" + id;
   if (served_()->Find(repository) != nullptr) {
-    return Refusal(409, "You already created this model repo");
+    HubReply refusal = Refusal(409, "You already created this model repo");
+    refusal.body = Json{{"error", refusal.error}, {"url", "https://huggingface.co/" + id}}.dump();
+    return refusal;
   }
   WriteWhole(root_ + "/" + repository + "/@main/.gitattributes",
              "*.safetensors filter=lfs diff=lfs merge=lfs -text\n");

@@ -17,7 +17,7 @@ namespace coxswain::support {
 
 struct HubReply {
   int status = 200;
-  std::string body = {};   // JSON
+  std::string body = {};   // JSON, also of an error
   std::string error = {};  // of a status above 299
   std::string code = {};   // X-Error-Code of it
   std::string etag = {};

@@ -2,9 +2,8 @@
 #include "common/hub/push.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -55,7 +54,8 @@ class PushTest : public testing::Test {
     return support::ReadFile(hub_.folder() + "/hub/models/" + id + "/@" + revision + "/" + path);
   }
   void ExpectThere(const std::string& id = "org/new", const std::string& revision = "main") const {
-    for (const std::string& path : *FilesOf(folder_.path())) {
+    const std::vector<std::string> paths = *FilesOf(folder_.path());
+    for (const std::string& path : paths) {
       EXPECT_EQ(There(path, id, revision), support::ReadFile(folder_.path() + "/" + path)) << path;
     }
   }
