@@ -180,7 +180,8 @@ constexpr Row kRows[] = {
     {"Jobs.Version", kIn, kIn, kNo},        {"Jobs.CreateToken", kNo, kIn, kNo},
     {"Jobs.ListTokens", kNo, kIn, kNo},     {"Jobs.RevokeToken", kNo, kIn, kNo},
     {"Jobs.Cancel", kOwn, kIn, kNo},        {"Jobs.Resume", kOwn, kIn, kNo},
-    {"Jobs.Delete", kOwn, kIn, kNo},        {"Registry.Register", kNo, kNo, kIn},
+    {"Jobs.Delete", kOwn, kIn, kNo},        {"Jobs.BeginUpload", kIn, kIn, kNo},
+    {"Jobs.Upload", kIn, kIn, kNo},         {"Registry.Register", kNo, kNo, kIn},
     {"Registry.Heartbeat", kNo, kNo, kIn},
 };
 

@@ -57,7 +57,7 @@ TEST(UrlSourceTest, AFileOfAFolderKeepsTheQuery) {
   EXPECT_EQ(UrlIn("https://host/m", "config.json"), "https://host/m/config.json");
   EXPECT_EQ(UrlIn("https://host/m/?sig=a%2Fb", "config.json"),
             "https://host/m/config.json?sig=a%2Fb");
-  EXPECT_EQ(UrlIn("https://host/m", "a b?.bin"), "https://host/m/a%20b%3F.bin");
+  EXPECT_EQ(UrlIn("https://host/m", "a b?.bin"), "https://host/m/a%20b%3f.bin");
 }
 
 }  // namespace

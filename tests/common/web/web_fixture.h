@@ -129,6 +129,11 @@ class WebServer {
     if (!file->etag.empty()) response.set_header("ETag", file->etag);
     if (!file->modified.empty()) response.set_header("Last-Modified", file->modified);
     if (file->no_ranges || file->no_size) const_cast<httplib::Request&>(request).ranges.clear();
+    if (file->content.empty() && !request.ranges.empty()) {
+      response.status = 416;
+      response.set_header("Content-Range", "bytes */0");
+      return;
+    }
     Send(file, most, response);
   }
   void Send(const std::shared_ptr<const WebFile>& file, int64_t most, httplib::Response& response) {
