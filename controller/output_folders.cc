@@ -36,9 +36,10 @@ absl::Status OutputFindings::Refusal(const std::string& output_dir) const {
   if (refused.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "checkpoint.output_dir ", output_dir,
-      " holds what this job would replace, and what no job wrote or somebody changed since: ",
+      " holds files that this job would replace, although no job wrote them or somebody changed "
+      "them since: ",
       absl::StrJoin(refused, "; "),
-      ". Nothing of it is touched. Move it away, or give another checkpoint.output_dir"));
+      ". None of them is touched. Move them away, or give another checkpoint.output_dir"));
 }
 
 std::vector<std::string> OutputFindings::Warnings(const std::string& output_dir,
@@ -53,7 +54,7 @@ std::vector<std::string> OutputFindings::Warnings(const std::string& output_dir,
     if (job == me) continue;
     warnings.push_back(absl::StrCat("checkpoint.output_dir ", output_dir, " holds ",
                                     absl::StrJoin(names, ", "), " of job ", job,
-                                    ": this job replaces what it writes anew"));
+                                    ": this job replaces those that it writes itself"));
   }
   return warnings;
 }

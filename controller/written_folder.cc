@@ -159,10 +159,10 @@ absl::StatusOr<Finding> CheckMayGo(Files* files, const WrittenFolder& folder) {
   ReadingLimit none;
   ASSIGN_OR_RETURN(Finding finding, LookAtFolder(files, folder, &none));
   if (finding.may_go()) return finding;
-  return absl::FailedPreconditionError(absl::StrCat(
-      finding.what, ": ", folder.path,
-      " is neither replaced nor deleted, which only what a job wrote and nobody changed is. Move "
-      "it away, and the job goes on"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(finding.what, ": ", folder.path,
+                   " is neither replaced nor deleted, because a job replaces only files that a job "
+                   "wrote and nobody changed. Move it away, and the job goes on"));
 }
 
 absl::StatusOr<Finding> ReplaceWritten(Files* files, const std::string& finished,

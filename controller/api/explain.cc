@@ -77,14 +77,14 @@ std::string ExplainPreparing(Context& context, const driver::JobDriver& job) {
   }
   const auto choice = driver::ChooseResources(job.spec(), context.deps.registry->All());
   if (choice.has_value()) {
-    return absl::StrCat("has its data and waits until no worker has registered for ",
-                        context.deps.settings.settle.count() / 1000,
-                        " s, to choose by all of them; by those there are: ", choice->Text());
+    return absl::StrCat(
+        "has its data and waits until no worker has registered for ",
+        context.deps.settings.settle.count() / 1000,
+        " s, so that it chooses among all of them; with the present ones: ", choice->Text());
   }
   if (job.spec().device == config::Device::kAuto) {
-    return "has its data and waits for a first worker: its resources.device is auto, which takes "
-           "cuda where a GPU "
-           "worker is registered, else cpu; none is registered";
+    return "has its data and waits for a first worker: its resources.device is auto (cuda if a GPU "
+           "worker is registered, else cpu), and no worker is registered";
   }
   const char* device = config::DeviceName(job.spec().device);
   return absl::StrCat("has its data and waits for a first worker of device ", device,

@@ -30,13 +30,11 @@ std::string Reason(const Manifest& found, const RecipeName& wanted) {
 }
 
 std::string OtherSettings(const std::string& directory, const std::string& reason, bool extend) {
-  return absl::StrCat(
-      directory, ": belongs to another recipe: ", reason,
-      extend ? "; that is more than the number of steps, which checkpoint.extend is for" : "",
-      ". Give the values of there to go on from it, or another checkpoint.output_dir for a job of "
-      "its own (lora.init_from: starts it from an exported adapter), or checkpoint.resume: never "
-      "to "
-      "start over in this folder");
+  return absl::StrCat(directory, ": belongs to another recipe: ", reason,
+                      extend ? "; checkpoint.extend allows only another number of steps" : "",
+                      ". To go on from it, give its values. For a separate job, give another "
+                      "checkpoint.output_dir (lora.init_from: starts it from an exported adapter). "
+                      "To start over in this folder, set checkpoint.resume: never");
 }
 
 std::string OtherLength(const std::string& directory, const std::string& lengths, int64_t step) {

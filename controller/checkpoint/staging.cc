@@ -48,7 +48,8 @@ absl::Status Sweep(Files* files, const WrittenFolder& target, const std::string&
     if (swept.ok()) return files->RemoveAll(path);
   }
   if (!absl::IsFailedPrecondition(swept)) return swept;
-  log::Warning("what no job wrote stays in .staging", {{"error", std::string(swept.message())}});
+  log::Warning("a file that no job wrote stays in .staging",
+               {{"error", std::string(swept.message())}});
   return absl::OkStatus();
 }
 

@@ -51,16 +51,17 @@ void BuildApp(CLI::App* app, Cox* cox) {
   app->add_option("--tls-key", cox->flags.tls.key,
                   "PEM file of this client's key (COXSWAIN_TLS_KEY)");
   app->add_option("--token-file", cox->flags.token_file,
-                  "File with the token that says who calls (COXSWAIN_TOKEN_FILE, or the token in "
+                  "File with the caller's token (COXSWAIN_TOKEN_FILE, or the token in "
                   "COXSWAIN_TOKEN; default: the context's, then what a controller of this user on "
                   "loopback left)");
   app->add_flag("--insecure", cox->flags.insecure,
-                "Plaintext on loopback although certificates are given");
+                "Use plaintext on loopback even if certificates are given");
   app->footer(
       "Exit codes: 0 ok, 1 failed, 2 usage or invalid job, 3 job cancelled, 4 not found,\n"
       "            5 controller or Hub unreachable or refuses the caller, 124 timeout, 130 "
       "interrupted");
-  app->set_version_flag("-V,--version", ClientVersion(), "Version of cox; cox version tells both");
+  app->set_version_flag("-V,--version", ClientVersion(),
+                        "Version of cox; cox version shows the controller's too");
   for (const VerbGroup& group : Groups()) {
     const size_t before = VerbsOf(*app).size();
     for (const auto add : group.verbs) add(app, cox);

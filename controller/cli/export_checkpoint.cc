@@ -39,8 +39,8 @@ class Scratch {
 absl::Status CheckTarget(const std::string& target) {
   std::error_code error;
   if (!fs::exists(target, error) || fs::is_empty(target, error)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      target, ": holds something already; give -o a directory that is empty or not there"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(target, ": is not empty; give -o a directory that is empty or absent"));
 }
 
 // The job that the checkpoint is of, as it was resolved.
@@ -70,9 +70,9 @@ absl::Status CheckMerge(const config::JobSpec& job, const CheckpointExport& want
 
 absl::Status CheckBase(Files* files, const config::JobSpec& job) {
   if (files->Exists(job.model_path + "/config.json")) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no file ", job.model_path,
-                                          "/config.json: the job's base model is not there; say "
-                                          "where it is with --base-model DIR"));
+  return absl::NotFoundError(absl::StrCat(
+      "no file ", job.model_path,
+      "/config.json: the job's base model is not there; give its directory with --base-model DIR"));
 }
 
 absl::StatusOr<exports::ExportRequest> RequestOf(const config::JobSpec& job,

@@ -88,7 +88,7 @@ void AddChangeArgs(Verb* verb, ChangeArgs* args) {
       .Flag("--no-wait", &args->no_wait, "Return as soon as the request is accepted")
       .Number("--timeout", &args->timeout_seconds, "Seconds to wait at most; then exit code 124")
       .Output(&args->output, {"table", "name", "json", "yaml"})
-      .Footer("Of several jobs each is tried; the exit code is the highest of theirs.");
+      .Footer("Every job is tried; the exit code is the highest of theirs.");
 }
 
 absl::Status OfJob(const std::vector<std::string>& jobs, const std::string& job,

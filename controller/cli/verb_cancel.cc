@@ -12,7 +12,7 @@ void AddCancel(CLI::App* app, Cox* cox) {
   Verb verb(app, "cancel", "Cancel jobs at the next step boundary");
   AddChangeArgs(&verb, args.get());
   verb.Flag("--checkpoint", checkpoint.get(),
-            "Save the step at which each stops: a later job goes on from there by "
+            "Save a checkpoint of each job where it stops; a later job continues from it with "
             "checkpoint.resume");
   verb.Run(cox, [cox, args, checkpoint] {
     return ChangeJobs(

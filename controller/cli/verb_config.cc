@@ -174,7 +174,7 @@ int RunDelete(Cox* cox, const std::string& name) {
 
 void AddSet(CLI::App* config, Cox* cox) {
   auto settings = std::make_shared<Settings>();
-  Verb verb(config, "set-context", "Make a context, or change what is given of one");
+  Verb verb(config, "set-context", "Make a context, or change the given settings of one");
   verb.RequiredText("name", &settings->given.name, "What to call it")
       .Text("--server", &settings->given.server, "Controller as host:port")
       .Text("--ca,--tls-ca", &settings->given.ca,
@@ -183,7 +183,7 @@ void AddSet(CLI::App* config, Cox* cox) {
       .Text("--key,--tls-key", &settings->given.key, "PEM file of this client's key")
       .Text("--token-file", &settings->given.token_file,
             "File with a token of cox token create; it is read at each call")
-      .Footer("An empty value takes a setting away: --token-file ''");
+      .Footer("An empty value removes a setting: --token-file ''");
   settings->has = verb.Given();
   verb.Run(cox, [cox, settings] { return RunSet(cox, *settings); });
 }
@@ -192,21 +192,22 @@ void AddUse(CLI::App* config, Cox* cox) {
   auto name = std::make_shared<std::string>();
   auto none = std::make_shared<bool>(false);
   Verb(config, "use-context", "Use a context from now on")
-      .Text("name", name.get(), "As cox config get-contexts shows it")
-      .Flag("--none", none.get(), "Use none: cox then finds the controller of cox up")
+      .Text("name", name.get(), "Name in cox config get-contexts")
+      .Flag("--none", none.get(), "Use no context: cox then finds the controller of cox up")
       .Run(cox, [cox, name, none] { return RunUse(cox, *name, *none); });
 }
 
 }  // namespace
 
 void AddConfig(CLI::App* app, Cox* cox) {
-  Verb config(app, "config", "Controllers by name: server, certificates, token, once for all");
+  Verb config(app, "config",
+              "Save server, certificates and token of controllers as named contexts");
   config.RequireSubverb().Footer(
-      "Kept in $XDG_CONFIG_HOME/coxswain/config.yaml (~/.config). What a flag says stands first, "
+      "The file is $XDG_CONFIG_HOME/coxswain/config.yaml (~/.config). A flag comes first, "
       "then\nCOXSWAIN_SERVER, COXSWAIN_TLS_CA, COXSWAIN_TLS_CERT, COXSWAIN_TLS_KEY, COXSWAIN_TOKEN "
       "and\nCOXSWAIN_TOKEN_FILE, then the context: --context, COXSWAIN_CONTEXT or the current one. "
-      "A context\nthat --context names stands before the environment. Certificates and token of a "
-      "context go to\nits own server alone.");
+      "A context\nthat --context names comes before the environment. Certificates and token of a "
+      "context are\nused for its own server only.");
   AddSet(config.app(), cox);
   AddUse(config.app(), cox);
   auto output = std::make_shared<std::string>("table");
@@ -218,7 +219,7 @@ void AddConfig(CLI::App* app, Cox* cox) {
   });
   auto name = std::make_shared<std::string>();
   Verb(config.app(), "delete-context", "Forget a context; its files stay")
-      .RequiredText("name", name.get(), "As cox config get-contexts shows it")
+      .RequiredText("name", name.get(), "Name in cox config get-contexts")
       .Run(cox, [cox, name] { return RunDelete(cox, *name); });
 }
 

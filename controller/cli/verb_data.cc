@@ -65,7 +65,8 @@ int RunInspectData(Cox* cox, const InspectArgs& args) {
 
 void AddInspectData(Verb* data, Cox* cox) {
   auto args = std::make_shared<InspectArgs>();
-  Verb(data->app(), "inspect", "What a dataset holds and, with a model, what becomes of it")
+  Verb(data->app(), "inspect",
+       "Show the fields and records of a dataset and, with a model, its tokens and targets")
       .RequiredText("path", &args->job.dataset, "File, folder, glob, or a dataset of the Hub")
       .Text("--model", &args->job.model,
             "Model directory, or a model of the Hub: counts tokens and targets")
@@ -108,17 +109,18 @@ int RunCheckData(Cox* cox, const CheckArgs& args) {
 
 void AddCheckData(Verb* data, Cox* cox) {
   auto args = std::make_shared<CheckArgs>();
-  Verb(data->app(), "check", "What is odd about a dataset's records, by record")
+  Verb(data->app(), "check", "List odd records of a dataset by number")
       .RequiredText("path", &args->job.dataset, "File, folder, glob, or a dataset of the Hub")
-      .RequiredText("--model", &args->job.model,
-                    "Model directory, or a model of the Hub, whose tokenizer and template count")
+      .RequiredText(
+          "--model", &args->job.model,
+          "Model directory, or a model of the Hub, with the tokenizer and the chat template")
       .Text("--name", &args->job.name, "Config of a dataset of the Hub")
       .Text("--split", &args->job.split, "As in a job file, e.g. 'train[:10%]'")
       .Text("--revision", &args->job.revision, "Of a dataset of the Hub")
       .Text("--format", &args->job.format, "As in a job file")
       .Text("--chat-template", &args->job.chat_template, "As in a job file")
       .Integer("--sequence-len", &args->job.sequence_len, 2, 1048576, "Tokens of a bin")
-      .Flag("-v,--verbose", &args->verbose, "A hundred records of each finding in place of ten")
+      .Flag("-v,--verbose", &args->verbose, "Show a hundred records of each finding instead of ten")
       .Output(&args->output, {"table", "json", "yaml"})
       .Footer("Exit codes: 0 nothing found, 1 something found, 2 an error.")
       .Run(cox, [cox, args] { return RunCheckData(cox, *args); });
@@ -131,11 +133,12 @@ void AddData(CLI::App* app, Cox* cox) {
   Verb data(app, "data", "Look at a job's data; needs no controller");
   data.RequireSubverb();
   Verb preview(data.app(), "preview",
-               "The first documents of each dataset, their targets between ⟦ and ⟧");
+               "Print the first documents of each dataset, with targets between ⟦ and ⟧");
   AddJobFileArgs(&preview, &args->file);
-  preview.Integer("-n,--documents", &args->documents, 1, 1 << 20, "Records of each dataset")
-      .Text("--record", &args->record, "This record alone: LINE or FILE:LINE, as findings name it")
-      .Flag("--ids", &args->ids, "Each token with its label and id")
+  preview
+      .Integer("-n,--documents", &args->documents, 1, 1 << 20, "Number of records of each dataset")
+      .Text("--record", &args->record, "Only this record: LINE or FILE:LINE, as in findings")
+      .Flag("--ids", &args->ids, "Print each token with its label and id")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunPreview(cox, *args); });
   AddInspectData(&data, cox);

@@ -12,7 +12,7 @@ void AddDelete(CLI::App* app, Cox* cox) {
   auto jobs = std::make_shared<std::vector<std::string>>();
   Verb(app, "delete", "Remove the records of ended jobs; their files stay")
       .Jobs(jobs.get())
-      .Footer("Of several jobs each is tried; the exit code is the highest of theirs.")
+      .Footer("Every job is tried; the exit code is the highest of theirs.")
       .Run(cox, [cox, jobs] {
         int code = kOk;
         for (const std::string& job : *jobs) {

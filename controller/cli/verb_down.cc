@@ -29,7 +29,7 @@ int RunDown(Cox* cox) {
 }  // namespace
 
 void AddDown(CLI::App* app, Cox* cox) {
-  Verb(app, "down", "Stop what `cox up` started; unfinished jobs go on at the next up")
+  Verb(app, "down", "Stop the processes of `cox up`; unfinished jobs continue at the next up")
       .Run(cox, [cox] { return RunDown(cox); });
 }
 

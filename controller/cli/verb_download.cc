@@ -38,7 +38,7 @@ void AddDownload(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<DownloadArgs>();
   Verb(app, "download", "Copy a job's artifact into a directory")
       .Job(&args->job)
-      .RequiredText("-o,--output-dir", &args->directory, "Target directory; it is made")
+      .RequiredText("-o,--output-dir", &args->directory, "Target directory, which is made")
       .Flag("--json", &args->json, "Print the written paths as JSON")
       .Run(cox, [cox, args] { return RunDownload(cox, *args); });
 }

@@ -42,7 +42,7 @@ int RunDump(Cox* cox, const DumpArgs& args) {
     if (!written.ok()) return cox->Fail(written);
     cox->out() << args.output << "\n";
   }
-  if (args.stop) cox->err() << "its gang is ended: the job goes on from its last checkpoint\n";
+  if (args.stop) cox->err() << "its gang was ended: the job continues from its last checkpoint\n";
   return kOk;
 }
 
@@ -51,11 +51,13 @@ int RunDump(Cox* cox, const DumpArgs& args) {
 void AddDump(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<DumpArgs>();
   Verb(app, "dump",
-       "What the ranks of a job are doing: commands, collectives, memory, device, native stacks")
+       "Show what the ranks of a job are doing: commands, collectives, memory, device, native "
+       "stacks")
       .Job(&args->job)
       .Text("-o,--output", &args->output, "table, json, yaml, or a file to write as JSON")
       .Flag("--stop", &args->stop,
-            "then end its gang: the job goes on from its last checkpoint, and it costs no restart")
+            "Then end its gang: the job continues from its last checkpoint, at the cost of no "
+            "restart")
       .Footer("The dump is kept with the job's incidents; cox explain says what it shows.")
       .Run(cox, [cox, args] { return RunDump(cox, *args); });
 }

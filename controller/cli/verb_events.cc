@@ -80,7 +80,7 @@ void AddEvents(CLI::App* app, Cox* cox) {
   Verb(app, "events", "A job's history")
       .RequiredText("job", &args->job,
                     "Id, unique id prefix or name; or the output_dir of a job of cox train")
-      .Flag("-f,--follow", &args->follow, "Go on until the job ends")
+      .Flag("-f,--follow", &args->follow, "Follow until the job ends")
       .Output(&args->output, {"table", "json", "yaml"}, "one object, with -f one value per event")
       .Run(cox, [cox, args] { return RunEvents(cox, *args); });
 }

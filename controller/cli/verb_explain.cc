@@ -30,7 +30,7 @@ int RunExplain(Cox* cox, const ExplainArgs& args) {
 
 void AddExplain(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<ExplainArgs>();
-  Verb(app, "explain", "Why a job is in its state, in particular why it does not run")
+  Verb(app, "explain", "Say why a job is in its state, in particular why it does not run")
       .Job(&args->job)
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunExplain(cox, *args); });

@@ -84,16 +84,14 @@ int RunExport(Cox* cox, const ExportArgs& args) {
 
 void AddExport(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<ExportArgs>();
-  Verb verb(app, "export", "Make an adapter or a model of any checkpoint, on this machine");
+  Verb verb(app, "export", "Make an adapter or a model from any checkpoint, on this machine");
   verb.RequiredText("source", &args->source, "JOB[:STEP], or a checkpoint's directory")
-      .RequiredText("-o,--output-dir", &args->target, "Target directory; it is made")
-      .Flag("--merge", &args->merge, "Of an adapter: the merged model too, in DIR/model")
+      .RequiredText("-o,--output-dir", &args->target, "Target directory, which is made")
+      .Flag("--merge", &args->merge, "For an adapter: write the merged model too, in DIR/model")
       .Text("--base-model", &args->base_model,
-            "Directory of the base model (default: where the job had it)")
+            "Directory of the base model (default: the path in the job)")
       .Flag("--json", &args->json, "Print the written paths as JSON")
-      .Footer(
-          "The checkpoints of cancelled and failed jobs count too. A directory needs no "
-          "controller.")
+      .Footer("Cancelled and failed jobs can be exported too. A directory needs no controller.")
       .Run(cox, [cox, args] { return RunExport(cox, *args); });
 }
 

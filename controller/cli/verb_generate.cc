@@ -89,7 +89,7 @@ class AnswerPrinter {
     }
     if (text_) cox_->out() << "\n" << std::flush;
     cox_->err() << absl::StrFormat("%d tokens, %s, %.1f s\n", answer.tokens(),
-                                   answer.ended() ? "ended" : "cut at the most tokens",
+                                   answer.ended() ? "ended" : "cut at the token limit",
                                    answer.seconds());
   }
 
@@ -200,28 +200,29 @@ void AddGenerate(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<GenerateArgs>();
   Verb verb(app, "generate", "Answer prompts with a model, an adapter, or a job's checkpoint");
   verb.RequiredText("source", &args->source, "A model's directory, or JOB[:step]")
-      .Texts("-p,--prompt", &args->asked.prompts, "A text to be answered")
-      .Word(
-          "--style", &args->asked.style, {"auto", "chat", "alpaca", "text"},
-          "How a text is asked: as a user message of the chat template, as an Alpaca instruction, "
-          "as it is; auto: as the job's records are, else chat where there is a template")
+      .Texts("-p,--prompt", &args->asked.prompts, "Prompt to answer")
+      .Word("--style", &args->asked.style, {"auto", "chat", "alpaca", "text"},
+            "Form of a prompt. chat: a user message of the chat template; alpaca: an Alpaca "
+            "instruction; text: unchanged; auto: like the job's records, else chat if there is a "
+            "template")
       .Text("--messages", &args->asked.messages_file,
             "JSON file of a conversation: a list of {role, content}; -: standard input")
       .Text("--adapter", &args->asked.adapter, "PEFT adapter directory on the model")
       .Integer("-n,--max-new-tokens", &args->asked.max_new_tokens, 1, 1 << 20,
-               "Most tokens of an answer")
-      .Number("--temperature", &args->asked.temperature, "0: the likeliest token; above: drawn")
+               "Largest number of tokens of an answer")
+      .Number("--temperature", &args->asked.temperature,
+              "0: take the likeliest token; above 0: draw a token")
       .Integer("--top-k", &args->asked.top_k, 0, 1 << 30,
                "Draw from so many of the likeliest tokens; 0: from all")
       .Number("--top-p", &args->asked.top_p,
               "Draw from the likeliest tokens that together have this probability")
       .Integer("--seed", &args->asked.seed, 0, int64_t{1} << 53, "Seed of the draws")
       .Word("--device", &args->device, {"auto", "cpu", "cuda"}, "Where to compute")
-      .Integer("--threads", &args->threads, 1, 1024, "CPU threads, where a worker is started")
+      .Integer("--threads", &args->threads, 1, 1024, "CPU threads of the worker, if cox starts one")
       .Output(&args->output, {"text", "json", "yaml"})
       .Footer(
-          "Answers are printed as they come, counts to stderr. A model is answered from by the "
-          "controller that runs, else by one of its own that ends with it.")
+          "Answers are printed as they come, counts go to stderr. With a model's directory the "
+          "running\ncontroller answers; without one, cox starts a controller that ends with it.")
       .Run(cox, [cox, args] { return RunGenerate(cox, *args); });
 }
 

@@ -14,9 +14,9 @@ void AddHelp(CLI::App* app, Cox* cox) {
     bool all = false;
   };
   auto args = std::make_shared<Args>();
-  Verb(app, "help", "Help of a verb: cox help submit, cox help data check")
-      .Arguments("verb", &args->verb, "The verb; without it what cox --help prints")
-      .Flag("-a,--all", &args->all, "Every verb with a line")
+  Verb(app, "help", "Print the help of a verb: cox help submit, cox help data check")
+      .Arguments("verb", &args->verb, "Verb; without it the help of cox itself")
+      .Flag("-a,--all", &args->all, "List every verb with a line")
       .Run(cox, [app, cox, args]() -> int {
         if (args->all) {
           cox->out() << AllVerbs(*app);

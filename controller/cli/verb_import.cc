@@ -90,19 +90,20 @@ void AddImport(CLI::App* app, Cox* cox) {
   Verb(app, "import",
        "Turn a configuration of Axolotl, LLaMA-Factory or TRL into a job file; needs no controller")
       .RequiredText("file", &args->file,
-                    "Their YAML, or the command line of TRL's sft in a file; - for standard input")
+                    "YAML file of the tool, or a file with the command line of TRL's sft; - for "
+                    "standard input")
       .Word("--from", &args->from, {"axolotl", "llamafactory", "trl"},
-            "Whose it is; absent: told by its keys")
+            "Tool to which the file belongs (default: recognised by its keys)")
       .Text("--dataset-dir", &args->dataset_dir,
-            "Folder of LLaMA-Factory's dataset_info.json; absent: as the file says, else beside it")
-      .Text("-o,--output", &args->output, "Job file to write; absent: standard output")
+            "Folder of LLaMA-Factory's dataset_info.json (default: as in the file, else beside it)")
+      .Text("-o,--output", &args->output, "Job file to write (default: standard output)")
       .Flag("--force", &args->force, "Overwrite the file of -o")
       .Footer(
-          "The report on standard error has a line for each key: taken, renamed, changed, default\n"
-          "(what the tool does where its file is silent), left out (changes nothing that is\n"
-          "trained), differs (trains a little differently), in the way. With a key in the way\n"
-          "nothing is written, the exit code is 2 and the last line names it. Relative paths stay\n"
-          "as they are: keep the job beside the file.")
+          "The report on standard error has a line for each key: taken, renamed, changed, "
+          "default\n(the tool's value for an absent key), left out (does not change the training), "
+          "differs\n(trains a little differently), in the way (cannot be translated). If a key is "
+          "in the\nway, nothing is written, the exit code is 2 and the last line names it. "
+          "Relative paths\nstay unchanged: keep the job beside the file.")
       .Run(cox, [cox, args] { return RunImport(cox, *args); });
 }
 

@@ -53,7 +53,7 @@ int RunInspect(Cox* cox, const InspectArgs& args) {
 
 void AddInspect(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<InspectArgs>();
-  Verb(app, "inspect", "Every rank of a job, as it is now")
+  Verb(app, "inspect", "Show every rank of a job, as it is now")
       .Job(&args->job)
       .Flag("-w,--watch", &args->watch, "Refresh until interrupted")
       .Number("--interval", &args->interval_seconds, "Seconds between refreshes")

@@ -42,10 +42,10 @@ void AddLogs(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<LogsArgs>();
   Verb(app, "logs", "Log lines of a job's workers and of the controller")
       .Job(&args->job)
-      .Flag("-f,--follow", &args->follow, "Go on until the job ends")
+      .Flag("-f,--follow", &args->follow, "Follow until the job ends")
       .Integer("--rank", &args->rank, 0, 1 << 20,
                "Only this rank (default: all ranks and the controller)")
-      .Integer("--tail", &args->tail, 0, 1 << 20, "Newest lines to start with")
+      .Integer("--tail", &args->tail, 0, 1 << 20, "Number of newest lines to start with")
       .Output(&args->output, {"table", "json"}, "json prints the lines as they were logged")
       .Run(cox, [cox, args] { return RunLogs(cox, *args); });
 }

@@ -79,7 +79,7 @@ int RunModels(Cox* cox, const ModelsArgs& args) {
 
 void AddModels(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<ModelsArgs>();
-  Verb(app, "models", "Supported model families, or whether a model is; needs no controller")
+  Verb(app, "models", "List supported model families, or check a model; needs no controller")
       .Text("model", &args->model, "Model directory with a config.json")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunModels(cox, *args); });

@@ -188,12 +188,13 @@ int RunPlan(Cox* cox, const PlanArgs& args) {
 
 void AddPlan(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<PlanArgs>();
-  Verb verb(app, "plan", "Memory per rank, steps and time of a job; needs no controller");
+  Verb verb(app, "plan", "Predict memory per rank, steps and time of a job; needs no controller");
   AddJobFileArgs(&verb, &args->file);
-  verb.Number("--memory-gib", &args->memory_gib, "Memory of one worker; a plan above it is refused")
+  verb.Number("--memory-gib", &args->memory_gib,
+              "Memory of one worker; a plan that needs more is refused")
       .Integer("--threads", &args->threads, 1, 1024,
                "CPU threads of one worker (default: every core, shared by the workers)")
-      .Flag("-v,--verbose", &args->verbose, "Records that were not used as they stand, by place")
+      .Flag("-v,--verbose", &args->verbose, "List records that are ignored or changed, by place")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunPlan(cox, *args); });
 }

@@ -62,7 +62,7 @@ int RunCreate(Cox* cox, const CreateTokenArgs& args) {
   cox->out() << OneLine(made->secret()) << "\n";
   cox->err() << "token " << OneLine(made->token().id()) << " of " << args.role << " " << args.user
              << ", valid until " << TimeOr(made->token().expires_unix_ms(), "it is revoked")
-             << ". It is told this once: keep it in a file of mode 0600, for cox --token-file\n";
+             << ". It is shown only once: keep it in a file of mode 0600, for cox --token-file\n";
   return kOk;
 }
 
@@ -91,26 +91,27 @@ int RunRevoke(Cox* cox, const std::string& id) {
 
 void AddCreate(CLI::App* token, Cox* cox) {
   auto args = std::make_shared<CreateTokenArgs>();
-  Verb(token, "create", "Make a token and print it, once")
-      .RequiredText("--user", &args->user, "Whose: the owner of the jobs that it submits")
+  Verb(token, "create", "Make a token and print it once")
+      .RequiredText("--user", &args->user, "User who owns the jobs that it submits")
       .Word("--role", &args->role, {"user", "operator"},
-            "user: own jobs; operator: all of them, workers and tokens too")
-      .Text("--expires", &args->expires, "After days or hours (30d, 12h), or never (default: 30d)")
+            "user: own jobs; operator: all jobs, workers and tokens")
+      .Text("--expires", &args->expires,
+            "Lifetime in days or hours (30d, 12h), or never (default: 30d)")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunCreate(cox, *args); });
 }
 
 void AddList(CLI::App* token, Cox* cox) {
   auto output = std::make_shared<std::string>("table");
-  Verb(token, "list", "List tokens, without what lets in")
+  Verb(token, "list", "List tokens, without their secrets")
       .Output(output.get(), {"table", "json", "yaml"})
       .Run(cox, [cox, output] { return RunList(cox, *output); });
 }
 
 void AddRevoke(CLI::App* token, Cox* cox) {
   auto id = std::make_shared<std::string>();
-  Verb(token, "revoke", "Let nobody in by a token any more")
-      .RequiredText("id", id.get(), "As cox token list shows it")
+  Verb(token, "revoke", "Revoke a token: nobody gets in with it any more")
+      .RequiredText("id", id.get(), "Id in cox token list")
       .Run(cox, [cox, id] { return RunRevoke(cox, *id); });
 }
 

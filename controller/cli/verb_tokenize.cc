@@ -13,10 +13,10 @@ void AddTokenize(CLI::App* app, Cox* cox) {
     std::string output = "json";
   };
   auto args = std::make_shared<Args>();
-  Verb(app, "tokenize", "Token ids of each line of a file; needs no controller")
+  Verb(app, "tokenize", "Print the token ids of each line of a file; needs no controller")
       .RequiredText("--tokenizer", &args->tokenize.tokenizer,
                     "Model directory, tokenizer.json or tokenizer.model")
-      .RequiredText("--file", &args->tokenize.file, "One text a line, - for standard input")
+      .RequiredText("--file", &args->tokenize.file, "One text per line, - for standard input")
       .Flag("--json-lines", &args->tokenize.json_lines, "Each line is a JSON string")
       .Flag("--decode", &args->tokenize.decode,
             "Each line is a JSON array of ids; prints the text as a JSON string")

@@ -129,8 +129,7 @@ void KeepEnd(Cox* cox, const std::string& id, HistoryKeeper* history) {
     cox->err() << "history: cox describe " << OneLine(history->directory()) << " (or events)\n";
   } else {
     cox->err() << "cox: warning: the history of " << OneLine(id)
-               << " is not kept whole: " << OneLine(std::string(history->status().message()))
-               << "\n";
+               << " is incomplete: " << OneLine(std::string(history->status().message())) << "\n";
   }
 }
 
@@ -208,8 +207,8 @@ void AddTrain(CLI::App* app, Cox* cox) {
       .Progress(&args->progress)
       .Output(&args->output, {"table", "json", "yaml"})
       .Footer(
-          "Ctrl-C and SIGTERM save a checkpoint within 30 s, say how to go on, and stop what was "
-          "started; a second Ctrl-C does not wait. Use up, submit and watch to detach instead.")
+          "Ctrl-C and SIGTERM save a checkpoint within 30 s, say how to continue, and stop the "
+          "processes; a second Ctrl-C does not wait. Use up, submit and watch to detach instead.")
       .Run(cox, [cox, args] { return RunTrain(cox, *args); });
 }
 

@@ -71,9 +71,9 @@ absl::StatusOr<ClusterArgs> Wanted(Cox* cox, const UpArgs& args, const std::stri
 void TellOfContext(Cox* cox, const std::string& address) {
   const absl::StatusOr<Connection> next = FindConnection(cox->flags);
   if (!next.ok() || next->server == address) return;
-  cox->err() << "cox goes on talking to " << next->server
+  cox->err() << "cox still talks to " << next->server
              << (next->context.empty() ? "" : " (context " + next->context + ")")
-             << ". Here: cox --server " << address
+             << ". For this controller: cox --server " << address
              << (next->context.empty() ? "\n" : ", or cox config use-context --none\n");
 }
 
@@ -157,13 +157,13 @@ void AddUp(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<UpArgs>();
   Verb(app, "up", "Start a controller and workers on this machine")
       .Integer("--workers", &args->workers, 0, 1024,
-               "Number of CPU workers (default: none with --gpus, 1 where there is no GPU)")
+               "Number of CPU workers (default: 0 with --gpus, 1 if there is no GPU)")
       .Text("--gpus", &args->gpus,
             "Number of GPUs to run a worker on each, or all (default: all, without --workers)")
       .Integer("--threads", &args->threads, 1, 1024,
                "CPU threads of each CPU worker (default: every core, shared by the workers)")
       .Flag("--with-prometheus", &args->prometheus,
-            "Also a Prometheus that scrapes them (Debian package prometheus)")
+            "Also start a Prometheus that scrapes them (Debian package prometheus)")
       .Flag("--open", &args->open,
             "Whoever has an account on this machine may submit, cancel and read everything")
       .Flag("--foreground", &args->foreground, "Stay until Ctrl-C, then stop everything")

@@ -51,7 +51,7 @@ void AddValidate(CLI::App* app, Cox* cox) {
   auto args = std::make_shared<ValidateArgs>();
   Verb verb(app, "validate", "Check a job file; needs no controller");
   AddJobFileArgs(&verb, &args->file);
-  verb.Output(&args->output, {"table", "json", "yaml"}, "structured ones hold every default")
+  verb.Output(&args->output, {"table", "json", "yaml"}, "json and yaml have every default")
       .Run(cox, [cox, args] { return RunValidate(cox, *args); });
 }
 

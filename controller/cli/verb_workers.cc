@@ -42,7 +42,7 @@ int Tell(Cox* cox, const absl::StatusOr<Response>& response, const char* done,
   if (!response.ok()) return cox->Fail(response.status());
   const auto& workers = response->workers();
   cox->out() << fmt::format("{} {}: {} {}\n", done, target,
-                            workers.empty() ? "no worker of it lives, those that come"
+                            workers.empty() ? "its workers, of which none lives now,"
                                             : OneLine(fmt::format("{}", fmt::join(workers, ", "))),
                             meaning);
   return kOk;
@@ -50,9 +50,10 @@ int Tell(Cox* cox, const absl::StatusOr<Response>& response, const char* done,
 
 void AddCordon(CLI::App* workers, Cox* cox) {
   auto args = std::make_shared<CordonArgs>();
-  Verb(workers, "cordon", "Give a worker, or all of a host, no new job; what runs goes on")
+  Verb(workers, "cordon",
+       "Give a worker, or all workers of a host, no new jobs; running jobs continue")
       .RequiredText("target", &args->target, "Id of a worker (HOST/SLOT), or a host")
-      .Text("--reason", &args->reason, "For those who wonder why")
+      .Text("--reason", &args->reason, "Reason, for other users")
       .Run(cox, [cox, args] {
         return Tell(cox, cox->Server().Cordon(args->target, args->reason), "cordoned", args->target,
                     "get no new job");
@@ -61,7 +62,7 @@ void AddCordon(CLI::App* workers, Cox* cox) {
 
 void AddUncordon(CLI::App* workers, Cox* cox) {
   auto args = std::make_shared<CordonArgs>();
-  Verb(workers, "uncordon", "Let a worker, or all of a host, have jobs again")
+  Verb(workers, "uncordon", "Give a worker, or all workers of a host, jobs again")
       .RequiredText("target", &args->target, "Id of a worker (HOST/SLOT), or a host")
       .Run(cox, [cox, args] {
         return Tell(cox, cox->Server().Uncordon(args->target), "uncordoned", args->target,

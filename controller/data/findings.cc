@@ -133,15 +133,15 @@ std::vector<std::string> FindingWarnings(const std::string& source, const Findin
        "; nothing of them is trained. Say what they mean, e.g. roles: {assistant: NAME}, or train "
        "them by roles_to_train");
   warn(NoteKind::kNullProperty, "null properties stand in ",
-       " and are rendered as null; where they come of a table whose rows share their keys, leave "
-       "them out, or keep the field as JSON text");
+       " and are rendered as null; if they come from a table in which all rows have the same keys, "
+       "leave them out, or keep the field as JSON text");
   warn(NoteKind::kSpecialAsText, "special tokens in the text of records are taken as text: ",
        "; special_tokens: content makes them tokens");
   const auto cut = findings.all().find({NoteKind::kAnswerCut, ""});
   if (cut != findings.all().end()) {
-    warnings.push_back(absl::StrCat(source, ": sequence_len cuts off what was to be trained of ",
-                                    Records(cut->second.records),
-                                    ": they teach no end; excess_length: drop leaves them out"));
+    warnings.push_back(absl::StrCat(
+        source, ": sequence_len cuts off targets of ", Records(cut->second.records),
+        ", which then teach no end of an answer; excess_length: drop leaves them out"));
   }
   const auto empty = findings.all().find({NoteKind::kEmptyAnswer, ""});
   if (empty != findings.all().end()) {

@@ -215,9 +215,9 @@ absl::Status TellChosenFiles(const config::JobSpec& job, std::vector<std::string
 absl::Status CheckRules(const config::JobSpec& job, const PrepareOptions& options) {
   if (job.data_rules == config::kDataRules) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "the job was accepted by a release that made tokens of records by other rules (data_rules ",
+      "the job was accepted by a release that tokenized records by other rules (data_rules ",
       job.data_rules, ", this release has ", config::kDataRules, "), and ", options.cache_dir,
-      " has no tokens that were made by them. Bring them back, or ",
+      " has no tokens by those rules. Bring them back, or ",
       "submit the job again: it begins anew"));
 }
 

@@ -98,7 +98,7 @@ void JobCheckpoints::TellDelayed(int64_t step) {
   const std::string before =
       saver_ ? absl::StrFormat("that of step %d is still being written after %.1f s",
                                saver_->step(), saver_->seconds())
-             : std::string("the ranks are still at the one before");
+             : std::string("the ranks have not finished the one before");
   record_->AddEvent(
       WarningEvent(),
       absl::StrFormat("the checkpoint of step %d is delayed: %s. It is taken when that is done; "

@@ -140,11 +140,11 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
   record_.edit().set_merged_dir(to.merged_directory);
   record_.edit().set_artifact_digest(to.digest);
   record_.edit().set_merged_digest(to.merged_digest);
-  record_.AddEvent(ExportedEvent(attempt.step, to),
-                   absl::StrCat("artifacts of step ", attempt.step, " in ", to.directory,
-                                to.merged_directory.empty() ? "" : " and ", to.merged_directory,
-                                to.replaced.empty() ? "" : ", in the place of ",
-                                absl::StrJoin(to.replaced, " and ")));
+  record_.AddEvent(
+      ExportedEvent(attempt.step, to),
+      absl::StrCat("artifacts of step ", attempt.step, " in ", to.directory,
+                   to.merged_directory.empty() ? "" : " and ", to.merged_directory,
+                   to.replaced.empty() ? "" : ", replacing ", absl::StrJoin(to.replaced, " and ")));
   if (!push_.Wanted()) return Succeed();
   recovery_.HeldUpNoMore();
   record_.edit().clear_setback();

@@ -22,14 +22,12 @@ using Result = absl::StatusOr<std::shared_ptr<const Curriculum>>;
 constexpr int64_t kMostUnended = 2;
 
 absl::Status EndedTheController(int64_t unended) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the controller ended ", unended,
-                   " times in a row while it prepared this job's data, with no ",
-                   "other job's beside it the last time: it is not prepared again. Look at the "
-                   "controller's log ",
-                   "and memory limit, and at the sizes of tokenizer, template and records; submit "
-                   "the job again ",
-                   "if the controller was ended by other hands"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the controller ended ", unended,
+      " times in a row while it prepared this job's data, the last time without that of "
+      "another job: it is not prepared again. Look at the controller's log and memory "
+      "limit, and at the sizes of tokenizer, template and records. If something else "
+      "ended the controller, submit the job again"));
 }
 
 // What a preparation is in the store while it runs. Should the controller end meanwhile, the next
@@ -143,11 +141,11 @@ bool JobPreparation::TakeResources(const ResourceChoice& choice) {
 // them: a recipe.
 void JobPreparation::TakeDataRules() {
   if (spec_->data_rules == config::kDataRules || !record_->job().recipe_hash().empty()) return;
-  record_->AddEvent(WarningEvent(),
-                    absl::StrCat("the job was accepted under data_rules ", spec_->data_rules,
-                                 ", and its data was never prepared: it is prepared by those of "
-                                 "this release, data_rules ",
-                                 config::kDataRules));
+  record_->AddEvent(
+      WarningEvent(),
+      absl::StrCat("the job was accepted under data_rules ", spec_->data_rules,
+                   ", and its data was never prepared: this release prepares it, under data_rules ",
+                   config::kDataRules));
   spec_->data_rules = config::kDataRules;
   v1::Job& job = record_->edit();
   job.set_effective_json(config::WithTodaysDataRules(job.effective_json()));
@@ -170,7 +168,7 @@ void JobPreparation::Prepare() {
   if (*unended > 0) {
     record_->AddEvent(WarningEvent(),
                       "the controller ended while this job's data was prepared: "
-                      "it is prepared again, with no other beside it");
+                      "it is prepared again, with no other job's at the same time");
   }
   Offload(chosen, *unended);
 }

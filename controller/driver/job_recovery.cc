@@ -118,7 +118,7 @@ std::string JobRecovery::WhatHappensIn(RecoveryStage stage) const {
     case RecoveryStage::kSuspect:
       return absl::StrCat(
           noticed_.rank() < 0 ? std::string("its ranks") : absl::StrCat("rank ", noticed_.rank()),
-          " failed: all have this long to say what they know of it");
+          " failed: the other ranks have this long to report their errors");
     case RecoveryStage::kDump:
       return "its ranks are asked what they were doing";
     case RecoveryStage::kAbort:
@@ -126,11 +126,11 @@ std::string JobRecovery::WhatHappensIn(RecoveryStage stage) const {
     case RecoveryStage::kKill:
       return "processes that did not abort are ended by their supervisors";
     case RecoveryStage::kRespawn:
-      return "its workers are awaited, those whose processes ended too";
+      return "it waits for its workers, also for those whose processes ended";
     case RecoveryStage::kReplace:
       return "not all of its workers came back: others may take their places";
     case RecoveryStage::kRequeue:
-      return "its place and its workers are given up";
+      return "it gives up its place in the queue and its workers";
     case RecoveryStage::kNone:
       break;
   }

@@ -101,7 +101,7 @@ absl::Status Readoption::CheckReturned(size_t rank, const v1::RegisterRequest& h
     return absl::FailedPreconditionError(
         absl::StrCat(Name(rank), " has done ", hello.last_done_seq(),
                      " commands and keeps the answers of the newest ", kKeptAnswers,
-                     ", needed are all behind ", taken_));
+                     "; the gang needs all answers after command ", taken_));
   }
   return absl::OkStatus();
 }

@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<NewToken>> NewTokens(const config::JobSpec& job, cons
   return absl::FailedPreconditionError(
       absl::StrCat(plan.model_path, "/tokenizer.json lacks ", tokens.size(),
                    " of base_model.added_tokens, and lacked ", added.count,
-                   " when the job began; put the tokenizer of then back and export again"));
+                   " when the job began; put that tokenizer back and export again"));
 }
 
 // Rewrites the file `name` of the base by `change`, where it is there. InvalidArgument: it is not

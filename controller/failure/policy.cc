@@ -50,16 +50,15 @@ Verdict Waits(v1::Error error, const JobFacts& facts) {
             .error = std::move(error),
             .reason = "to be tried again from the checkpoint before"};
   }
-  std::string reason =
-      absl::StrCat("waits for ", FailureSubject(error.kind()), ": ", error.message(),
-                   "; it goes on by itself when that is mended, cox cancel (in cox train Ctrl-C) "
-                   "ends it");
+  std::string reason = absl::StrCat(
+      "waits for ", FailureSubject(error.kind()), ": ", error.message(),
+      "; it goes on by itself when that is repaired; cox cancel (Ctrl-C in cox train) ends it");
   return {.course = Course::kWaits,
           .error = std::move(error),
           .wait = HeldUp(facts.held_up),
-          .reason = facts.draining ? "drained without a checkpoint: the steps since the last one "
-                                     "are done again"
-                                   : std::move(reason)};
+          .reason = facts.draining
+                        ? "drained without a checkpoint: the steps since the last one run again"
+                        : std::move(reason)};
 }
 
 }  // namespace

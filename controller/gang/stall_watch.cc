@@ -42,7 +42,7 @@ std::optional<int> StallWatch::Stillest(const std::vector<bool>& missing) const 
 std::string StallWatch::Describe(int rank, std::chrono::milliseconds limit,
                                  const std::string& doing) const {
   return absl::StrCat("rank ", rank, " on ", gang_->ranks[static_cast<size_t>(rank)].host, " ",
-                      doing, " and has got on with nothing for ", Still(rank).count() / 1000,
+                      doing, " and has made no progress for ", Still(rank).count() / 1000,
                       " s, limit ", limit.count() / 1000, " s");
 }
 

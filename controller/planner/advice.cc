@@ -140,7 +140,7 @@ void AdviseAttention(const config::JobSpec& job, const plan::Plan& plan, const R
         ", slower kernels run"));
   } else if (!job.attention_workspace_gib.has_value() && fastest > kOrdinaryAttentionBytes) {
     advice.Say(absl::StrCat("attention.workspace_gib auto takes ", need,
-                            ", of memory that the rest of the plan leaves"));
+                            ", from memory that the rest of the plan leaves free"));
   }
 }
 

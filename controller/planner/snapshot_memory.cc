@@ -19,18 +19,16 @@ absl::StatusOr<std::string> PlaceSnapshots(uint64_t host_bytes,
   if (plan->device != "cuda" || have == 0 || need <= have / 2) return std::string();
   if (need > have / 5 * 4) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "host memory: the snapshots of %d ranks of a host take %s (%d bytes), four fifths of its "
-        "%s "
-        "(%d bytes) may be used: take hosts with more memory, or fewer ranks of each",
+        "host memory: the snapshots of %d ranks of a host take %s (%d bytes). At most four fifths "
+        "of its %s (%d bytes) may be used: take hosts with more memory, or fewer ranks of each",
         ranks, FormatBytes(need), need, FormatBytes(have), have));
   }
   plan->snapshot_in_slices = true;
   const auto bytes = static_cast<double>(per_rank);
   return absl::StrFormat(
       "the snapshots of %d ranks of a host take %s, more than half of its %s: they are not "
-      "page-locked and the copy goes in slices, assumed to take %.1f s in place of %.1f s; an "
-      "update "
-      "waits for what forward and backward do not cover",
+      "page-locked, and are copied in slices. The copy is assumed to take %.1f s instead of %.1f "
+      "s; an update waits for the part that forward and backward do not cover",
       ranks, FormatBytes(need), FormatBytes(have), bytes / kSlicedCopyBytesPerSecond,
       bytes / kPinnedCopyBytesPerSecond);
 }

@@ -67,7 +67,7 @@ class GenerateTest(Cluster):
             self.assertGreaterEqual(told['tokens'], case['tokens'])
         streamed = self.cox('generate', MODEL, '-p', QUESTION, '-n', '24')
         self.assertEqual(streamed.stdout, self.answer(MODEL) + '\n')
-        self.assertIn('24 tokens, cut at the most tokens', streamed.stderr)
+        self.assertIn('24 tokens, cut at the token limit', streamed.stderr)
 
     def test_draws_repeat_with_their_seed(self):
         drawn = ['--temperature', '1', '--top-p', '0.9', '--seed']

@@ -38,8 +38,8 @@ absl::StatusOr<size_t> ByteSource::Read(char* to, size_t capacity) {
   if (given_ > std::max(kMinInflatedBytes, file_bytes() * kMaxInflation)) {
     return absl::InvalidArgumentError(
         absl::StrCat("dataset ", file_.path(), " has ", file_bytes(),
-                     " bytes and inflates to more ", "than ", given_, ", a file may to ",
-                     kMaxInflation, " times its size; decompress it, if that is what it holds"));
+                     " bytes and inflates to more than ", given_, "; a file may inflate to ",
+                     kMaxInflation, " times its size. If it is the right file, decompress it"));
   }
   if (got > 0) return got;
   struct stat info;

@@ -108,7 +108,7 @@ absl::StatusOr<size_t> BeginOfWords(const Turn& turn, size_t last, std::string_v
   if (begin) return *begin;
   return absl::InvalidArgumentError(absl::StrCat(
       turn.chat_template.name(), " refuses other words in messages[", turn.index, "], so that ",
-      "where its own begin cannot be told; use another template, or mark the answers with {% ",
+      "where its own begin cannot be found; use another template, or mark the answers with {% ",
       "generation %}"));
 }
 

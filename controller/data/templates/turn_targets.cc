@@ -169,9 +169,8 @@ class Finder {
     }
     if (!turns.empty() && found_.turns.rewritten == static_cast<int64_t>(turns.size())) {
       return absl::InvalidArgumentError(
-          absl::StrCat(template_.name(),
-                       " writes every turn that is to be trained anew when others follow; set ",
-                       "train_on: split, which makes a document of each"));
+          absl::StrCat(template_.name(), " rewrites every trained turn when others follow; set ",
+                       "train_on: split, which makes one document of each"));
     }
     return absl::OkStatus();
   }

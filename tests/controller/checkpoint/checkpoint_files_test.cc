@@ -428,7 +428,7 @@ TEST_F(ExtendTest, WhatIsFinishedOrOfAnotherRecipeIsNotExtended) {
   ASSERT_TRUE(SaveShort(20).ok());
   Says(Extend(20).status(), "has 20 finished steps and this job has 20 in all");
   ASSERT_TRUE(SaveShort(20, "other").ok());
-  Says(Extend(40).status(), "that is more than the number of steps");
+  Says(Extend(40).status(), "checkpoint.extend allows only another number of steps");
   ASSERT_TRUE(SaveShort(20, "").ok());  // of a release that kept none
   Says(Extend(40).status(), "belongs to another recipe");
 }

@@ -103,10 +103,10 @@ TEST_F(ExportCheckpointTest, WhatCannotBeExportedIsRefusedWithTheReason) {
   SaveLora();
   const std::string& checkpoint = request_.checkpoint_dir;
   fs::create_directories(target_ + "/mine");
-  Refused({"export", checkpoint, "-o", target_}, "holds something already");
+  Refused({"export", checkpoint, "-o", target_}, "is not empty");
   fs::remove_all(target_);
   Seal(EffectiveJob("/nowhere", "lora"));
-  Refused({"export", checkpoint, "-o", target_}, "say where it is with --base-model DIR");
+  Refused({"export", checkpoint, "-o", target_}, "give its directory with --base-model DIR");
   Seal(EffectiveJob(request_.plan.model_path, "none"));
   Refused({"export", checkpoint, "-o", target_, "--merge"}, "leave --merge out");
   Seal("");

@@ -104,7 +104,7 @@ TEST_F(JobPreparationTest, AnEndCostsOthersOnlyThatTheyArePreparedOneByOne) {
     EXPECT_EQ(Unended(sim, id), 0);
     bool told = false;
     for (const v1::JobEvent& event : sim.Events(id, "Warning")) {
-      told |= event.message().find("with no other beside it") != std::string::npos;
+      told |= event.message().find("with no other job's at the same time") != std::string::npos;
     }
     EXPECT_TRUE(told);
   }

@@ -35,12 +35,12 @@ TEST_F(SlowStorageTest, ALoadThatStandsStillIsToldAndFailsAtItsLimit) {
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntil([&] { return !Warnings(sim, id).empty(); }, 90'000));
   EXPECT_TRUE(Warnings(sim, id).front().starts_with(
-      "rank 1 on sim loads its weights and has got on with nothing for 60 s, limit 600 s"))
+      "rank 1 on sim loads its weights and has made no progress for 60 s, limit 600 s"))
       << Warnings(sim, id).front();
   EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 0);
   ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "AttemptFailed") > 0; }, 600'000));
   const std::string why = sim.Events(id, "AttemptFailed").front().message();
-  EXPECT_NE(why.find("rank 1 on sim loads its weights and has got on with nothing for 60"),
+  EXPECT_NE(why.find("rank 1 on sim loads its weights and has made no progress for 60"),
             std::string::npos)
       << why;
 }

@@ -53,7 +53,7 @@ TEST(PolicyTest, ADiskIsNoFaultOfAJobThatNeverTrained) {
   EXPECT_EQ(JudgeAttempt(full, kNew).course, Course::kWaits);
   const std::string reason = JudgeAttempt(full, kNew).reason;
   EXPECT_NE(reason.find("waits for storage: " + full.message()), std::string::npos) << reason;
-  EXPECT_NE(reason.find("cox cancel (in cox train Ctrl-C) ends it"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("cox cancel (Ctrl-C in cox train) ends it"), std::string::npos) << reason;
   EXPECT_EQ(Whose(Of(v1::ERROR_KIND_STORAGE), kNew).kind(), v1::ERROR_KIND_USER);
   EXPECT_EQ(Whose(Of(v1::ERROR_KIND_STORAGE), kTrained).kind(), v1::ERROR_KIND_STORAGE);
 }

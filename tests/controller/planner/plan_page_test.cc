@@ -122,7 +122,7 @@ TEST_F(PlanPageTest, SaysWhatSnapshotsInSlicesCost) {
   resources_.host_bytes = 2 * 4 * rank;  // one host
   EXPECT_FALSE(Advised("slices"));
   resources_.host_bytes -= 10;
-  EXPECT_TRUE(Advised("the copy goes in slices, assumed to take"));
+  EXPECT_TRUE(Advised("are copied in slices. The copy is assumed to take"));
   EXPECT_TRUE(planned_.plan.snapshot_in_slices);
   EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_).find("copied in slices"), std::string::npos);
   resources_.ranks_of_hosts = {2, 2};
@@ -237,8 +237,8 @@ TEST_F(PlanPageTest, SaysWhatAttentionTakesOfTheMemoryThatIsLeft) {
   Make();
   EXPECT_TRUE(
       Advised("attention.workspace_gib auto takes 8.03 GiB of workspace for cuDNN's "
-              "deterministic attention of documents of 65536 tokens, of memory that the "
-              "rest of the plan leaves"));
+              "deterministic attention of documents of 65536 tokens, from memory that the "
+              "rest of the plan leaves free"));
   auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
   EXPECT_EQ(json["layout"]["attention_workspace"]["auto"], true);
   EXPECT_EQ(json["layout"]["attention_workspace"]["fastest_bytes"],
