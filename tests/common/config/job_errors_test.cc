@@ -388,6 +388,11 @@ TEST(JobErrorsTest, MissingKeys) {
   EXPECT_EQ(job.errors[3].line, 4);
 }
 
+TEST(JobErrorsTest, ATextThatIsNoMap) {
+  EXPECT_FALSE(ParseJob("job", "/jobs").errors.empty());
+  EXPECT_FALSE(ParseJob("- spec", "/jobs").errors.empty());
+}
+
 TEST(JobErrorsTest, MissingKeyOfAnEntry) {
   const ParsedJob job = ParseJob(WithSpec("  test_datasets: [{format: chat}]\n"), "/jobs");
   ASSERT_EQ(job.errors.size(), 1u);
