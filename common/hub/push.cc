@@ -41,6 +41,7 @@ class Push {
   absl::StatusOr<Pushed> Run();
 
  private:
+  absl::StatusOr<std::string> Head();  // the branch's commit now
   absl::Status Upload(const PushPlan& plan);
   absl::StatusOr<std::string> CommitText(const PushPlan& plan, const std::string& parent);
   // The commit; nothing: it may be there, or another one came between, so look again after the
@@ -80,14 +81,21 @@ absl::Status Push::OpenFiles() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> Push::Head() {
+  return EnsureBranch(settings_, repository(), request_.is_private, hooks_.cancelled);
+}
+
 absl::StatusOr<Pushed> Push::Run() {
   while (true) {
-    ASSIGN_OR_RETURN(const std::string parent,
-                     EnsureBranch(settings_, repository(), request_.is_private, hooks_.cancelled));
+    ASSIGN_OR_RETURN(const std::string parent, Head());
     ASSIGN_OR_RETURN(const PushPlan plan,
                      PlanPush(settings_, repository(), &files_,
                               card_is_made_ ? &files_.back() : nullptr, hooks_.cancelled));
-    if (plan.changes.empty()) return Done(parent, plan);
+    if (plan.changes.empty()) {
+      // The branch may have come to have them since it was asked for its commit.
+      ASSIGN_OR_RETURN(const std::string head, Head());
+      return Done(head, plan);
+    }
     RETURN_IF_ERROR(Upload(plan));
     ASSIGN_OR_RETURN(const std::optional<std::string> commit, Commit(plan, parent));
     if (commit) return Done(*commit, plan);

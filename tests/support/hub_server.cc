@@ -407,7 +407,9 @@ void HubServer::Impl::OnPost(const Request& request, Response& response,
     text.append(bytes, count);
     return true;
   });
-  if (Refuse(request, response, /*api=*/true)) return;
+  // The address of a list of parts is signed: clients bring no token there.
+  const bool is_signed = request.path.compare(0, 14, "/api/complete/") == 0;
+  if (!is_signed && Refuse(request, response, /*api=*/true)) return;
   const bool commits = request.path.find("/commit/") != std::string::npos;
   HubUploads::Places places{.hub = hub->url(), .cdn = cdn->url()};
   {
@@ -437,9 +439,10 @@ bool HubServer::Impl::Receive(const httplib::ContentReader& body, const std::str
                               bool cut) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   int64_t came = 0, most = INT64_MAX;
-  if (cut) {
+  {
     const std::lock_guard lock(mu);
-    most = behaviour.cut_after;
+    if (cut) most = behaviour.cut_after;
+    ++counters.open_uploads;
   }
   const bool whole = body([&](const char* bytes, size_t count) {
     std::unique_lock lock(mu);
@@ -451,6 +454,8 @@ bool HubServer::Impl::Receive(const httplib::ContentReader& body, const std::str
     out.write(bytes, static_cast<std::streamsize>(count));
     return !stopped && came < most;
   });
+  const std::lock_guard lock(mu);
+  --counters.open_uploads;
   return whole && out.good();
 }
 
@@ -520,6 +525,7 @@ void HubServer::Impl::AnswerControl(const Request& request, Response& response) 
                             {"tokens", counters.tokens},
                             {"strayed_tokens", counters.strayed_tokens},
                             {"uploads", counters.uploads},
+                            {"open_uploads", counters.open_uploads},
                             {"received_bytes", counters.received_bytes},
                             {"commits", counters.commits}}
                            .dump(),

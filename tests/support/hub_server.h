@@ -45,6 +45,7 @@ struct HubCounters {
   int tokens = 0;                   // requests to the Hub that brought one
   int strayed_tokens = 0;           // requests to the second server that brought one
   int uploads = 0;                  // contents and parts that came whole
+  int open_uploads = 0;             // that are being received
   int64_t received_bytes = 0;       // of contents, also in vain
   int commits = 0;                  // that clients made
 };
