@@ -39,10 +39,11 @@ std::string NamesOf(const std::vector<std::string>& paths) {
 
 absl::Status NotInCache(const Settings& settings, const Repository& repository,
                         const std::string& what) {
-  return absl::NotFoundError(absl::StrCat("the cache ", settings.cache, " has ", what, " of ",
-                                          NameOf(repository), " at ", repository.revision,
-                                          ": `cox pull ", repository.id,
-                                          "` fetches it where the Hub can be reached"));
+  return absl::NotFoundError(
+      absl::StrCat("the cache ", settings.cache, " has ", what, " of ", NameOf(repository), " at ",
+                   repository.revision, ": `cox pull ", repository.id,
+                   repository.type == RepositoryType::kDataset ? " --dataset" : "",
+                   "` fetches it where the Hub can be reached"));
 }
 
 std::vector<HubFile> Missing(const RepositoryCache& cache, const std::string& commit,
@@ -146,7 +147,11 @@ absl::StatusOr<ResolvedCommit> ResolveCommit(const Settings& settings, const Rep
   if (cached && IsCommit(repository.revision)) return ResolvedCommit{*cached, absl::OkStatus()};
   if (settings.offline) {
     if (cached) return ResolvedCommit{*cached, OfflineStatus()};
-    return NotInCache(settings, repository, "nothing, and HF_HUB_OFFLINE is set: nothing");
+    return absl::NotFoundError(
+        absl::StrCat(NameOf(repository), " at ", repository.revision, " is not in the cache ",
+                     settings.cache, ", and HF_HUB_OFFLINE is set; unset it, or run `cox pull ",
+                     repository.id, repository.type == RepositoryType::kDataset ? " --dataset" : "",
+                     "` where the Hub can be reached"));
   }
   Settings once = settings;
   if (cached) once.limits.attempts = 1;  // there is something else to use

@@ -1,6 +1,7 @@
 #include "controller/sources/pin_sources.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,16 @@ bool Lists(const Files& files, const std::string& path) {
 
 absl::Status Named(const std::string& key, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(key, ": ", std::string(status.message())));
+}
+
+// Somebody waits for the answer: a Hub that is away is told of within half a minute.
+HubCaller Hurried(HubCaller caller) {
+  hub::Limits& limits = caller.settings.limits;
+  limits.attempts = std::min(limits.attempts, 3);
+  limits.connect = std::min(limits.connect, std::chrono::milliseconds(5'000));
+  limits.stall = std::min(limits.stall, std::chrono::seconds(10));
+  limits.longest_wait = std::min(limits.longest_wait, std::chrono::seconds(10));
+  return caller;
 }
 
 // A repository at a commit.
@@ -194,14 +205,15 @@ absl::StatusOr<PinnedJob> PinSources(const HubCaller& caller, config::ParsedJob 
                                      const std::function<bool()>& cancelled) {
   PinnedJob pinned{.job = std::move(job)};
   config::JobSpec& spec = pinned.job.spec;
-  Pinner pinner(caller, cancelled);
+  const HubCaller hurried = Hurried(caller);
+  Pinner pinner(hurried, cancelled);
   absl::Status model = PinModel(&pinner, &spec, &pinned);
-  if (model.ok()) model = PinModelUrl(caller, cancelled, &spec, &pinned);
+  if (model.ok()) model = PinModelUrl(hurried, cancelled, &spec, &pinned);
   if (!model.ok()) return Named("spec.base_model", model);
   RETURN_IF_ERROR(PinDatasets(&pinner, &spec.datasets, "datasets", &pinned));
   RETURN_IF_ERROR(PinDatasets(&pinner, &spec.test_datasets, "test_datasets", &pinned));
-  RETURN_IF_ERROR(PinUrls(caller, cancelled, &spec.datasets, "datasets", &pinned));
-  RETURN_IF_ERROR(PinUrls(caller, cancelled, &spec.test_datasets, "test_datasets", &pinned));
+  RETURN_IF_ERROR(PinUrls(hurried, cancelled, &spec.datasets, "datasets", &pinned));
+  RETURN_IF_ERROR(PinUrls(hurried, cancelled, &spec.test_datasets, "test_datasets", &pinned));
   config::WriteSources(&pinned.job);
   return pinned;
 }

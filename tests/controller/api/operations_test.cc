@@ -484,7 +484,7 @@ TEST_F(OperationsTest, ArtifactsThatAnotherJobReplacedAreNotTheJobs) {
   const std::string second = Call(Submit, SubmitOf("a"))->id();
   ASSERT_TRUE(sim_.RunUntilState(second, v1::JOB_STATE_SUCCEEDED));
   const std::string told = sim_.Events(second, "Exported").at(0).message();
-  EXPECT_NE(told.find("in the place of /out/a/adapter of job " + first), std::string::npos) << told;
+  EXPECT_NE(told.find("replacing /out/a/adapter of job " + first), std::string::npos) << told;
   const absl::Status listed = Call(ListArtifacts, Named<v1::ListArtifactsRequest>(first)).status();
   for (const absl::Status& status : {listed, FetchAll(first, "model").second}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
