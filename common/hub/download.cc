@@ -188,6 +188,11 @@ absl::StatusOr<std::vector<HubFile>> ListFiles(const Settings& settings,
   return NotInCache(settings, repository, "no file");
 }
 
+absl::Status NoteRevision(const Settings& settings, const Repository& repository,
+                          const std::string& commit) {
+  return RepositoryCache(settings.cache, repository).NoteCommit(repository.revision, commit);
+}
+
 absl::Status CheckAccess(const Settings& settings, const Repository& repository,
                          const std::string& commit, const std::string& path,
                          const std::function<bool()>& cancelled) {

@@ -36,6 +36,11 @@ absl::StatusOr<std::vector<HubFile>> ListFiles(const Settings& settings,
                                                const std::string& commit,
                                                const std::function<bool()>& cancelled = {});
 
+// Notes in `refs` that `repository.revision` is `commit`, so that ResolveCommit finds it offline.
+// Errors as ErrnoStatus: the cache is read only.
+absl::Status NoteRevision(const Settings& settings, const Repository& repository,
+                          const std::string& commit);
+
 // Asks the Hub for the small file `path` of `commit`, whatever the cache has: whether the token of
 // `settings` may read the repository. Errors as AskApi.
 absl::Status CheckAccess(const Settings& settings, const Repository& repository,

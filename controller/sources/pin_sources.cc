@@ -70,6 +70,8 @@ class Pinner {
     }
     ASSIGN_OR_RETURN(pinned.files, hub::ListFiles(caller_.settings, pinned.repository,
                                                   pinned.commit, cancelled_));
+    // The files come later, by the commit. A cache that is read only may have all of them.
+    hub::NoteRevision(caller_.settings, pinned.repository, pinned.commit).IgnoreError();
     pinned.folder = hub::SnapshotFolder(caller_.settings, pinned.repository, pinned.commit);
     RETURN_IF_ERROR(Fetch(pinned, small));
     return pinned;

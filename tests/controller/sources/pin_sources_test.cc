@@ -72,6 +72,11 @@ TEST_F(PinSourcesTest, NamesBecomeCommitsAndFolders) {
   EXPECT_FALSE(std::filesystem::exists(spec.datasets[0].path + "/test.jsonl"));
   const int asked = hub_.server().counters().api;
   ASSERT_TRUE(FetchSources(Operator(), spec, {}).ok());
+  HubCaller offline = Operator();
+  offline.settings.offline = true;
+  const auto again = PinSources(offline, NamedJob("org/tiny", "{path: org/data}"), {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->job.effective_json, pinned->job.effective_json);
   EXPECT_EQ(hub_.server().counters().api, asked) << "what is there is not asked for";
 }
 
