@@ -12,7 +12,9 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -127,6 +129,27 @@ Asked Parse(const std::string& path) {
   return {rest, "", "main"};
 }
 
+// Every folder above the files [begin, end).
+std::set<std::string> FoldersOf(const std::vector<ServedFile>& files, size_t begin, size_t end) {
+  std::set<std::string> folders;
+  for (size_t i = begin; i < end; ++i) {
+    const std::string& path = files[i].path;
+    for (size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) {
+      folders.insert(path.substr(0, at));
+    }
+  }
+  return folders;
+}
+
+// The files of a folder of the repository, and of those below it.
+ServedRevision Below(const ServedRevision& revision, const std::string& folder) {
+  ServedRevision below{.commit = revision.commit, .files = {}};
+  for (const ServedFile& file : revision.files) {
+    if (file.path.starts_with(folder + "/")) below.files.push_back(file);
+  }
+  return below;
+}
+
 }  // namespace
 
 struct HubServer::Impl {
@@ -229,6 +252,13 @@ void HubServer::Impl::AnswerApi(const Request& request, Response& response) {
     return Error(response, 404, "RepoNotFound", "Repository not found");
   }
   const ServedRevision* revision = served->Find(asked.repository, asked.rest);
+  const size_t slash = asked.rest.find('/');
+  if (revision == nullptr && asked.verb == "tree" && slash != std::string::npos) {
+    revision = served->Find(asked.repository, asked.rest.substr(0, slash));
+    if (revision != nullptr) {
+      return AnswerTree(request, response, Below(*revision, asked.rest.substr(slash + 1)));
+    }
+  }
   if (revision == nullptr) return Error(response, 404, "RevisionNotFound", "Invalid rev id");
   if (asked.verb == "tree") return AnswerTree(request, response, *revision);
   Json info = {{"id", asked.repository.substr(asked.repository.find('/') + 1)},
@@ -260,7 +290,9 @@ void HubServer::Impl::AnswerTree(const Request& request, Response& response,
   Json page = Json::array();
   for (size_t i = begin; i < end; ++i) page.push_back(EntryOf(revision.files[i]));
   if (begin == 0 && !path.empty()) page[0]["path"] = path;
-  page.push_back(Json{{"type", "directory"}, {"oid", "0"}, {"path", "a"}, {"size", 0}});
+  for (const std::string& folder : FoldersOf(revision.files, begin, end)) {
+    page.push_back(Json{{"type", "directory"}, {"oid", "0"}, {"path", folder}, {"size", 0}});
+  }
   if (end < revision.files.size()) {
     response.set_header("Link", "<" + hub->url() + request.path + "?recursive=true&cursor=" +
                                     std::to_string(end) + ">; rel=\"next\"");
