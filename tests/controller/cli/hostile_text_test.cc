@@ -180,6 +180,12 @@ class HostileJobs final : public v1::Jobs::Service {
                      grpc::ServerWriter<v1::FetchResponse>*) override {
     return grpc::Status::OK;
   }
+  grpc::Status BeginUpload(Context*, const v1::BeginUploadRequest* request,
+                           v1::BeginUploadResponse* response) override {
+    response->set_offset(request->bytes());
+    response->set_path(kHostile);
+    return grpc::Status::OK;
+  }
   grpc::Status Dump(Context*, const v1::DumpRequest*, v1::DumpResponse* response) override {
     const nlohmann::json rank = {{"worker", kHostile},
                                  {"error", kHostile},
@@ -255,6 +261,7 @@ const std::vector<std::vector<std::string>> kCalls = {
     {"step", "failed"},
     {"download", "a", "-o", "/nonexistent"},
     {"export", "a", "-o", "/nonexistent"},
+    {"upload", "README.md"},
     {"version"},
 };
 
