@@ -186,12 +186,6 @@ class HostileJobs final : public v1::Jobs::Service {
                      grpc::ServerWriter<v1::FetchResponse>*) override {
     return grpc::Status::OK;
   }
-  grpc::Status BeginUpload(Context*, const v1::BeginUploadRequest* request,
-                           v1::BeginUploadResponse* response) override {
-    response->set_offset(request->bytes());
-    response->set_path(kHostile);
-    return grpc::Status::OK;
-  }
   grpc::Status Dump(Context*, const v1::DumpRequest*, v1::DumpResponse* response) override {
     const nlohmann::json rank = {{"worker", kHostile},
                                  {"error", kHostile},
