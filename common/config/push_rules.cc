@@ -12,6 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Null where an error above has left nothing.
+Json ValueAt(const Json& effective, const char* pointer) {
+  const Json::json_pointer at(pointer);
+  return effective.contains(at) ? effective.at(at) : Json();
+}
+
 int LineOfPush(const Validated& job, const std::string& path) {
   const auto found = job.lines.find(path);
   return found == job.lines.end() ? 0 : found->second;
@@ -21,12 +27,8 @@ int LineOfPush(const Validated& job, const std::string& path) {
 
 void CheckPush(Validated* job) {
   const std::string path = "spec.export.push_to_hub.repo";
-  // Null where the file is no map: that is told already.
-  const Json spec = job->effective.value("spec", Json());
-  if (!spec.is_object()) return;
-  const Json push = spec.value(Json::json_pointer("/export/push_to_hub"), Json::object());
-  const Json repo = push.value("repo", Json());
-  const Json revision = push.value("revision", Json());
+  const Json repo = ValueAt(job->effective, "/spec/export/push_to_hub/repo");
+  const Json revision = ValueAt(job->effective, "/spec/export/push_to_hub/revision");
   if (!repo.is_string() || !revision.is_string()) return;
   const auto error = [&](std::string message) {
     job->errors.push_back({path, LineOfPush(*job, path), std::move(message)});
@@ -36,7 +38,7 @@ void CheckPush(Validated* job) {
   const absl::Status pushable =
       repository.ok() ? hub::CheckPushable(*repository) : repository.status();
   if (!pushable.ok()) error(std::string(pushable.message()));
-  if (spec.value("method", "") == "generate") {
+  if (ValueAt(job->effective, "/spec/method") == "generate") {
     error("goes with a job that trains; method: generate exports nothing");
   }
 }

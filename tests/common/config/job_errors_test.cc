@@ -288,6 +288,8 @@ TEST(JobErrorsTest, RepositoriesOfTheHubToPushTo) {
        "is no name of a branch"},
       {"  export: {push_to_hub: {repo: a/b, revision: 0123456789abcdef0123456789abcdef01234567}}\n",
        "spec.export.push_to_hub.repo", 7, "is a commit"},
+      {"  export: {push_to_hub: {repo: [a]}}\n", "spec.export.push_to_hub.repo", 7, "expected"},
+      {"  export: 3\n", "spec.export", 7, "expected"},
   });
 }
 
@@ -315,6 +317,8 @@ TEST(JobErrorsTest, AJobThatGeneratesAsksOneThing) {
   ExpectOneError(yaml, {"", "spec.generate.prompts", 0, "give one of the two"});
   ExpectOneError(yaml + "  generate: {prompts: [a], messages: '[]'}\n",
                  {"", "spec.generate.prompts", 7, "give one of the two"});
+  ExpectOneError(yaml + "  generate: {prompts: [a]}\n  export: {push_to_hub: a/b}\n",
+                 {"", "spec.export.push_to_hub.repo", 8, "exports nothing"});
   const ParsedJob job = ParseJob(yaml + "  generate: {prompts: [a], top_p: 0.5}\n", "/jobs");
   ASSERT_TRUE(job.errors.empty()) << FormatErrors(job.errors, "job.yaml");
   EXPECT_TRUE(OnlyGenerates(job.spec));

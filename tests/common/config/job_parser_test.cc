@@ -83,6 +83,9 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_TRUE(job.export_merge);
   EXPECT_EQ(job.export_dtype, "float32");
   EXPECT_FALSE(job.export_base_path);
+  EXPECT_EQ(job.push_to_hub.repo, "org/tuned");
+  EXPECT_FALSE(job.push_to_hub.is_private);
+  EXPECT_EQ(job.push_to_hub.revision, "v2");
   EXPECT_EQ(job.workers, 2);
   EXPECT_EQ(job.priority, -3);
   EXPECT_EQ(job.max_restarts, 1);
@@ -243,6 +246,14 @@ TEST(JobParserTest, ReadsSizes) {
     const std::string lines = std::string("  export: {max_shard_size: ") + text + "}\n";
     EXPECT_EQ(ParseSpec(lines).export_max_shard_bytes, bytes) << text;
   }
+}
+
+TEST(JobParserTest, PushesPrivatelyToTheRepositoryThatIsNamed) {
+  const PushSpec push = ParseSpec("  export: {push_to_hub: org/tuned}\n").push_to_hub;
+  EXPECT_EQ(push.repo, "org/tuned");
+  EXPECT_TRUE(push.is_private);
+  EXPECT_EQ(push.revision, "main");
+  EXPECT_EQ(ParseSpec("").push_to_hub.repo, "");
 }
 
 TEST(JobParserTest, ReadsTargetModulesAsWordOrList) {
