@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The LM head with its loss: forward and backward of rows x width by width x vocabulary, by ours and peers.
 
-  bench/papers/lm_head.py [--shape ROWS,WIDTH,VOCABULARY]... [--seconds S] [--json FILE]
+  bench/papers/lm_head.py [--shape ROWS,WIDTH,VOCABULARY]... [--seconds S] [--json FILE] [--curve MIB,MIB,...]
 
 ours, liger (0.8.5's fused linear cross-entropy), eager and compile (whole logits); ours_frozen: no gradient of the
 weight. One call is loss and gradients, which ours and Liger compute in forward. Each is run for --seconds without a
 pause before it is timed, so that the numbers are of a warm card at its power limit, whose clock is kept with them.
+--curve runs ours alone, with logits of at most so many MiB at a time: ours_MIB is what the head costs held to that memory.
 Products of ours are tuned in the first call. A variant that does not fit has an error. Needs coxswain_kernels.
 """
 import argparse, functools, sys, time
@@ -20,6 +21,17 @@ SHAPES = ('4096,4096,128256', '16384,4096,128256')
 
 def eager(x, weight, targets):
     return F.cross_entropy((x @ weight.t()).float(), targets)
+
+
+def curve(sizes, vocabulary):
+    """Ours with chunks of logits of at most each of `sizes` MiB, in rows of 128 as the products have them."""
+    import coxswain_kernels
+    found = {}
+    for mib in sizes:
+        rows = int(mib * 2 ** 20 / (2 * vocabulary)) // 128 * 128
+        found[f'ours_{mib}'] = functools.partial(coxswain_kernels.linear_cross_entropy, overwrites=True,
+                                                 chunk_rows=max(rows, 128))
+    return found
 
 
 def variants():
@@ -67,6 +79,7 @@ def main():
     parser.add_argument('--shape', action='append')
     parser.add_argument('--seconds', type=float, default=2)
     parser.add_argument('--json')
+    parser.add_argument('--curve', type=lambda text: [int(mib) for mib in text.split(',')])
     args = parser.parse_args()
     import coxswain_kernels
     rows = []
@@ -76,9 +89,12 @@ def main():
         x = torch.randn(tokens, width, device=timing.DEVICE, dtype=timing.DTYPE).requires_grad_()
         weight = torch.randn(vocabulary, width, device=timing.DEVICE, dtype=timing.DTYPE).mul_(width ** -0.5)
         targets = torch.randint(vocabulary, (tokens,), device=timing.DEVICE)
-        for name, function in variants().items():
+        found = curve(args.curve, vocabulary) if args.curve else variants()
+        for name, function in found.items():
             coxswain_kernels.tune_products(name.startswith('ours'))
             row = {'variant': name, 'rows': tokens, 'width': width, 'vocabulary': vocabulary}
+            if args.curve:
+                row['chunk_rows'] = function.keywords['chunk_rows']
             try:
                 row.update(measure(name, function, x, weight, targets, args.seconds))
                 print(f'{shape} {name}: {row["milliseconds"][1]:.2f} ms, {row["tflop_per_s"]:.0f} TFLOP/s, '
