@@ -1,19 +1,13 @@
 // A whole tiny Qwen3-MoE against transformers: everything but the experts by the formulas of
-// tests/reference in double, the blocks of experts by the CPU's kernels. Skipped where
-// $COXSWAIN_FIXTURES/moe is not.
+// tests/reference in double, the blocks of experts by the CPU's kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "common/files/safetensors.h"
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
 #include "kernels/gemm.h"
@@ -21,12 +15,12 @@
 #include "kernels/route.h"
 #include "kernels/sort_by_expert.h"
 #include "kernels/swiglu.h"
+#include "tests/kernels/expert_golden.h"
 #include "tests/kernels/testing.h"
 #include "tests/reference/attention.h"
 #include "tests/reference/linear.h"
 #include "tests/reference/rms_norm.h"
 #include "tests/reference/rope.h"
-#include "tests/support/golden_folder.h"
 
 namespace coxswain::kernels {
 namespace expert_block_golden_test {
@@ -36,27 +30,6 @@ namespace {
 constexpr int64_t kHidden = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 32, kExperts = 8, kChosen = 3;
 constexpr int64_t kInner = 32, kWidth = (kHeads + 2 * kKvHeads) * kHeadDim;
 constexpr double kEps = 1e-6, kTheta = 10000.0;
-
-class File {
- public:
-  explicit File(const std::string& path) {
-    auto file = SafetensorsFile::Open(path);
-    if (!file.ok()) throw std::runtime_error(file.status().ToString());
-    file_ = *std::move(file);
-  }
-  template <typename T>
-  std::vector<T> Values(const std::string& name) const {
-    const TensorInfo* tensor = file_->Find(name);
-    if (tensor == nullptr) throw std::runtime_error(name + " is not in " + file_->path());
-    std::vector<T> values(static_cast<size_t>(tensor->bytes) / sizeof(T));
-    std::memcpy(values.data(), tensor->data, static_cast<size_t>(tensor->bytes));
-    return values;
-  }
-  Doubles Wide(const std::string& name) const { return Double(Values<float>(name)); }
-
- private:
-  std::unique_ptr<SafetensorsFile> file_;
-};
 
 Doubles Normed(const Doubles& x, const Doubles& weight) {
   const auto width = static_cast<int64_t>(weight.size());
@@ -76,7 +49,7 @@ void AddLinear(const Doubles& x, const Doubles& w, int64_t in, double* y, int64_
 
 // What the experts add to the residual, by the kernels: router, sorting, dispatch, products and
 // combination.
-Floats ExpertsOf(const File& model, const std::string& layer, const Floats& x) {
+Floats ExpertsOf(const GoldenTensors& model, const std::string& layer, const Floats& x) {
   const int64_t tokens = static_cast<int64_t>(x.size()) / kHidden, pairs = tokens * kChosen;
   Floats gate_up, down;
   for (int64_t e = 0; e < kExperts; ++e) {
@@ -153,7 +126,8 @@ Floats ExpertsOf(const File& model, const std::string& layer, const Floats& x) {
 }
 
 // q and k normed by head and turned, then attention document by document: [T, heads head_dim].
-Doubles Attended(const File& model, const std::string& layer, const File& batch, const Doubles& x) {
+Doubles Attended(const GoldenTensors& model, const std::string& layer, const GoldenTensors& batch,
+                 const Doubles& x) {
   const auto tokens = static_cast<int64_t>(x.size()) / kHidden;
   const auto positions = batch.Values<int64_t>("position_ids");
   const auto cu = batch.Values<int32_t>("cu_seqlens");
@@ -194,10 +168,9 @@ Doubles Attended(const File& model, const std::string& layer, const File& batch,
 // both layers, each at most u of the largest logit's parts; the router's weights have 50 more. The
 // file holds float32.
 TEST(ExpertBlockGoldenTest, LogitsOfQwen3MoeAreThoseOfTransformers) {
-  const std::string folder = support::GoldenFolder("moe/qwen3_moe_aux_full") + "/";
-  if (!std::filesystem::exists(folder + "model.safetensors"))
-    GTEST_SKIP() << folder << " is absent";
-  const File model(folder + "model.safetensors"), batch(folder + "batch.safetensors");
+  const std::string folder = ExpertGoldenFolder("qwen3_moe_aux_full");
+  if (folder.empty()) GTEST_SKIP() << "needs moe/qwen3_moe_aux_full";
+  const GoldenTensors model(folder + "/model.safetensors"), batch(folder + "/batch.safetensors");
   const auto tokens = batch.Values<int64_t>("input_ids");
   const Doubles table = model.Wide("model.embed_tokens.weight");
   Doubles x;
@@ -214,7 +187,7 @@ TEST(ExpertBlockGoldenTest, LogitsOfQwen3MoeAreThoseOfTransformers) {
     const Floats experts = ExpertsOf(model, name, Floats(normed.begin(), normed.end()));
     for (size_t i = 0; i < x.size(); ++i) x[i] += experts[i];
   }
-  const Doubles want = File(folder + "logits.safetensors").Wide("logits");
+  const Doubles want = GoldenTensors(folder + "/logits.safetensors").Wide("logits");
   Doubles logits(want.size());
   AddLinear(Normed(x, model.Wide("model.norm.weight")), model.Wide("lm_head.weight"), kHidden,
             logits.data(), static_cast<int64_t>(want.size() / tokens.size()));

@@ -128,6 +128,21 @@ TEST(RouterLossTest, PoolsLayersAndLeavesPaddingOut) {
   EXPECT_TRUE(SameBits(Floats(behind.begin(), behind.begin() + 6), Floats(6, 0.0f)));
 }
 
+// Invariant kernels-3.
+TEST(RouterLossTest, SumsDoNotDependOnTheThreads) {
+  const RouterLossSpec spec{.experts = 257, .chosen = 8};
+  const Floats logits = Normal(509 * 257, 1);
+  const Ints ids = Chosen(spec, logits);
+  Doubles one(Size(RouterLossSumCount(spec))), three(one);
+  const int before = NumThreads();
+  SetNumThreads(1);
+  AddLayer(spec, logits, ids, false, &one);
+  SetNumThreads(3);
+  AddLayer(spec, logits, ids, false, &three);
+  SetNumThreads(before);
+  EXPECT_EQ(three, one);
+}
+
 TEST(RouterLossTest, BalancedExpertsLoseWhatTheyAreChosen) {
   const RouterLossSpec spec{.experts = 4, .chosen = 2};
   Doubles sums(10);
