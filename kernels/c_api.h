@@ -1,4 +1,5 @@
 /* The ops of libcoxswain_kernels_cuda.so for callers in C and in languages that load C libraries.
+ * Those of kernels/c_api/experts.h are not in it yet: the CPU's library alone has them.
  *
  * Each function has the contract of the C++ op of the same name (kernels/<op>.h): device pointers,
  * row-major, launched on `stream`, a cudaStream_t of the current device (null: the default stream);
@@ -12,6 +13,7 @@
 #include "kernels/c_api/activations.h"
 #include "kernels/c_api/adapters.h"
 #include "kernels/c_api/attention.h"
+#include "kernels/c_api/experts.h"
 #include "kernels/c_api/norms.h"
 #include "kernels/c_api/optimizer.h"
 #include "kernels/c_api/products.h"

@@ -13,12 +13,15 @@
 #include "tests/reference/attention.h"
 #include "tests/reference/cross_entropy.h"
 #include "tests/reference/dora.h"
+#include "tests/reference/experts.h"
 #include "tests/reference/geglu.h"
 #include "tests/reference/gelu.h"
 #include "tests/reference/layer_norm.h"
 #include "tests/reference/linear.h"
 #include "tests/reference/rms_norm.h"
 #include "tests/reference/rope.h"
+#include "tests/reference/route.h"
+#include "tests/reference/router_loss.h"
 #include "tests/reference/swiglu.h"
 
 namespace coxswain::reference {
@@ -244,6 +247,106 @@ TEST_F(AutogradTest, CrossEntropySmoothed) { CheckCrossEntropy({0.1, 0.0}); }
 TEST_F(AutogradTest, CrossEntropySmoothedWithZLoss) { CheckCrossEntropy({0.2, 1e-2}); }
 TEST_F(AutogradTest, CrossEntropyCapped) { CheckCrossEntropy({0.0, 0.0, 1.5}); }
 TEST_F(AutogradTest, CrossEntropyCappedSmoothedWithZLoss) { CheckCrossEntropy({0.2, 1e-2, 2.0}); }
+
+// Values and indices of rows as vectors.
+std::vector<double> Row(const Tensor& t, int64_t row) {
+  const Tensor values = t.detach().select(0, row).contiguous();
+  return {Data(values), Data(values) + values.numel()};
+}
+std::vector<int64_t> Indices(const Tensor& t) {
+  const Tensor values = t.contiguous();
+  return {values.data_ptr<int64_t>(), values.data_ptr<int64_t>() + values.numel()};
+}
+
+// As the routers of transformers have it: DeepseekV3TopkRouter's groups where `options` has some.
+Tensor ChosenExperts(const RouteOptions& options, const Tensor& scores, const Tensor& bias) {
+  Tensor values = scores.detach() + bias;
+  if (options.top_groups < options.groups) {
+    const Tensor groups = values.view({values.size(0), options.groups, -1});
+    const Tensor sums = std::get<0>(groups.topk(2, -1)).sum(-1);
+    const Tensor kept = std::get<1>(sums.topk(options.top_groups, -1));
+    const Tensor mask = at::zeros_like(sums).scatter(1, kept, 1.0).unsqueeze(-1) == 0;
+    values = groups.masked_fill(mask, -std::numeric_limits<double>::infinity()).flatten(1);
+  }
+  return std::get<1>(values.topk(options.chosen, -1));
+}
+
+void CheckRoute(const RouteOptions& options) {
+  const Tensor logits = Leaf({7, options.experts});
+  const Tensor bias = options.sigmoid ? at::randn({options.experts}, at::kDouble)
+                                      : at::zeros({options.experts}, at::kDouble);
+  const Tensor scores = options.sigmoid ? logits.sigmoid() : logits.softmax(-1);
+  const Tensor ids = ChosenExperts(options, options.sigmoid ? scores : logits, bias);
+  Tensor weights = scores.gather(1, ids);
+  if (options.renormalise) weights = weights / (weights.sum(-1, true) + 1e-20);
+  weights = weights * options.scale;
+  const Tensor dweights = at::randn({7, options.chosen}, at::kDouble);
+  (weights * dweights).sum().backward();
+  for (int64_t t = 0; t < 7; ++t) {
+    const auto got = Route(options, Row(logits, t), Row(bias.unsqueeze(0), 0));
+    EXPECT_EQ(got.ids, Indices(ids.select(0, t)));
+    ExpectEqual(weights.select(0, t), got.weights, "weights");
+    ExpectEqual(logits.grad().select(0, t),
+                RouteBackward(options, Row(logits, t), got.ids, Row(dweights, t)), "dlogits");
+  }
+}
+
+TEST_F(AutogradTest, RouteSoftmax) { CheckRoute({9, 3, false, false, 1, 1, 1.5}); }
+TEST_F(AutogradTest, RouteSoftmaxRenormalised) { CheckRoute({9, 3, false, true, 1, 1, 1.5}); }
+TEST_F(AutogradTest, RouteSigmoid) { CheckRoute({9, 3, true, false, 1, 1, 2.5}); }
+TEST_F(AutogradTest, RouteSigmoidOfGroups) { CheckRoute({12, 3, true, true, 4, 2, 2.5}); }
+TEST_F(AutogradTest, RouteOfAllExperts) { CheckRoute({4, 4, true, true, 1, 1, 1.0}); }
+
+// gpt-oss: the softmax over the chosen logits is what renormalised probabilities are.
+TEST_F(AutogradTest, RouteSoftmaxOverTheChosen) {
+  const Tensor logits = Leaf({1, 8}), dweights = at::randn({1, 3}, at::kDouble);
+  const auto [largest, ids] = logits.topk(3, -1);
+  const Tensor weights = largest.softmax(-1);
+  (weights * dweights).sum().backward();
+  const RouteOptions options{8, 3, false, true};
+  const auto got = Route(options, Row(logits, 0));
+  EXPECT_EQ(got.ids, Indices(ids));
+  ExpectEqual(weights, got.weights, "weights");
+  ExpectEqual(logits.grad(), RouteBackward(options, Row(logits, 0), got.ids, Row(dweights, 0)),
+              "dlogits");
+}
+
+// Expert by expert, as transformers' modules loop.
+TEST_F(AutogradTest, Experts) {
+  const Tensor x = Leaf({6, 5}), w = Leaf({4, 3, 5}), bias = Leaf({4, 3}), weights = Leaf({6, 2});
+  const Tensor ids = at::tensor({0, 1, 2, 0, -1, -1, 1, 2, 2, 1, 0, 2}, at::kLong).view({6, 2});
+  const Tensor dy = at::randn({6, 3}, at::kDouble);
+  Tensor y = at::zeros({6, 3}, at::kDouble);
+  for (int64_t e = 0; e < 4; ++e) {
+    const Tensor weight = (weights * (ids == e)).sum(-1, true);
+    y = y + weight * at::linear(x, w.select(0, e), bias.select(0, e));
+  }
+  (y * dy).sum().backward();
+  const std::vector<int64_t> list = Indices(ids);
+  const ExpertsProblem<double> p{6,       2,       4,         5, 3, list.data(), Data(weights),
+                                 Data(x), Data(w), Data(bias)};
+  const auto got = ExpertsBackward(p, Data(dy));
+  ExpectEqual(y, Experts(p), "y");
+  ExpectEqual(weights.grad(), got.weights, "dweights");
+  ExpectEqual(x.grad(), got.x, "dx");
+  ExpectEqual(w.grad(), got.w, "dw");
+  ExpectEqual(bias.grad(), got.bias, "dbias");
+}
+
+// transformers' load_balancing_loss_func, and the mean of the squared log-sum.
+TEST_F(AutogradTest, RouterLoss) {
+  const Tensor logits = Leaf({11, 6});
+  const Tensor p = logits.softmax(-1), ids = std::get<1>(p.topk(2, -1));
+  const Tensor use = at::one_hot(ids, 6).to(at::kDouble).mean(0);
+  const Tensor balance = (use * p.mean(0).unsqueeze(0)).sum() * 6;
+  const Tensor z = logits.logsumexp(-1).square().mean();
+  (balance * 0.3 + z * 0.7).backward();
+  const std::vector<int64_t> list = Indices(ids);
+  const RouterPool<double> pool{11, 6, 2, Data(logits), list.data()};
+  ExpectEqual(balance, {RouterLoss(pool).balance}, "balance");
+  ExpectEqual(z, {RouterLoss(pool).z}, "z");
+  ExpectEqual(logits.grad(), RouterLossBackward<double>(pool, 0.3, 0.7), "dlogits");
+}
 
 TEST_F(AutogradTest, AdamWOver20Updates) {
   Tensor p = at::randn({4}, at::kDouble).set_requires_grad(true);

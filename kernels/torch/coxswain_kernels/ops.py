@@ -110,6 +110,44 @@ def embedding(ids, weight, scale=1.0):
     return _ops.embedding(ids, weight, scale)
 
 
+def route(logits, chosen, score='softmax', bias=None, groups=1, top_groups=1, renormalise=True, scale=1.0,
+          padding=None):
+    """(weights [T, k], ids [T, k]) of router logits [T, E] in float32: the k = chosen largest, of equals the lower
+    index, and their scores. score: 'softmax' or 'sigmoid'. bias [E], groups and top_groups take part in the choice of
+    'sigmoid' alone. renormalise: weights are divided by their sum, so that 'softmax' is over the chosen. padding [T]:
+    where it is negative, ids are -1 and weights 0. The ops of experts run on the CPU alone yet."""
+    return _ops.route(logits, chosen, {'softmax': False, 'sigmoid': True}[score], bias, groups, top_groups, renormalise,
+                      scale, padding)
+
+
+def router_loss(logits, ids):
+    """(balance, z) of router logits [N, E] and ids [N, k], float64: E sum_e f_e P_e of the softmax over all experts, as
+    transformers' load_balancing_loss_func, and the mean of the squared log-sum. Concatenated layers are one pool."""
+    return _ops.router_loss(logits, ids)[0].unbind()
+
+
+def sort_by_expert(ids, experts):
+    """(order [T k], places [T, k], offsets [E + 1], counts [E]) of ids [T, k], -1: left out. order: the pair, token k +
+    slot, at each place, by expert, stable, -1 behind the last; places: the place of each pair, or -1."""
+    return _ops.sort_by_expert(ids, experts)
+
+
+def dispatch(x, order, places):
+    """The row of x [T, H] of each pair in `order`: [T k, H]; zeros behind the last."""
+    return _ops.dispatch(x, order, places)
+
+
+def grouped_linear(x, weight, offsets, bias=None):
+    """x [R, K] times the weight [E, N, K] of each row's expert, plus its bias [E, N]: [R, N]. Rows behind offsets[E]
+    give zeros."""
+    return _ops.grouped_linear(x, weight, bias, offsets)
+
+
+def combine(rows, weights, order, places):
+    """The sum of a token's rows [T k, H] by its weights [T, k] in float32: [T, H], in the order of slots."""
+    return _ops.combine(rows, weights, order, places)
+
+
 def nf4_quantize(x):
     """float32 to (codes, absmax of blocks of 64)."""
     return _ops.nf4_quantize(x)

@@ -215,6 +215,65 @@ def _(dout, ids, weight, scale):
     return _contiguous(weight)
 
 
+@register_fake('coxswain::route')
+def _(logits, chosen, sigmoid, bias, groups, top_groups, renormalise, scale, padding):
+    tokens = logits.shape[0]
+    return _floats(logits, tokens, chosen), logits.new_empty((tokens, chosen), dtype=torch.int32)
+
+
+@register_fake('coxswain::route_backward')
+def _(dweights, logits, *_):
+    return _contiguous(logits)
+
+
+@register_fake('coxswain::router_loss')
+def _(logits, ids):
+    double = dict(dtype=torch.float64)
+    return logits.new_empty((2,), **double), logits.new_empty((2 * logits.shape[1] + 2,), **double)
+
+
+@register_fake('coxswain::router_loss_backward')
+def _(dlosses, logits, ids, sums):
+    return _contiguous(logits)
+
+
+@register_fake('coxswain::sort_by_expert')
+def _(ids, experts):
+    return (ids.new_empty((ids.shape[0] * ids.shape[1],)), _contiguous(ids), ids.new_empty((experts + 1,)),
+            ids.new_empty((experts,)))
+
+
+@register_fake('coxswain::dispatch')
+def _(x, order, places):
+    return x.new_empty((places.shape[0] * places.shape[1], x.shape[1]))
+
+
+@register_fake('coxswain::dispatch_backward')
+def _(drows, places):
+    return drows.new_empty((places.shape[0], drows.shape[1]))
+
+
+@register_fake('coxswain::combine')
+def _(rows, weights, order, places):
+    return rows.new_empty((places.shape[0], rows.shape[1]))
+
+
+@register_fake('coxswain::combine_backward')
+def _(dy, rows, weights, order, places, wants_rows, wants_weights):
+    return _wanted(rows, wants_rows), _wanted(weights, wants_weights)
+
+
+@register_fake('coxswain::grouped_linear')
+def _(x, weight, bias, offsets):
+    return x.new_empty((x.shape[0], weight.shape[1]))
+
+
+@register_fake('coxswain::grouped_linear_backward')
+def _(dy, x, weight, offsets, wants_x, wants_weight, wants_bias):
+    dbias = weight.new_empty(weight.shape[:2] if wants_bias else (0,))
+    return _wanted(x, wants_x), _wanted(weight, wants_weight), dbias
+
+
 @register_fake('coxswain::nf4_dequantize')
 def _(codes, absmax, absmax_codes, constants, shape, bfloat16):
     return codes.new_empty(shape, dtype=torch.bfloat16 if bfloat16 else torch.float32)

@@ -335,6 +335,70 @@ TEST_F(OpsTest, Embedding) {
       [&](const Tensors& in) { return Tensors{0.5 * at::embedding(in[0], ids.to(at::kLong))}; });
 }
 
+TEST_F(OpsTest, RouteBySoftmaxAndBySigmoidInGroups) {
+  const auto formula = [](const Tensor& scores, const Tensor& values) {
+    const Tensor weights = scores.gather(1, std::get<1>(values.topk(3, -1)));
+    return Tensors{weights / weights.sum(-1, true) * 1.5};
+  };
+  const c10::IValue none;
+  Expect(
+      {Normal({7, 9})}, 1,
+      [&](const Tensors& in) {
+        return Call("route", {in[0], 3, false, none, 1, 1, true, 1.5, none});
+      },
+      [&](const Tensors& in) { return formula(in[0].softmax(-1), in[0]); });
+  // The bias opens one of three groups alone.
+  const Tensor bias = at::tensor({0.0f, 0.0f, 0.0f, 5.0f, 5.0f, 5.0f, 0.0f, 0.0f, 0.0f});
+  Expect(
+      {Normal({7, 9})}, 1,
+      [&](const Tensors& in) {
+        return Call("route", {in[0], 3, true, bias, 3, 1, true, 1.5, none});
+      },
+      [&](const Tensors& in) {
+        return formula(in[0].sigmoid(), in[0].sigmoid() + bias.to(in[0].scalar_type()));
+      });
+  const Tensor padding = at::tensor({0, -1}, at::kInt);
+  const Tensors padded = Call("route", {Normal({2, 4}), 2, false, none, 1, 1, true, 1.0, padding});
+  EXPECT_TRUE((padded[1].select(0, 1) == -1).all().item<bool>());
+  EXPECT_THROW(Call("route", {Normal({2, 4}), 5, false, none, 1, 1, true, 1.0, none}), c10::Error);
+}
+
+TEST_F(OpsTest, RouterLoss) {
+  const Tensor ids = at::tensor({0, 1, 4, 2, 1, 0, 3, 1}, at::kInt).view({4, 2});
+  Expect(
+      {Normal({4, 5})}, 1,
+      [&](const Tensors& in) {
+        return Tensors{Call("router_loss", {in[0], ids})[0].to(at::kFloat)};
+      },
+      [&](const Tensors& in) {
+        const Tensor use = at::one_hot(ids.to(at::kLong), 5).sum(1).to(at::kDouble).mean(0);
+        return Tensors{at::stack(
+            {(use * in[0].softmax(-1).mean(0)).sum() * 5, in[0].logsumexp(-1).square().mean()})};
+      });
+}
+
+// Expert 3 has no rows, token 2 is padding.
+TEST_F(OpsTest, ExpertsFromDispatchToCombine) {
+  const Tensor ids = at::tensor({0, 1, 2, 0, -1, -1, 1, 2, 2, 1}, at::kInt).view({5, 2});
+  const Tensors sorted = Call("sort_by_expert", {ids, 4});
+  EXPECT_TRUE(at::equal(sorted[3], at::tensor({2, 3, 3, 0}, at::kInt)));
+  Expect(
+      {Normal({5, 6}), Normal({4, 7, 6}), Normal({4, 7}), Normal({5, 2})}, 1,
+      [&](const Tensors& in) {
+        const Tensor rows = Call("dispatch", {in[0], sorted[0], sorted[1]})[0];
+        const Tensor y = Call("grouped_linear", {rows, in[1], in[2], sorted[2]})[0];
+        return Call("combine", {y, in[3], sorted[0], sorted[1]});
+      },
+      [&](const Tensors& in) {
+        Tensor y = at::zeros({5, 7}, at::kDouble);
+        for (int64_t e = 0; e < 4; ++e) {
+          const Tensor weight = (in[3] * (ids == e)).sum(-1, true);
+          y = y + weight * at::linear(in[0], in[1].select(0, e), in[2].select(0, e));
+        }
+        return Tensors{y};
+      });
+}
+
 TEST_F(OpsTest, RefusesWhatTheKernelsDoNotTake) {
   EXPECT_THROW(Call("swiglu", {at::zeros({2, 3}, at::kFloat)}), c10::Error);
   EXPECT_THROW(Call("swiglu", {at::zeros({2, 4}, at::kDouble)}), c10::Error);

@@ -1,0 +1,109 @@
+/* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h, combine.h and
+ * router_loss.h, the ops of a mixture of experts. The CPU's library alone has them yet. */
+#ifndef COXSWAIN_KERNELS_C_API_EXPERTS_H_
+#define COXSWAIN_KERNELS_C_API_EXPERTS_H_
+
+#include "kernels/c_api/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum coxswain_router_score { COXSWAIN_SOFTMAX = 0, COXSWAIN_SIGMOID = 1 };
+
+typedef struct {
+  int32_t score; /* of enum coxswain_router_score */
+  int32_t renormalise;
+  int64_t tokens, experts, chosen;
+  int64_t groups, top_groups; /* of COXSWAIN_SIGMOID; 0: 1 */
+  float scale;                /* 0: 1 */
+  const float* logits;        /* [tokens, experts] */
+  const float* bias;          /* [experts], COXSWAIN_SIGMOID alone; null: none; forward only */
+  const int32_t* padding;     /* [tokens], negative: padding; null: no row is; forward only */
+  int32_t* ids;               /* [tokens, chosen]; backward reads them */
+  float* weights;             /* [tokens, chosen]; forward only */
+  const float* dweights;      /* [tokens, chosen]; backward only */
+  float* dlogits;             /* [tokens, experts]; backward only */
+} coxswain_route_args;
+int coxswain_route_forward(const coxswain_route_args* args, void* stream);
+int coxswain_route_backward(const coxswain_route_args* args, void* stream);
+
+typedef struct {
+  int64_t tokens, experts, chosen;
+  const int32_t* ids; /* [tokens, chosen]; -1: left out */
+  int32_t* order;     /* [tokens chosen], the pair at each place; -1 behind the last */
+  int32_t* places;    /* [tokens, chosen], the place of each pair; -1: left out */
+  int32_t* offsets;   /* [experts + 1] */
+  int32_t* counts;    /* [experts] */
+  coxswain_workspace workspace;
+} coxswain_sort_by_expert_args;
+int64_t coxswain_sort_by_expert_workspace_bytes(const coxswain_sort_by_expert_args* args);
+int coxswain_sort_by_expert(const coxswain_sort_by_expert_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t tokens, chosen, hidden;
+  const int32_t* order;  /* [tokens chosen]; forward only */
+  const int32_t* places; /* [tokens, chosen]; backward only */
+  const void* x;         /* [tokens, hidden]; forward only */
+  void* rows;            /* [tokens chosen, hidden]; forward only */
+  const void* drows;     /* [tokens chosen, hidden]; backward only */
+  void* dx;              /* [tokens, hidden]; backward only */
+} coxswain_dispatch_args;
+int coxswain_dispatch_forward(const coxswain_dispatch_args* args, void* stream);
+int coxswain_dispatch_backward(const coxswain_dispatch_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t tokens, chosen, hidden;
+  const int32_t* order;  /* [tokens chosen]; backward only */
+  const int32_t* places; /* [tokens, chosen] */
+  const float* weights;  /* [tokens, chosen] */
+  const void* rows;      /* [tokens chosen, hidden] */
+  void* y;               /* [tokens, hidden]; forward only */
+  const void* dy;        /* [tokens, hidden]; backward only */
+  void* drows;           /* [tokens chosen, hidden], may be rows; null: not wanted */
+  float* dweights;       /* [tokens, chosen]; null: not wanted */
+} coxswain_combine_args;
+int coxswain_combine_forward(const coxswain_combine_args* args, void* stream);
+int coxswain_combine_backward(const coxswain_combine_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int64_t rows, experts, in_features, out_features;
+  int32_t accumulate;     /* weight gradient: added to dweight and dbias */
+  const int32_t* offsets; /* [experts + 1] */
+  const void* x;          /* [rows, in_features]; forward and weight gradient */
+  const void* weight;     /* [experts, out_features, in_features]; forward and input gradient */
+  const void* bias;       /* [experts, out_features]; null: none; forward only */
+  void* y;                /* [rows, out_features]; forward only */
+  const void* dy;         /* [rows, out_features]; both gradients */
+  void* dx;               /* [rows, in_features]; input gradient only */
+  void* dweight;          /* as weight, of grad_dtype; null: not wanted; weight gradient only */
+  void* dbias;            /* as bias, of grad_dtype; null: not wanted; weight gradient only */
+} coxswain_grouped_linear_args;
+int coxswain_grouped_linear_forward(const coxswain_grouped_linear_args* args, void* stream);
+int coxswain_grouped_linear_input_gradient(const coxswain_grouped_linear_args* args, void* stream);
+int coxswain_grouped_linear_weight_gradient(const coxswain_grouped_linear_args* args, void* stream);
+
+typedef struct {
+  int64_t tokens, experts, chosen;
+  int32_t accumulate;           /* sums: the rows are added to the pool */
+  const float* logits;          /* [tokens, experts]; sums and gradient */
+  const int32_t* ids;           /* [tokens, chosen]; -1 in a row: padding; sums and gradient */
+  double* sums;                 /* [2 experts + 2]; written by sums alone */
+  double* losses;               /* [2]: balance, z; loss only */
+  const float* factors;         /* [2], of balance and z; gradient only */
+  float* dlogits;               /* [tokens, experts], accumulated; gradient only */
+  coxswain_workspace workspace; /* sums only */
+} coxswain_router_loss_args;
+int64_t coxswain_router_loss_sums_workspace_bytes(const coxswain_router_loss_args* args);
+int coxswain_router_loss_sums(const coxswain_router_loss_args* args, void* stream);
+int coxswain_router_loss(const coxswain_router_loss_args* args, void* stream);
+int coxswain_router_loss_gradient(const coxswain_router_loss_args* args, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* COXSWAIN_KERNELS_C_API_EXPERTS_H_ */

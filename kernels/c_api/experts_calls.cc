@@ -1,0 +1,233 @@
+// Translates the structs of kernels/c_api.h into those of the ops: a mixture of experts.
+#include <stdexcept>
+#include <string>
+
+#include "kernels/c_api/calls.h"
+#include "kernels/combine.h"
+#include "kernels/dispatch.h"
+#include "kernels/grouped_linear.h"
+#include "kernels/route.h"
+#include "kernels/router_loss.h"
+#include "kernels/sort_by_expert.h"
+
+namespace coxswain::kernels::c_api {
+namespace {
+
+RouteSpec SpecOf(const coxswain_route_args& args) {
+  if (args.score != COXSWAIN_SOFTMAX && args.score != COXSWAIN_SIGMOID) {
+    throw std::invalid_argument("score is " + std::to_string(args.score) +
+                                ", must be COXSWAIN_SOFTMAX or COXSWAIN_SIGMOID");
+  }
+  return {.experts = args.experts,
+          .chosen = args.chosen,
+          .score = args.score == COXSWAIN_SOFTMAX ? RouterScore::kSoftmax : RouterScore::kSigmoid,
+          .groups = args.groups == 0 ? 1 : args.groups,
+          .top_groups = args.top_groups == 0 ? 1 : args.top_groups,
+          .renormalise = args.renormalise != 0,
+          .scale = args.scale == 0.0f ? 1.0f : args.scale};
+}
+
+SortByExpertSpec SpecOf(const coxswain_sort_by_expert_args& args) {
+  return {.experts = args.experts, .chosen = args.chosen};
+}
+
+DispatchSpec SpecOf(const coxswain_dispatch_args& args) {
+  return {.dtype = Type(args.dtype), .hidden = args.hidden, .chosen = args.chosen};
+}
+
+CombineSpec SpecOf(const coxswain_combine_args& args) {
+  return {.dtype = Type(args.dtype), .hidden = args.hidden, .chosen = args.chosen};
+}
+
+GroupedLinearSpec SpecOf(const coxswain_grouped_linear_args& args) {
+  return {.dtype = Type(args.dtype),
+          .grad_dtype = Type(args.grad_dtype),
+          .experts = args.experts,
+          .in_features = args.in_features,
+          .out_features = args.out_features};
+}
+
+RouterLossSpec SpecOf(const coxswain_router_loss_args& args) {
+  return {.experts = args.experts, .chosen = args.chosen};
+}
+
+}  // namespace
+}  // namespace coxswain::kernels::c_api
+
+namespace kernels = coxswain::kernels;
+namespace c_api = coxswain::kernels::c_api;
+
+extern "C" {
+
+int coxswain_route_forward(const coxswain_route_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::RouteForward({.spec = c_api::SpecOf(*args),
+                           .tokens = args->tokens,
+                           .logits = args->logits,
+                           .bias = args->bias,
+                           .padding = args->padding,
+                           .ids = args->ids,
+                           .weights = args->weights},
+                          c_api::Wrap(stream));
+  });
+}
+
+int coxswain_route_backward(const coxswain_route_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::RouteBackward({.spec = c_api::SpecOf(*args),
+                            .tokens = args->tokens,
+                            .logits = args->logits,
+                            .ids = args->ids,
+                            .dweights = args->dweights,
+                            .dlogits = args->dlogits},
+                           c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_sort_by_expert_workspace_bytes(const coxswain_sort_by_expert_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::SortByExpertWorkspaceBytes(c_api::SpecOf(*args), args->tokens); });
+}
+
+int coxswain_sort_by_expert(const coxswain_sort_by_expert_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::SortByExpert({.spec = c_api::SpecOf(*args),
+                           .tokens = args->tokens,
+                           .ids = args->ids,
+                           .order = args->order,
+                           .places = args->places,
+                           .offsets = args->offsets,
+                           .counts = args->counts,
+                           .workspace = c_api::Lent(args->workspace)},
+                          c_api::Wrap(stream));
+  });
+}
+
+int coxswain_dispatch_forward(const coxswain_dispatch_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::DispatchForward({.spec = c_api::SpecOf(*args),
+                              .tokens = args->tokens,
+                              .order = args->order,
+                              .x = args->x,
+                              .rows = args->rows},
+                             c_api::Wrap(stream));
+  });
+}
+
+int coxswain_dispatch_backward(const coxswain_dispatch_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::DispatchBackward({.spec = c_api::SpecOf(*args),
+                               .tokens = args->tokens,
+                               .places = args->places,
+                               .drows = args->drows,
+                               .dx = args->dx},
+                              c_api::Wrap(stream));
+  });
+}
+
+int coxswain_combine_forward(const coxswain_combine_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::CombineForward({.spec = c_api::SpecOf(*args),
+                             .tokens = args->tokens,
+                             .places = args->places,
+                             .weights = args->weights,
+                             .rows = args->rows,
+                             .y = args->y},
+                            c_api::Wrap(stream));
+  });
+}
+
+int coxswain_combine_backward(const coxswain_combine_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::CombineBackward({.spec = c_api::SpecOf(*args),
+                              .tokens = args->tokens,
+                              .order = args->order,
+                              .places = args->places,
+                              .weights = args->weights,
+                              .rows = args->rows,
+                              .dy = args->dy,
+                              .drows = args->drows,
+                              .dweights = args->dweights},
+                             c_api::Wrap(stream));
+  });
+}
+
+int coxswain_grouped_linear_forward(const coxswain_grouped_linear_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::GroupedLinearForward({.spec = c_api::SpecOf(*args),
+                                   .rows = args->rows,
+                                   .offsets = args->offsets,
+                                   .x = args->x,
+                                   .weight = args->weight,
+                                   .bias = args->bias,
+                                   .y = args->y},
+                                  c_api::Wrap(stream));
+  });
+}
+
+int coxswain_grouped_linear_input_gradient(const coxswain_grouped_linear_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::GroupedLinearInputGradient({.spec = c_api::SpecOf(*args),
+                                         .rows = args->rows,
+                                         .offsets = args->offsets,
+                                         .dy = args->dy,
+                                         .weight = args->weight,
+                                         .dx = args->dx},
+                                        c_api::Wrap(stream));
+  });
+}
+
+int coxswain_grouped_linear_weight_gradient(const coxswain_grouped_linear_args* args,
+                                            void* stream) {
+  return c_api::Guarded([&] {
+    kernels::GroupedLinearWeightGradient({.spec = c_api::SpecOf(*args),
+                                          .rows = args->rows,
+                                          .offsets = args->offsets,
+                                          .dy = args->dy,
+                                          .x = args->x,
+                                          .accumulate = args->accumulate != 0,
+                                          .dweight = args->dweight,
+                                          .dbias = args->dbias},
+                                         c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_router_loss_sums_workspace_bytes(const coxswain_router_loss_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::RouterLossSumsWorkspaceBytes(c_api::SpecOf(*args), args->tokens); });
+}
+
+int coxswain_router_loss_sums(const coxswain_router_loss_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::RouterLossSums({.spec = c_api::SpecOf(*args),
+                             .tokens = args->tokens,
+                             .logits = args->logits,
+                             .ids = args->ids,
+                             .accumulate = args->accumulate != 0,
+                             .sums = args->sums,
+                             .workspace = c_api::Lent(args->workspace)},
+                            c_api::Wrap(stream));
+  });
+}
+
+int coxswain_router_loss(const coxswain_router_loss_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::RouterLoss({.spec = c_api::SpecOf(*args), .sums = args->sums, .losses = args->losses},
+                        c_api::Wrap(stream));
+  });
+}
+
+int coxswain_router_loss_gradient(const coxswain_router_loss_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::RouterLossGradient({.spec = c_api::SpecOf(*args),
+                                 .tokens = args->tokens,
+                                 .logits = args->logits,
+                                 .ids = args->ids,
+                                 .sums = args->sums,
+                                 .factors = args->factors,
+                                 .dlogits = args->dlogits},
+                                c_api::Wrap(stream));
+  });
+}
+
+}  // extern "C"
