@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/schema.h"
 #include "common/config/yaml_tree.h"
 #include "common/status_macros.h"
 
@@ -70,6 +71,17 @@ absl::StatusOr<Node*> Enter(Node* node, const std::string& key, const std::strin
   return &node->entries.back().value;
 }
 
+// A scalar in the place of a map is the short form of one of its keys, which stays.
+void Expand(const std::string& path, Node* node) {
+  const Key* key = node->kind == Node::Kind::kScalar ? FindKey(path) : nullptr;
+  if (key == nullptr || key->shorthand.empty()) return;
+  Node map;
+  map.kind = Node::Kind::kMap;
+  map.line = node->line;
+  map.entries.push_back({std::string(key->shorthand), node->line, *node});
+  *node = std::move(map);
+}
+
 absl::Status Apply(const std::string& setting, Node* root) {
   const size_t equals = setting.find('=');
   if (equals == std::string::npos || equals == 0) return Bad(setting, "expected key=value");
@@ -86,8 +98,11 @@ absl::Status Apply(const std::string& setting, Node* root) {
     value = std::move(tree.root);
   }
   Node* node = root;
+  std::string path;  // of `node`
   for (const std::string& part : parts) {
     if (part.empty()) return Bad(setting, "an empty word in the key");
+    Expand(path, node);
+    absl::StrAppend(&path, path.empty() ? "" : ".", part);
     ASSIGN_OR_RETURN(node, Enter(node, part, setting));
   }
   SetLine(&value, node->line);

@@ -17,6 +17,18 @@ JobSpec Override(const std::string& yaml, const std::vector<std::string>& settin
   return job.spec;
 }
 
+TEST(OverrideTest, AShortFormStaysWhereAKeyIsSetBesideIt) {
+  const auto set =
+      OverrideJob("spec:\n  base_model: org/tiny\n  export: {push_to_hub: org/tuned}\n",
+                  {"base_model.revision=v1", "export.push_to_hub.private=false"});
+  ASSERT_TRUE(set.ok()) << set.status();
+  const std::string text = EmitBlockYaml(ParseYaml(*set).root);
+  EXPECT_NE(text.find("path: org/tiny"), std::string::npos) << text;
+  EXPECT_NE(text.find("revision: v1"), std::string::npos) << text;
+  EXPECT_NE(text.find("repo: org/tuned"), std::string::npos) << text;
+  EXPECT_NE(text.find("private: false"), std::string::npos) << text;
+}
+
 TEST(OverrideTest, SetsReplacesAndMakesKeys) {
   const JobSpec job = Override(kFullJob, {"spec.train.max_steps=4", "train.num_epochs=null",
                                           "metadata.name=other", "spec.datasets.0.weight=2",
