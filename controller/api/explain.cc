@@ -157,6 +157,11 @@ std::string Why(Context& context, const driver::JobDriver& job) {
       return absl::StrCat("was paused at step ", progress.step(), "; cox resume ", info.id(),
                           " lets it go on");
     case v1::JOB_STATE_EXPORTING:
+      if (!info.artifact_dir().empty()) {
+        return absl::StrCat("has written its artifacts to ", info.artifact_dir(),
+                            " and pushes them to ", job.spec().push_to_hub.repo, " on the Hub",
+                            Setback(info));
+      }
       return absl::StrCat("has trained all its steps and writes its artifacts", Setback(info));
     case v1::JOB_STATE_SUCCEEDED:
       return absl::StrCat("has succeeded; its artifacts are in ", info.artifact_dir());

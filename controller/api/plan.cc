@@ -10,6 +10,7 @@
 #include "controller/output_place.h"
 #include "controller/planner/adapter_settings.h"
 #include "controller/sources/fetch_sources.h"
+#include "controller/sources/kept_revisions.h"
 
 namespace coxswain::api {
 
@@ -19,6 +20,7 @@ namespace {
 absl::StatusOr<config::ParsedJob> Bring(const Context& context, const std::string& owner,
                                         config::ParsedJob parsed, const Gone& gone) {
   if (!sources::NamesSources(parsed.spec)) return parsed;
+  sources::KeepRevisions(checkpoint::JobThere(context.deps.files, parsed.spec), &parsed.spec);
   ASSIGN_OR_RETURN(sources::PinnedJob pinned, context.pin(std::move(parsed), owner, gone));
   RETURN_IF_ERROR(
       context.deps.lane_work->fetch(pinned.job.spec, owner, {.progress = {}, .cancelled = gone})
@@ -66,6 +68,7 @@ void Plan(Context& context, const v1::PlanRequest& request, const access::Princi
                       return;
                     }
                     auto job = Bring(context, owner, parsed, gone);
+                    if (!job.ok()) job = sources::ToldApart(job.status());
                     if (job.ok()) {
                       job = planner::TakeOverAdapter(*std::move(job), yaml, base_dir, resources);
                     }

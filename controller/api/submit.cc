@@ -18,6 +18,7 @@
 #include "controller/output_place.h"
 #include "controller/planner/adapter_settings.h"
 #include "controller/sources/fetch_sources.h"
+#include "controller/sources/kept_revisions.h"
 
 namespace coxswain::api {
 namespace {
@@ -82,7 +83,9 @@ absl::StatusOr<driver::JobDriver*> FindKnown(Context& context, const v1::SubmitR
 // Existence only: what the files hold is read when the job is prepared. Runs in a lane.
 absl::Status CheckModel(Files* files, const config::JobSpec& job) {
   const std::string& model = job.model_path;
-  const std::string what_to_do = ": spec.base_model must be a model's directory on the controller";
+  const std::string what_to_do =
+      ": spec.base_model must be a model's directory on the controller, or the name of "
+      "a model on the Hub: org/name, or {hub: name} without an owner";
   if (!files->Exists(model + "/config.json")) {
     return absl::NotFoundError(absl::StrCat("no file ", model, "/config.json", what_to_do));
   }
@@ -103,6 +106,7 @@ struct FileFacts {
   std::string output_identity = {};
   config::ParsedJob parsed = {};  // with what the adapter says that the job starts from
   std::vector<sources::PinnedSource> sources = {};
+  std::vector<std::string> warnings = {};
 };
 
 absl::Status TakeOverAdapter(const v1::SubmitRequest& request, FileFacts* facts) {
@@ -113,10 +117,13 @@ absl::Status TakeOverAdapter(const v1::SubmitRequest& request, FileFacts* facts)
 
 // Asks the Hub for what the job names of it. In a lane.
 absl::Status Pin(const Context& context, const std::string& owner, FileFacts* facts) {
+  sources::KeepRevisions(checkpoint::JobThere(context.deps.files, facts->parsed.spec),
+                         &facts->parsed.spec);
   ASSIGN_OR_RETURN(sources::PinnedJob pinned,
                    context.pin(std::move(facts->parsed), owner, /*cancelled=*/{}));
   facts->parsed = std::move(pinned.job);
   facts->sources = std::move(pinned.sources);
+  facts->warnings = std::move(pinned.warnings);
   return absl::OkStatus();
 }
 
@@ -205,6 +212,7 @@ absl::StatusOr<v1::Job> Accept(Context& context, const v1::SubmitRequest& reques
   for (const sources::PinnedSource& source : facts.sources) {
     job->Tell(driver::SourceResolvedEvent(source), sources::LineOf(source));
   }
+  for (const std::string& warning : facts.warnings) job->Tell(driver::WarningEvent(), warning);
   return job->job();
 }
 
@@ -266,17 +274,19 @@ void Submit(Context& context, const v1::SubmitRequest& request, const access::Pr
   }
   auto facts = std::make_shared<FileFacts>();
   facts->parsed = parsed;
-  if (!sources::NamesSources(parsed.spec)) {
+  if (!sources::AsksTheHub(parsed.spec)) {
     LookAndAccept(context, request, owner, facts, std::move(reply));
     return;
   }
-  context.deps.loop->Offload(
-      Lane::kNames,
-      GuardedInto(std::shared_ptr<absl::Status>(facts, &facts->status),
-                  [&context, owner, facts] { facts->status = Pin(context, owner, facts.get()); }),
-      [&context, request, owner, facts, reply = std::move(reply)] {
-        LookAndAccept(context, request, owner, facts, reply);
-      });
+  context.deps.loop->Offload(Lane::kNames,
+                             GuardedInto(std::shared_ptr<absl::Status>(facts, &facts->status),
+                                         [&context, owner, facts] {
+                                           facts->status =
+                                               sources::ToldApart(Pin(context, owner, facts.get()));
+                                         }),
+                             [&context, request, owner, facts, reply = std::move(reply)] {
+                               LookAndAccept(context, request, owner, facts, reply);
+                             });
 }
 
 }  // namespace coxswain::api

@@ -11,14 +11,30 @@
 
 namespace coxswain::checkpoint {
 
-absl::Status CheckGoesOn(Files* files, const config::ParsedJob& job) {
-  const std::string& resume = job.spec.resume;
-  const bool path = resume.starts_with('/');
-  if (config::OnlyGenerates(job.spec) || (resume != "auto" && !path)) return absl::OkStatus();
-  std::vector<std::string> directories = {resume};
-  if (!path) {
-    ASSIGN_OR_RETURN(directories, CheckpointsNewestFirst(files, job.spec.output_dir));
+namespace {
+
+// Checkpoints from which the job may go on, the newest first.
+absl::StatusOr<std::vector<std::string>> Candidates(Files* files, const config::JobSpec& job) {
+  if (config::OnlyGenerates(job)) return std::vector<std::string>();
+  if (job.resume.starts_with('/')) return std::vector<std::string>{job.resume};
+  if (job.resume != "auto") return std::vector<std::string>();
+  return CheckpointsNewestFirst(files, job.output_dir);
+}
+
+}  // namespace
+
+std::string JobThere(Files* files, const config::JobSpec& job) {
+  const auto directories = Candidates(files, job);
+  if (!directories.ok()) return "";
+  for (const std::string& directory : *directories) {
+    const absl::StatusOr<Manifest> found = ReadManifest(files, directory);
+    if (found.ok()) return found->effective_json;
   }
+  return "";
+}
+
+absl::Status CheckGoesOn(Files* files, const config::ParsedJob& job) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> directories, Candidates(files, job.spec));
   std::string newest;
   for (const std::string& directory : directories) {
     const absl::StatusOr<Manifest> found = ReadManifest(files, directory);

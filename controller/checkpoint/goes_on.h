@@ -2,6 +2,8 @@
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_GOES_ON_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_GOES_ON_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "common/config/job_parser.h"
 #include "controller/files.h"
@@ -11,6 +13,10 @@ namespace coxswain::checkpoint {
 // InvalidArgument, with the text of RefusalByKeys, when the job can continue from no checkpoint in
 // output_dir, or not from the path in checkpoint.resume. `job` must have no errors.
 absl::Status CheckGoesOn(Files* files, const config::ParsedJob& job);
+
+// The effective job of the newest checkpoint that CheckGoesOn looks at and that can be read; empty:
+// there is none, or a release wrote it that kept no job.
+std::string JobThere(Files* files, const config::JobSpec& job);
 
 // Adds the error of CheckGoesOn to the key that names the checkpoint (output_dir or resume).
 void AddGoesOnErrors(Files* files, config::ParsedJob* job);

@@ -39,7 +39,8 @@ std::string OtherSettings(const std::string& directory, const std::string& reaso
 
 std::string OtherLength(const std::string& directory, const std::string& lengths, int64_t step) {
   return absl::StrCat(directory, ": ", lengths,
-                      "; nothing else differs. Set checkpoint.extend: true to go on from step ",
+                      "; no other key that is compared before the data is read differs. Set "
+                      "checkpoint.extend: true to go on from step ",
                       step,
                       " with the optimizer's moments, give another checkpoint.output_dir, or "
                       "checkpoint.resume: never to start over in this one");

@@ -6,9 +6,12 @@
 
 #include "common/outside_text.h"
 #include "common/status_macros.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/cli/interrupt.h"
 #include "controller/cli/pull_view.h"
+#include "controller/files.h"
 #include "controller/sources/fetch_sources.h"
+#include "controller/sources/kept_revisions.h"
 #include "controller/sources/pin_sources.h"
 
 namespace coxswain::cli {
@@ -48,6 +51,8 @@ absl::StatusOr<config::ParsedJob> BringSources(Cox* cox, config::ParsedJob job) 
   if (!sources::NamesSources(job.spec)) return job;
   const auto interrupted = [] { return InterruptSignal() != 0; };
   ASSIGN_OR_RETURN(const sources::HubCaller caller, sources::CallerOf({}, /*owner=*/""));
+  DiskFiles files;
+  sources::KeepRevisions(checkpoint::JobThere(&files, job.spec), &job.spec);
   ASSIGN_OR_RETURN(sources::PinnedJob pinned,
                    sources::PinSources(caller, std::move(job), interrupted));
   for (const sources::PinnedSource& source : pinned.sources) {

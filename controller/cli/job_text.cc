@@ -26,6 +26,17 @@ std::string BaseName(const std::string& path) {
                      end - (slash == std::string::npos ? 0 : slash + 1) + 1);
 }
 
+// "org/name" of a snapshot in the Hub's cache, else the folder's own name.
+std::string ModelName(const std::string& path) {
+  constexpr std::string_view kPrefix = "/models--", kSnapshots = "/snapshots/";
+  const size_t begin = path.find(kPrefix), end = path.find(kSnapshots);
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return BaseName(path);
+  std::string name = path.substr(begin + kPrefix.size(), end - begin - kPrefix.size());
+  const size_t dashes = name.find("--");
+  if (dashes != std::string::npos) name.replace(dashes, 2, "/");
+  return name;
+}
+
 std::string Number(double value) { return fmt::format("{:.4f}", value); }
 
 std::string Build(const v1::BuildInfo& build) {
@@ -38,7 +49,7 @@ std::vector<std::string> JobRow(const v1::Job& job, bool wide, int64_t now_unix_
       job.id(),
       StateName(job.state()),
       job.method(),
-      BaseName(job.base_model()),
+      ModelName(job.base_model()),
       WorkersText(job),
       fmt::format("{:.0f}%", 100 * ProgressFraction(job)),
       p.total_steps() > 0 ? fmt::format("{}/{}", p.step(), p.total_steps()) : "",

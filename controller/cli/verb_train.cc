@@ -23,6 +23,7 @@
 #include "controller/cli/verb.h"
 #include "controller/cli/verbs.h"
 #include "controller/cli/worker_threads.h"
+#include "controller/sources/pin_url.h"
 
 namespace coxswain::cli {
 namespace {
@@ -35,10 +36,25 @@ struct TrainArgs {
   std::string output = "table";
 };
 
+// A controller of its own has no uploads.
+absl::Status CheckNoUploads(const config::JobSpec& job) {
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      if (!sources::IsUpload(dataset.url)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(dataset.url,
+                       " lies at a controller that runs already, and cox train starts its own; "
+                       "give the file's path, or use cox submit"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // The job, with auto resources as this machine has them: from then on as if the file gave them.
 absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const std::string& directory,
                                             const TrainArgs& args, JobFile* file) {
   ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(*file));
+  RETURN_IF_ERROR(CheckNoUploads(job.spec));
   if (config::HasChosenResources(job.spec)) return job;
   if (job.spec.workers == 0) job.spec.workers = args.workers;
   ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(directory)));

@@ -103,6 +103,10 @@ bool NamesSources(const config::JobSpec& job) {
   return false;
 }
 
+bool AsksTheHub(const config::JobSpec& job) {
+  return NamesSources(job) || !job.push_to_hub.repo.empty();
+}
+
 absl::StatusOr<std::vector<FetchedSource>> FetchSources(const HubCaller& caller,
                                                         const config::JobSpec& job,
                                                         const FetchHooks& hooks) {

@@ -32,6 +32,9 @@ struct FetchHooks {
 // Whether the job reads anything that has to be fetched.
 bool NamesSources(const config::JobSpec& job);
 
+// Whether its submission needs PinSources.
+bool AsksTheHub(const config::JobSpec& job);
+
 // Downloads what is missing of the commits that PinSources set: of a model what training reads, of
 // a dataset the files of its splits. Blocks its thread; callbacks come on it. Where the cache has
 // everything, nothing is asked. A call that failed or was killed is continued by the next. Errors

@@ -35,7 +35,7 @@ HubCaller Hurried(HubCaller caller) {
   hub::Limits& limits = caller.settings.limits;
   limits.attempts = std::min(limits.attempts, 3);
   limits.connect = std::min(limits.connect, std::chrono::milliseconds(5'000));
-  limits.stall = std::min(limits.stall, std::chrono::seconds(10));
+  limits.stall = std::min(limits.stall, std::chrono::seconds(6));
   limits.longest_wait = std::min(limits.longest_wait, std::chrono::seconds(10));
   return caller;
 }
@@ -119,7 +119,7 @@ absl::Status CheckModelFiles(const Pinned& pinned, bool random) {
 }
 
 PinnedSource SourceOf(const PinnedUrl& pinned) {
-  return {.source = pinned.name, .revision = "now", .commit = pinned.revision, .note = pinned.note};
+  return {.source = pinned.name, .revision = "", .commit = pinned.revision, .note = pinned.note};
 }
 
 absl::Status PinModelUrl(const HubCaller& caller, const std::function<bool()>& cancelled,
@@ -217,10 +217,27 @@ absl::StatusOr<PinnedJob> PinSources(const HubCaller& caller, config::ParsedJob 
   RETURN_IF_ERROR(PinUrls(hurried, cancelled, &spec.datasets, "datasets", &pinned));
   RETURN_IF_ERROR(PinUrls(hurried, cancelled, &spec.test_datasets, "test_datasets", &pinned));
   config::WriteSources(&pinned.job);
+  if (!spec.push_to_hub.repo.empty() && caller.settings.token.empty()) {
+    pinned.warnings.push_back(
+        absl::StrCat("export.push_to_hub: there is no token of the Hub for the owner of this job, "
+                     "so that the push to ",
+                     spec.push_to_hub.repo,
+                     " will be refused when the job has trained; give the controller HF_TOKEN, or "
+                     "the user's in --hub-tokens-dir, before"));
+  }
   return pinned;
 }
 
+absl::Status ToldApart(const absl::Status& status) {
+  if (!absl::IsUnavailable(status)) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat(std::string(status.message()), "; submit the job again when it answers"));
+}
+
 std::string LineOf(const PinnedSource& source) {
+  if (source.revision.empty()) {
+    return absl::StrCat(source.source, source.note.empty() ? "" : "; ", source.note);
+  }
   return absl::StrCat(source.source, " at ", source.revision,
                       source.revision == source.commit ? "" : ": commit ",
                       source.revision == source.commit ? "" : source.commit,

@@ -113,6 +113,18 @@ class HubJobTest(Cluster):
                 with open(os.path.join(folder, name), 'rb') as f:
                     self.assertNotIn(TOKEN.encode(), f.read(), os.path.join(folder, name))
 
+    def test_a_job_goes_on_with_the_commits_of_its_checkpoint(self):
+        path = self.job('moved')
+        self.train(path)
+        with open(os.path.join(self.dir, 'hub/datasets/org/gsm/@main/main/train.jsonl'), 'a') as f:
+            f.write('{"instruction": "one more", "output": "record"}\n')
+        self.tell('load')
+        more = ('--set', 'checkpoint.resume=auto', '--set', 'checkpoint.extend=true', '--set', 'train.max_steps=3')
+        ended = self.cox('train', path, *more, timeout=240,
+                         env={**self.process_env, 'XDG_CACHE_HOME': os.path.join(self.dir, 'cache')})
+        self.assertIn('Resuming: ', ended.stderr)
+        self.assertIn('3/3', ended.stdout)
+
     def test_a_slice_of_a_split_and_a_pinned_revision(self):
         self.start_controller()
         self.start_workers(1)

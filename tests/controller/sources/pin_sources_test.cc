@@ -9,6 +9,7 @@
 #include "common/config/job_parser.h"
 #include "controller/data/dataset_files.h"
 #include "controller/sources/fetch_sources.h"
+#include "controller/sources/kept_revisions.h"
 #include "tests/common/hub/hub_fixture.h"
 
 namespace coxswain::sources {
@@ -112,6 +113,43 @@ TEST_F(PinSourcesTest, RefusalsNameTheKey) {
   hub_.server().Load();
   ExpectRefused(Operator(), NamedJob("org/empty", "{path: ./d}"), Code::kNotFound,
                 "has no config.json");
+}
+
+TEST_F(PinSourcesTest, APushWithoutATokenIsWarnedOf) {
+  config::ParsedJob job = NamedJob("/m", "{path: ./d}");
+  EXPECT_TRUE(PinSources(Operator(), job, {})->warnings.empty());
+  job.spec.push_to_hub.repo = "org/tuned";
+  const auto pinned = PinSources(Operator(), job, {});
+  ASSERT_EQ(pinned->warnings.size(), 1u);
+  EXPECT_NE(pinned->warnings[0].find("org/tuned"), std::string::npos);
+}
+
+// A job goes on with what its checkpoint's job read, wherever main is by now.
+TEST_F(PinSourcesTest, TheCommitsOfACheckpointAreKept) {
+  const auto before = PinSources(Operator(), NamedJob("org/tiny", "{path: org/data}"), {});
+  ASSERT_TRUE(before.ok()) << before.status();
+  const std::string& there = before->job.effective_json;
+  config::JobSpec again = NamedJob("org/tiny", "{path: org/data}").spec;
+  KeepRevisions(there, &again);
+  EXPECT_EQ(again.model_hub.revision, before->job.spec.model_hub.revision);
+  EXPECT_EQ(again.datasets[0].hub.revision, before->job.spec.datasets[0].hub.revision);
+  config::JobSpec other = NamedJob("{hub: org/tiny, revision: v2}", "{path: org/other}").spec;
+  KeepRevisions(there, &other);
+  EXPECT_EQ(other.model_hub.revision, "v2");
+  EXPECT_EQ(other.datasets[0].hub.revision, "");
+  KeepRevisions("", &other);
+  KeepRevisions("{\"spec\": 3}", &other);
+  EXPECT_EQ(other.model_hub.revision, "v2");
+}
+
+TEST_F(PinSourcesTest, AHubThatIsAwayIsNotTheController) {
+  HubCaller away = Operator();
+  away.settings.endpoint = "http://127.0.0.1:1";
+  const auto pinned = PinSources(away, NamedJob("org/none", "{path: ./d}"), {});
+  EXPECT_EQ(pinned.status().code(), absl::StatusCode::kUnavailable);
+  const absl::Status told = ToldApart(pinned.status());
+  EXPECT_EQ(told.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(told.message().find("submit the job again"), std::string::npos);
 }
 
 // What one user may read, another finds in the cache only with a right of its own.
