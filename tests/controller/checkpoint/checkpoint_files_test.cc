@@ -419,7 +419,9 @@ TEST_F(ExtendTest, WithoutItBothLengthsAreNamedAndWhatToSet) {
   ASSERT_TRUE(SaveShort(20).ok());
   for (const char* path : {"", "/out/checkpoint-20"}) {
     const absl::Status status = Extend(40, false, path).status();
-    Says(status, "its recipe has 20 steps and this job's 40; nothing else differs");
+    Says(status,
+         "its recipe has 20 steps and this job's 40; no other key that is compared before the data "
+         "is read differs");
     Says(status, "Set checkpoint.extend: true to go on from step 20");
   }
 }

@@ -67,7 +67,8 @@ TEST_F(GoesOnTest, MoreStepsAreRefusedUnlessTheJobExtends) {
   Save(20, "learning_rate: 1e-4, num_epochs: 1");
   const absl::Status passes = Check("learning_rate: 1e-4, num_epochs: 2");
   Says(passes,
-       "/out/checkpoint-20: train.num_epochs is 1.0 there and 2.0 here; nothing else differs");
+       "/out/checkpoint-20: train.num_epochs is 1.0 there and 2.0 here; no other key that is "
+       "compared before the data is read differs");
   Says(passes, "Set checkpoint.extend: true to go on from step 20");
   Says(Check("learning_rate: 1e-4, max_steps: 40"), "train.max_steps is null there and 40 here");
   EXPECT_TRUE(Check("learning_rate: 1e-4, max_steps: 20").ok());  // as many steps
