@@ -80,12 +80,31 @@ void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob
   }
 }
 
+// "org/name at COMMIT, config main, split train[:10]".
+std::string SourceText(const config::DatasetSpec& dataset) {
+  std::string text = absl::StrCat(dataset.hub.id, " at ", dataset.hub.revision);
+  if (dataset.converted) absl::StrAppend(&text, ", converted by the Hub");
+  if (!dataset.name.empty()) absl::StrAppend(&text, ", config ", dataset.name);
+  if (dataset.split) absl::StrAppend(&text, ", split ", *dataset.split);
+  return text;
+}
+
+// Which of the Hub's datasets was taken, where a name might have been a path.
+void AddSources(const config::JobSpec& job, Page& page) {
+  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
+    for (const config::DatasetSpec& dataset : *datasets) {
+      if (!dataset.hub.id.empty()) page.Row("  source", SourceText(dataset));
+    }
+  }
+}
+
 void AddData(const config::JobSpec& job, const Recipe& recipe, const data::PreparedData& data,
              Page& page) {
   const data::DatasetStats& s = data.train_stats;
   page.Row("Data", absl::StrFormat("%s of %s, %s, %s", Count(s.documents, "document"),
                                    Count(s.records_read, "record"), Count(s.tokens, "token"),
                                    Count(s.targets, "target")));
+  AddSources(job, page);
   page.Row("  left out", absl::StrFormat("%s too long, %s without target, %s bad; %s truncated",
                                          FormatCount(s.dropped_too_long), FormatCount(s.no_target),
                                          FormatCount(s.bad_records), FormatCount(s.truncated)));

@@ -13,9 +13,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json DataJson(const Recipe& recipe, const data::PreparedData& data) {
+Json SourcesJson(const std::vector<config::DatasetSpec>& datasets) {
+  Json list = Json::array();
+  for (const config::DatasetSpec& dataset : datasets) {
+    list.push_back({{"path", dataset.path},
+                    {"hub", dataset.hub.id},
+                    {"revision", dataset.hub.revision},
+                    {"name", dataset.name},
+                    {"split", dataset.split ? Json(*dataset.split) : Json(nullptr)}});
+  }
+  return list;
+}
+
+Json DataJson(const config::JobSpec& job, const Recipe& recipe, const data::PreparedData& data) {
   const data::DatasetStats& s = data.train_stats;
-  return {{"records_read", s.records_read},
+  return {{"sources", SourcesJson(job.datasets)},
+          {"test_sources", SourcesJson(job.test_datasets)},
+          {"records_read", s.records_read},
           {"documents", s.documents},
           {"dropped_too_long", s.dropped_too_long},
           {"truncated", s.truncated},
@@ -159,7 +173,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                        {"total_parameters", e.total_parameters},
                        {"trainable_parameters", e.trainable_parameters}}},
                      {"groups", GroupsJson(job, planned.plan)},
-                     {"data", DataJson(recipe, data)},
+                     {"data", DataJson(job, recipe, data)},
                      {"schedule", ScheduleJson(recipe)},
                      {"layout", LayoutJson(job, planned)},
                      {"memory_bytes_per_rank",

@@ -64,7 +64,8 @@ class HubJobTest(Cluster):
         return [data_of(event)['loss'] for event in events if event['type'] == 'StepDone']
 
     def test_names_train_as_paths_do_and_again_without_a_network(self):
-        ended = self.train(self.job('named'))
+        named = self.job('named')
+        ended = self.train(named)
         self.assertIn('SourceResolved: model org/tiny at main: commit ', ended.stderr)
         self.assertIn('SourceFetched: dataset org/gsm: 2 files', ended.stderr)
         commit = ended.stderr.split('model org/tiny at main: commit ')[1][:40]
@@ -73,6 +74,13 @@ class HubJobTest(Cluster):
         self.assertEqual((adapter['base_model_name_or_path'], adapter['revision']), ('org/tiny', commit))
         paths = self.job('paths', os.path.join(QUICKSTART, 'model'), os.path.join(QUICKSTART, 'train.jsonl'))
         self.train(paths)
+        env = {**self.process_env, 'XDG_CACHE_HOME': os.path.join(self.dir, 'cache')}
+        plan = self.cox('plan', named, '--set', 'checkpoint.output_dir=' + os.path.join(self.dir, 'planned'), env=env).stdout
+        self.assertIn(f'org/tiny at {commit}', plan)
+        self.assertIn('source       org/gsm at ', plan)
+        source = self.cox_json('plan', named, '--set', 'checkpoint.output_dir=' + os.path.join(self.dir, 'planned'),
+                               env=env)['data']['sources'][0]
+        self.assertEqual((source['hub'], len(source['revision'])), ('org/gsm', 40))
         asked = self.tell()['api']
         self.train(self.job('offline'), HF_HUB_OFFLINE='1')
         self.assertEqual(self.tell()['api'], asked)
