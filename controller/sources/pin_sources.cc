@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/pinned_sources.h"
+#include "common/files/read_file.h"
 #include "common/hub/download.h"
 #include "common/hub/file_selection.h"
 #include "common/status_macros.h"
@@ -21,10 +22,14 @@ using Files = std::vector<hub::HubFile>;
 constexpr char kReadme[] = "README.md";
 constexpr char kConfig[] = "config.json";
 
-bool Lists(const Files& files, const std::string& path) {
-  return std::any_of(files.begin(), files.end(),
-                     [&](const hub::HubFile& file) { return file.path == path; });
+// Null: there is no such file.
+const hub::HubFile* FindFile(const Files& files, const std::string& path) {
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const hub::HubFile& file) { return file.path == path; });
+  return found == files.end() ? nullptr : &*found;
 }
+
+bool IsSmaller(const hub::HubFile& a, const hub::HubFile& b) { return a.bytes < b.bytes; }
 
 absl::Status Named(const std::string& key, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(key, ": ", std::string(status.message())));
@@ -79,14 +84,32 @@ class Pinner {
 
  private:
   absl::Status Fetch(const Pinned& pinned, const std::string& small) {
-    if (!Lists(pinned.files, small)) return absl::OkStatus();
-    if (caller_.must_ask) {
-      RETURN_IF_ERROR(
-          hub::CheckAccess(caller_.settings, pinned.repository, pinned.commit, small, cancelled_));
+    const hub::HubFile* file = FindFile(pinned.files, small);
+    if (caller_.must_ask) RETURN_IF_ERROR(Ask(pinned, file));
+    if (file == nullptr) return absl::OkStatus();
+    if (file->bytes > kMaxConfigBytes) {
+      return TooManyBytes(absl::StrCat(small, " of ", hub::NameOf(pinned.repository)), file->bytes,
+                          kMaxConfigBytes);
     }
     return hub::Download(caller_.settings, pinned.repository, pinned.commit,
                          {.include = {small}, .cancelled = cancelled_, .progress = {}})
         .status();
+  }
+
+  // Whether the caller may read the repository, by `file` or, without one, by its smallest file.
+  absl::Status Ask(const Pinned& pinned, const hub::HubFile* file) {
+    if (caller_.settings.offline) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "HF_HUB_OFFLINE is set at the controller, so that the Hub cannot be asked whether this "
+          "user may read ",
+          hub::NameOf(pinned.repository), "; an operator may name the user in --hub-token-users"));
+    }
+    if (file == nullptr && !pinned.files.empty()) {
+      file = &*std::min_element(pinned.files.begin(), pinned.files.end(), IsSmaller);
+    }
+    if (file == nullptr) return absl::OkStatus();  // nothing to read
+    return hub::CheckAccess(caller_.settings, pinned.repository, pinned.commit, file->path,
+                            cancelled_);
   }
 
   const HubCaller& caller_;
@@ -101,7 +124,7 @@ PinnedSource SourceOf(const Pinned& pinned) {
 }
 
 absl::Status CheckModelFiles(const Pinned& pinned, bool random) {
-  if (!Lists(pinned.files, kConfig)) {
+  if (FindFile(pinned.files, kConfig) == nullptr) {
     return absl::NotFoundError(absl::StrCat(hub::NameOf(pinned.repository), " at ",
                                             pinned.repository.revision,
                                             " has no config.json; give a model's repository"));

@@ -115,6 +115,14 @@ TEST_F(PinSourcesTest, RefusalsNameTheKey) {
                 "has no config.json");
 }
 
+TEST_F(PinSourcesTest, AReadmeThatIsTooLargeIsNotFetched) {
+  hub_.Put("datasets/org/data", "README.md", std::string((size_t{16} << 20) + 1, ' '));
+  hub_.server().Load();
+  ExpectRefused(Operator(), NamedJob("/m", "{path: org/data}"), absl::StatusCode::kInvalidArgument,
+                "README.md of dataset org/data");
+  EXPECT_EQ(hub_.server().counters().body_bytes, 0);
+}
+
 TEST_F(PinSourcesTest, APushWithoutATokenIsWarnedOf) {
   config::ParsedJob job = NamedJob("/m", "{path: ./d}");
   EXPECT_TRUE(PinSources(Operator(), job, {})->warnings.empty());
@@ -159,6 +167,15 @@ TEST_F(PinSourcesTest, TheCacheGivesNothingToAUserWhomTheHubRefuses) {
   EXPECT_TRUE(PinSources(Operator(), NamedJob("org/tiny", "{path: ./d}"), {}).ok());
   HubCaller user = Operator();
   user.must_ask = true;
+  // By a commit, which the cache knows, and of a repository without the file that is usual.
+  ASSERT_TRUE(PinSources(Operator(), NamedJob("/m", "{path: org/data}"), {}).ok());
+  const std::string commit = hub_.server().CommitOf("datasets/org/data");
+  ExpectRefused(user, NamedJob("/m", "{path: org/data, revision: '" + commit + "'}"),
+                absl::StatusCode::kPermissionDenied, "conditions");
+  HubCaller offline = user;
+  offline.settings.offline = true;
+  ExpectRefused(offline, NamedJob("org/tiny", "{path: ./d}"), absl::StatusCode::kPermissionDenied,
+                "--hub-token-users");
   ExpectRefused(user, NamedJob("org/tiny", "{path: ./d}"), absl::StatusCode::kPermissionDenied,
                 "conditions");
 }
