@@ -50,7 +50,8 @@ v1::ErrorKind Unfit(Work work, std::string_view phase) {
   return v1::ERROR_KIND_USER;
 }
 
-// What the Hub refuses, the user mends. A network or a disk mends itself.
+// What the Hub refuses, the user mends. A network or a disk mends itself. What else goes wrong
+// would go wrong again.
 v1::ErrorKind OfHub(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -59,8 +60,14 @@ v1::ErrorKind OfHub(absl::StatusCode code) {
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kFailedPrecondition:
       return v1::ERROR_KIND_USER;
-    default:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kDataLoss:
       return v1::ERROR_KIND_STORAGE;
+    default:
+      return v1::ERROR_KIND_SYSTEM;
   }
 }
 

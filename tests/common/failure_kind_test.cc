@@ -47,6 +47,14 @@ TEST(FailureKindTest, PhaseAndCodeDecide) {
       {Code::kFailedPrecondition, "push", v1::ERROR_KIND_USER},
       {Code::kUnavailable, "push", v1::ERROR_KIND_STORAGE},
       {Code::kAborted, "push", v1::ERROR_KIND_STORAGE},
+      {Code::kUnknown, "push", v1::ERROR_KIND_SYSTEM},
+      {Code::kUnavailable, "fetch", v1::ERROR_KIND_STORAGE},
+      {Code::kResourceExhausted, "fetch", v1::ERROR_KIND_STORAGE},
+      {Code::kDataLoss, "fetch", v1::ERROR_KIND_STORAGE},
+      {Code::kUnauthenticated, "fetch", v1::ERROR_KIND_USER},
+      {Code::kNotFound, "fetch", v1::ERROR_KIND_USER},
+      {Code::kUnknown, "fetch", v1::ERROR_KIND_SYSTEM},
+      {Code::kInternal, "fetch", v1::ERROR_KIND_SYSTEM},
   };
   for (const Row& row : table) {
     EXPECT_EQ(FailureKind(row.code, row.phase), row.kind)
