@@ -24,7 +24,7 @@ bool ExistsBelow(const std::string& base_dir, const std::string& text) {
 // The key that the value belongs to: path, hub or url.
 const char* KeyFor(const std::string& base_dir, const Node& value) {
   if (value.kind != Node::Kind::kScalar) return "path";
-  if (value.text.starts_with("https://") || value.text.starts_with("upload://")) return "url";
+  if (value.text.starts_with("https://") || value.text.starts_with(kUploadScheme)) return "url";
   return ReadsAsHubId(value.text) && !ExistsBelow(base_dir, value.text) ? "hub" : "path";
 }
 

@@ -3,10 +3,14 @@
 #define COXSWAIN_COMMON_CONFIG_NAMED_SOURCES_H_
 
 #include <string>
+#include <string_view>
 
 #include "common/config/yaml_tree.h"
 
 namespace coxswain::config {
+
+// How a file is named that a user brought to the controller: "upload://SHA256/NAME".
+inline constexpr std::string_view kUploadScheme = "upload://";
 
 // Whether `text` has the form "org/name", and no ending of a data file. Looks at no file.
 bool ReadsAsHubId(const std::string& text);

@@ -18,11 +18,6 @@ Json ValueAt(const Json& effective, const char* pointer) {
   return effective.contains(at) ? effective.at(at) : Json();
 }
 
-int LineOfPush(const Validated& job, const std::string& path) {
-  const auto found = job.lines.find(path);
-  return found == job.lines.end() ? 0 : found->second;
-}
-
 }  // namespace
 
 void CheckPush(Validated* job) {
@@ -31,7 +26,7 @@ void CheckPush(Validated* job) {
   const Json revision = ValueAt(job->effective, "/spec/export/push_to_hub/revision");
   if (!repo.is_string() || !revision.is_string()) return;
   const auto error = [&](std::string message) {
-    job->errors.push_back({path, LineOfPush(*job, path), std::move(message)});
+    job->errors.push_back({path, LineOf(*job, path), std::move(message)});
   };
   const absl::StatusOr<hub::Repository> repository = hub::MakeRepository(
       hub::RepositoryType::kModel, repo.get<std::string>(), revision.get<std::string>());

@@ -31,11 +31,6 @@ const Json& At(const Json& effective, std::string_view path) {
 
 bool IsSet(const Json& value) { return !value.is_null() && !(value.is_array() && value.empty()); }
 
-int LineOf(const Validated& job, const std::string& path) {
-  const auto found = job.lines.find(path);
-  return found == job.lines.end() ? 0 : found->second;
-}
-
 // Wrong values were reported already and stand as null; a rule about them stays silent.
 void CheckExclusive(Validated* job) {
   for (const auto& [first, second] : ExclusiveKeys()) {

@@ -74,9 +74,7 @@ class SourceCheck {
 
   void Error(const std::string& key, std::string message) {
     const std::string path = absl::StrCat(place_, ".", key);
-    const auto line = job_->lines.find(path);
-    job_->errors.push_back(
-        {path, line == job_->lines.end() ? 0 : line->second, std::move(message)});
+    job_->errors.push_back({path, LineOf(*job_, path), std::move(message)});
   }
 
   const Json& source_;

@@ -177,6 +177,11 @@ class Walker {
 
 }  // namespace
 
+int LineOf(const Validated& job, const std::string& path) {
+  const auto found = job.lines.find(path);
+  return found == job.lines.end() ? 0 : found->second;
+}
+
 Validated Validate(const Node& root, const std::string& base_dir) {
   Validated result;
   Walker walker(base_dir, &result);

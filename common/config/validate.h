@@ -19,6 +19,9 @@ struct Validated {
   std::map<std::string, int> lines;  // line of each key that the file sets
 };
 
+// Line of the key in the file; 0: the file does not set it.
+int LineOf(const Validated& job, const std::string& path);
+
 Validated Validate(const Node& root, const std::string& base_dir);
 
 }  // namespace coxswain::config

@@ -2,13 +2,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/named_sources.h"
 #include "common/status_macros.h"
 #include "common/web/fetch_url.h"
 
 namespace coxswain::sources {
 namespace {
-
-constexpr char kUploadScheme[] = "upload://";
 
 absl::StatusOr<PinnedUrl> PinUpload(const HubCaller& caller, web::UrlKind kind,
                                     const std::string& url) {
@@ -20,10 +19,10 @@ absl::StatusOr<PinnedUrl> PinUpload(const HubCaller& caller, web::UrlKind kind,
   }
   if (!caller.upload) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "\"", url, "\" is a file of a controller, and none is asked here; submit the job to it"));
+        "\"", url, "\" lies at a controller; submit the job there, or give the file's own path"));
   }
   ASSIGN_OR_RETURN(std::string path, caller.upload(url));
-  const size_t begin = sizeof(kUploadScheme) - 1;
+  const size_t begin = config::kUploadScheme.size();
   return PinnedUrl{.name = url,
                    .path = std::move(path),
                    .revision = url.substr(begin, url.find('/', begin) - begin),
@@ -32,7 +31,7 @@ absl::StatusOr<PinnedUrl> PinUpload(const HubCaller& caller, web::UrlKind kind,
 
 }  // namespace
 
-bool IsUpload(const std::string& url) { return url.starts_with(kUploadScheme); }
+bool IsUpload(const std::string& url) { return url.starts_with(config::kUploadScheme); }
 
 absl::StatusOr<PinnedUrl> PinUrl(const HubCaller& caller, web::UrlKind kind, const std::string& url,
                                  const std::function<bool()>& cancelled) {

@@ -7,8 +7,8 @@
 #include <system_error>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/named_sources.h"
 #include "common/outside_text.h"
 
 namespace coxswain::uploads {
@@ -49,7 +49,7 @@ bool IsUploadName(std::string_view name) {
 }
 
 std::string UploadText(const Upload& upload) {
-  return absl::StrCat(kUploadScheme, upload.sha256, "/", upload.name);
+  return absl::StrCat(std::string(config::kUploadScheme), upload.sha256, "/", upload.name);
 }
 
 std::string OwnerFolder(const std::string& root, const std::string& owner) {
@@ -62,13 +62,13 @@ absl::StatusOr<std::string> ResolveUpload(const std::string& state_dir, const st
                                           const std::string& text) {
   const std::string shown = OneLine(text, 2 * kMostNameBytes);
   const std::string rest =
-      absl::StartsWith(text, kUploadScheme) ? text.substr(sizeof(kUploadScheme) - 1) : "";
+      text.starts_with(config::kUploadScheme) ? text.substr(config::kUploadScheme.size()) : "";
   const std::string digest = rest.substr(0, rest.find('/'));
   const std::string name = digest.size() < rest.size() ? rest.substr(digest.size() + 1) : "";
   if (!IsDigest(digest) || !IsUploadName(name)) {
     return absl::InvalidArgumentError(
         absl::StrCat(shown, " names no upload: write it as `cox upload FILE` printed it, ",
-                     kUploadScheme, "SHA256/NAME"));
+                     std::string(config::kUploadScheme), "SHA256/NAME"));
   }
   std::error_code error;
   const std::string root = UploadsFolder(fs::absolute(state_dir, error).lexically_normal());

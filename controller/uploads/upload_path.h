@@ -10,8 +10,6 @@
 
 namespace coxswain::uploads {
 
-inline constexpr char kUploadScheme[] = "upload://";
-
 // A file as its owner announces it.
 struct Upload {
   std::string owner;   // name of a user; empty: operators
