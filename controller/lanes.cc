@@ -15,14 +15,14 @@ struct LaneShape {
   int niceness;  // added to that of the thread that makes the lanes
 };
 constexpr std::array<LaneShape, kNumLanes> kShapes = {{
-    {.threads = 8, .niceness = 5},   // kFiles: they mostly wait for storage
-    {.threads = 4, .niceness = 10},  // kPreparation
-    {.threads = 2, .niceness = 10},  // kExport
-    {.threads = 2, .niceness = 10},  // kPlans
-    {.threads = 2, .niceness = 5},   // kRequests
-    {.threads = 4, .niceness = 5},   // kNames
-    {.threads = 4, .niceness = 10},  // kDownloads
-    {.threads = 1, .niceness = 0},   // kStore: the loop may come to wait for it
+    {.threads = 8, .niceness = 5},    // kFiles: they mostly wait for storage
+    {.threads = 4, .niceness = 10},   // kPreparation
+    {.threads = 2, .niceness = 10},   // kExport
+    {.threads = 2, .niceness = 10},   // kPlans
+    {.threads = 2, .niceness = 5},    // kRequests
+    {.threads = 8, .niceness = 5},    // kNames
+    {.threads = 16, .niceness = 10},  // kTransfers: one that waits for the Hub delays no other job
+    {.threads = 1, .niceness = 0},    // kStore: the loop may come to wait for it
 }};
 
 size_t Index(Lane lane) { return static_cast<size_t>(lane); }

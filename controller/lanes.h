@@ -20,7 +20,7 @@ enum class Lane {
   kPlans,        // plans that users ask for: a preparation each
   kRequests,     // short reads for users
   kNames,        // questions to the Hub: seconds, or as long as it does not answer
-  kDownloads,    // models and datasets of jobs: minutes, and mostly waiting
+  kTransfers,    // models, datasets and exports on their way from and to the Hub: hours of waiting
   kStore,        // what jobs have told, on its way to the store: one commit at a time
 };
 inline constexpr size_t kNumLanes = 8;

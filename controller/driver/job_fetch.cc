@@ -45,7 +45,7 @@ void JobFetch::Start(const config::JobSpec& spec) {
   cancelled_ = std::make_shared<std::atomic<bool>>(false);
   auto result = std::make_shared<Result>();
   deps_.loop->Offload(
-      Lane::kDownloads,
+      Lane::kTransfers,
       GuardedInto(result, [work = deps_.lane_work, spec, owner = record_->job().owner(),
                            hooks = Hooks(), result] { *result = work->fetch(spec, owner, hooks); }),
       lifetime_.Wrap([this, result] { OnFetched(*result); }));

@@ -115,8 +115,9 @@ void JobDriver::TellOfLastCheckpoint() {
 
 // The files, or, where they are there, their push.
 void JobDriver::Export() {
-  const bool there = !job().artifact_dir().empty();
-  there&& push_.Wanted() ? push_.Start() : export_.Start();
+  const bool exported = !job().artifact_dir().empty();
+  if (exported && push_.Wanted()) return push_.Start();
+  export_.Start();
 }
 
 void JobDriver::OnExported(const ExportAttempt& attempt) {

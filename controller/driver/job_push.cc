@@ -19,7 +19,7 @@ void JobPush::Start() {
                         .owner = job.owner(),
                         .cancelled = [cancelled = cancelled_] { return cancelled->load(); }};
   deps_.loop->Offload(
-      Lane::kExport,
+      Lane::kTransfers,
       GuardedInto(result, [result, input, lane = deps_.lane_work] { *result = lane->push(input); }),
       lifetime_.Wrap([this, result] { tried_(*result); }));
 }

@@ -24,8 +24,8 @@ class JobPush {
   ~JobPush() { Stop(); }
 
   bool Wanted() const { return !spec_->push_to_hub.repo.empty(); }
-  // In lane kExport, of the directory that the job's record names: the merged model where there is
-  // one. What an attempt before has sent is not sent again.
+  // In lane kTransfers, of the directory that the job's record names: the merged model where there
+  // is one. What an attempt before has sent is not sent again.
   void Start();
   void Stop();  // the attempt ends soon, none is tried any more
 

@@ -93,7 +93,7 @@ TEST(LoopTest, GoesOnWhileOffloadedWorkWaits) {
 }
 
 constexpr Lane kLanes[] = {Lane::kFiles,    Lane::kPreparation, Lane::kExport,    Lane::kPlans,
-                           Lane::kRequests, Lane::kNames,       Lane::kDownloads, Lane::kStore};
+                           Lane::kRequests, Lane::kNames,       Lane::kTransfers, Lane::kStore};
 static_assert(std::size(kLanes) == kNumLanes);
 
 // Work of twice as many pieces as a lane has threads, which waits until it is released.
