@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -67,6 +68,7 @@ class WebServer {
     while (!server_->is_running()) std::this_thread::yield();
   }
   ~WebServer() {
+    HoldAfter(-1);
     server_->stop();
     thread_.join();
   }
@@ -84,6 +86,12 @@ class WebServer {
     const std::lock_guard lock(mutex_);
     cuts_ = bodies;
     cut_after_ = bytes;
+  }
+  // All bodies wait when so many bytes were sent in all; -1: none does.
+  void HoldAfter(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    hold_after_ = bytes;
+    released_.notify_all();
   }
   WebCounters counters() const {
     const std::lock_guard lock(mutex_);
@@ -145,7 +153,9 @@ class WebServer {
       if (most >= 0) end = std::min(end, *begin + static_cast<size_t>(most));
       if (end <= offset) return false;  // which closes the connection
       {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        released_.wait(lock,
+                       [this] { return hold_after_ < 0 || counters_.body_bytes < hold_after_; });
         counters_.body_bytes += static_cast<int64_t>(end - offset);
       }
       return sink.write(file->content.data() + offset, end - offset);
@@ -168,6 +178,8 @@ class WebServer {
   const std::string tls_ = folder_.path() + "/tls";
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const WebFile>> files_;
+  std::condition_variable released_;
+  int64_t hold_after_ = -1;
   int cuts_ = 0;
   int64_t cut_after_ = 0;
   WebCounters counters_;
