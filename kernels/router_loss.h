@@ -45,6 +45,9 @@ struct RouterLossArgs {
   RouterLossSpec spec = {};
   const double* sums = nullptr;  // [2 E + 2], of the whole pool
   double* losses = nullptr;      // [2]: balance, z
+  // Where both are given, *total += factors[0] balance + factors[1] z.
+  const float* factors = nullptr;  // [2], in device memory
+  double* total = nullptr;
 };
 void RouterLoss(const RouterLossArgs& args, Stream* stream);
 
@@ -56,6 +59,7 @@ struct RouterLossGradientArgs {
   const int32_t* ids = nullptr;    // [T, k]
   const double* sums = nullptr;    // [2 E + 2], of the whole pool
   const float* factors = nullptr;  // [2], in device memory: a, b
+  const float* scale = nullptr;    // in device memory, multiplies both; null: 1
   float* dlogits = nullptr;        // [T, E], accumulated
 };
 void RouterLossGradient(const RouterLossGradientArgs& args, Stream* stream);

@@ -116,6 +116,15 @@ LoraSpec Lora(const Json& json) {
   return lora;
 }
 
+MoeSpec Moe(const Json& json) {
+  MoeSpec moe;
+  moe.aux_loss_coef = Optional<double>(json["aux_loss"]["coef"]);
+  moe.aux_loss_by_micro_batch = json["aux_loss"]["over"] == "micro_batch";
+  moe.router_z_loss = json["router_z_loss"];
+  if (json["router"] != "auto") moe.trains_router = json["router"] == "trained";
+  return moe;
+}
+
 // What the scheduler does not read is null.
 LrSchedulerKwargs SchedulerKwargs(const Json& json) {
   LrSchedulerKwargs kwargs;
@@ -317,6 +326,7 @@ JobSpec BuildSpec(const Json& effective) {
       {{{"none", Adapter::kNone}, {"lora", Adapter::kLora}, {"qlora", Adapter::kLora}}});
   if (spec["adapter"] == "qlora") job.quantization = Quantization(spec["quantization"]);
   job.lora = Lora(spec["lora"]);
+  job.moe = Moe(spec["moe"]);
   ReadData(spec, &job);
   job.train = Train(spec["train"]);
   ReadExecution(spec, &job);

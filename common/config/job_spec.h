@@ -63,6 +63,14 @@ struct LoraSpec {
   std::vector<std::string> modules_to_save;
 };
 
+// The experts of a mixture, and their router.
+struct MoeSpec {
+  std::optional<double> aux_loss_coef;  // of the balancing loss; nullopt: the model's
+  bool aux_loss_by_micro_batch{};       // over one pool of a micro-step; else of each bin
+  double router_z_loss{};
+  std::optional<bool> trains_router;    // nullopt: with the whole model, not beside an adapter
+};
+
 // Names of the fields of a record.
 struct RecordFields {
   std::string messages;  // empty: messages or conversations
@@ -177,6 +185,7 @@ struct JobSpec {
   // else nf4_double) | "auto_single" (likewise, else nf4).
   std::string quantization;
   LoraSpec lora;
+  MoeSpec moe;
   std::vector<DatasetSpec> datasets;
   std::vector<DatasetSpec> test_datasets;  // exclusive with val_set_size
   std::optional<double> val_set_size;      // < 1: fraction, >= 1: count

@@ -129,6 +129,34 @@ void AppendLora(std::vector<Key>* t) {
   t->insert(t->end(), rows.begin(), rows.end());
 }
 
+void AppendMoe(std::vector<Key>* t) {
+  const std::vector<Key> rows = {
+      // clang-format off
+      {.path = "spec.moe", .doc = "Read where the model is a mixture of experts."},
+      {.path = "spec.moe.router", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "frozen", "trained"},
+       .doc = "Whether the routers are trained: `auto` trains them with the whole model and leaves "
+              "them as they are beside an adapter."},
+      {.path = "spec.moe.aux_loss",
+       .doc = "The loss that asks routers to use their experts alike: E sum of f_e P_e, which is "
+              "the experts of a token where they are."},
+      {.path = "spec.moe.aux_loss.coef", .type = Type::kNumber, .def = "null",
+       .range = kNonNegative,
+       .doc = "Its factor. null: `router_aux_loss_coef` of the model where its `config.json` says "
+              "`output_router_logits: true`, as transformers trains it, else 0.",
+       .nullable = true},
+      {.path = "spec.moe.aux_loss.over", .type = Type::kWord, .def = "bin",
+       .words = {"bin", "micro_batch"},
+       .doc = "Whose tokens count together, those of all layers: of a `bin`, so that the cut into "
+              "micro-steps and ranks changes nothing, or of a `micro_batch`, as in transformers."},
+      {.path = "spec.moe.router_z_loss", .type = Type::kNumber, .def = "0.0",
+       .range = kNonNegative,
+       .doc = "Factor of the mean square of a router's log-partition; 1.0e-3 is usual."},
+      // clang-format on
+  };
+  t->insert(t->end(), rows.begin(), rows.end());
+}
+
 void AppendTrain(std::vector<Key>* t) {
   const std::vector<Key> rows = {
       // clang-format off
@@ -392,6 +420,7 @@ std::vector<Key> MakeSchema() {
   std::vector<Key> table;
   AppendTop(&table);
   AppendLora(&table);
+  AppendMoe(&table);
   AppendDataKeys(&table);
   AppendTrain(&table);
   AppendExecution(&table);

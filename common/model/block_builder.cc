@@ -7,8 +7,10 @@
 namespace coxswain::model {
 namespace {
 
-int64_t QueryWidth(const ModelConfig& c) { return c.num_heads * c.head_dim; }
-int64_t KeyWidth(const ModelConfig& c) { return c.num_kv_heads * c.head_dim; }
+Activation ActivationOf(const ModelConfig& config) {
+  if (config.activation == "gelu_tanh") return Activation::kGeluTanh;
+  return config.activation == "gelu" ? Activation::kGelu : Activation::kSilu;
+}
 
 // Queries of all kv heads, then their keys, then their values.
 std::vector<RowRange> RowsByKvHead(const ModelConfig& c) {
@@ -31,77 +33,113 @@ Row BranchRow(int64_t layer, const char* name, bool kept) {
 
 }  // namespace
 
-NormOp BlockBuilder::NormOf(const NormNames& names, const Row& in, Row out) {
-  block_.tensors.push_back({names.weight, names.module + ".weight", config_.hidden_size});
-  if (names.bias != Role::kNone) {
-    block_.tensors.push_back({names.bias, names.module + ".bias", config_.hidden_size});
-  }
-  NormOp norm{.in = in, .out = std::move(out), .weight = names.weight, .bias = names.bias};
+int32_t BlockBuilder::AddTensor(TensorSpec tensor) {
+  const auto id = static_cast<int32_t>(block_.tensors.size());
+  if (tensor.packed == kNoTensor) tensor.packed = id;
+  block_.tensors.push_back(std::move(tensor));
+  return id;
+}
+
+Heads BlockBuilder::HeadsOf() const {
+  return {.queries = config_.num_heads, .keys = config_.num_kv_heads, .width = config_.head_dim};
+}
+
+void BlockBuilder::AddNorm(const NormNames& names, const Row& in, const Row& out) {
+  ++norms_;
+  NormOp norm{.in = in, .out = out};
   norm.rstd = Own(absl::StrCat("rstd", norms_));
   if (names.layer_norm) norm.mean = Own(absl::StrCat("mean", norms_));
-  return norm;
+  norm.width = config_.hidden_size;
+  norm.eps = config_.rms_norm_eps;
+  norm.from_one = config_.norm_weights_from_one;
+  norm.weight = AddTensor(
+      {.name = names.module + ".weight", .kind = Kind::kNorm, .rows = config_.hidden_size});
+  if (names.bias) {
+    norm.bias = AddTensor(
+        {.name = names.module + ".bias", .kind = Kind::kNormBias, .rows = config_.hidden_size});
+  }
+  Append(std::move(norm));
 }
 
 Row BlockBuilder::Norm(const NormNames& names, const Row& in) {
-  ++norms_;
-  const Row out = Own(absl::StrCat("ln", norms_));
-  block_.ops.emplace_back(NormOf(names, in, out));
+  const Row out = Own(absl::StrCat("ln", norms_ + 1));
+  AddNorm(names, in, out);
   return out;
 }
 
 Row BlockBuilder::BranchNorm(const NormNames& names, const Row& in) {
-  ++norms_;
-  block_.ops.emplace_back(NormOf(names, in, kBranch));
+  AddNorm(names, in, kBranch);
   return kBranch;
 }
 
-LinearOp BlockBuilder::AddWeights(const Linear& linear) {
-  LinearOp op{.pack = linear.pack, .in = linear.in, .out = linear.out};
+size_t BlockBuilder::AddLinear(const Linear& linear) {
+  LinearOp op{.name = linear.name, .site = linears_++, .in = linear.in, .out = linear.out};
   op.in_features = linear.in_features;
-  op.members = linear.members;
   op.adds = linear.adds;
-  for (size_t i = 0; i < linear.members.size(); ++i) {
-    const LinearMember& member = linear.members[i];
-    block_.tensors.push_back({member.weight, linear.modules[i] + ".weight", member.rows,
-                              linear.in_features, linear.file_rows});
+  op.feeds_activation = linear.feeds_activation;
+  int32_t first = kNoTensor;
+  for (const Linear::Member& member : linear.members) {
+    const int32_t id = AddTensor({.name = member.module + ".weight",
+                                  .kind = Kind::kLinear,
+                                  .rows = member.rows,
+                                  .cols = linear.in_features,
+                                  .reach = member.reach == Reach::kKeyBias ? Reach::kScores
+                                                                           : member.reach,
+                                  .packed = first,
+                                  .file_rows = linear.file_rows});
+    if (first == kNoTensor) first = id;
+    op.members.push_back({.weight = id, .rows = member.rows});
     op.out_features += member.rows;
   }
-  return op;
+  Append(std::move(op));
+  return block_.ops.size() - 1;
 }
 
-void BlockBuilder::AddBiases(const Linear& linear) {
+void BlockBuilder::AddBiases(const Linear& linear, size_t op) {
+  int32_t first = kNoTensor;
   for (size_t i = 0; i < linear.members.size(); ++i) {
-    const LinearMember& member = linear.members[i];
-    if (member.bias == Role::kNone) continue;
-    block_.tensors.push_back(
-        {member.bias, linear.modules[i] + ".bias", member.rows, 1, linear.file_rows});
+    const Linear::Member& member = linear.members[i];
+    if (!member.bias) continue;
+    const int32_t id = AddTensor({.name = member.module + ".bias",
+                                  .kind = Kind::kBias,
+                                  .rows = member.rows,
+                                  .reach = member.reach,
+                                  .packed = first,
+                                  .file_rows = linear.file_rows});
+    if (first == kNoTensor) first = id;
+    std::get<LinearOp>(block_.ops[op]).members[i].bias = id;
   }
 }
 
 void BlockBuilder::AddQkNorm(QkNorm kind, const Row& qkv) {
   if (kind == QkNorm::kNone) return;
-  const bool whole = kind == QkNorm::kWhole;
-  block_.tensors.push_back(
-      {Role::kQNorm, "self_attn.q_norm.weight", whole ? QueryWidth(config_) : config_.head_dim});
-  block_.tensors.push_back(
-      {Role::kKNorm, "self_attn.k_norm.weight", whole ? KeyWidth(config_) : config_.head_dim});
-  block_.ops.emplace_back(
-      QkNormOp{.qkv = qkv, .raw = Own("qk_raw"), .rstd = Own("qk_rstd"), .whole = whole});
+  QkNormOp norm{.qkv = qkv, .raw = Own("qk_raw"), .rstd = Own("qk_rstd")};
+  norm.whole = kind == QkNorm::kWhole;
+  norm.heads = HeadsOf();
+  norm.eps = config_.rms_norm_eps;
+  norm.from_one = config_.norm_weights_from_one;
+  const auto weight = [&](const char* name, int64_t whole) {
+    return AddTensor({.name = name,
+                      .kind = Kind::kNorm,
+                      .rows = norm.whole ? whole : norm.heads.width,
+                      .reach = Reach::kScores});
+  };
+  norm.q_weight = weight("self_attn.q_norm.weight", norm.heads.query_width());
+  norm.k_weight = weight("self_attn.k_norm.weight", norm.heads.key_width());
+  Append(std::move(norm));
 }
 
 BlockBuilder::Linear BlockBuilder::QkvLinear(const AttentionNames& names, const Row& in) const {
-  const int64_t query = QueryWidth(config_), key = KeyWidth(config_);
-  const auto bias = [&names](Role role) { return names.qkv_bias ? role : Role::kNone; };
+  const int64_t query = HeadsOf().query_width(), key = HeadsOf().key_width();
+  const bool bias = names.qkv_bias;
   Linear linear{
-      .pack = Pack::kQkv, .in = in, .out = Own("qkv"), .in_features = config_.hidden_size};
+      .name = "qkv", .in = in, .out = Own("qkv"), .in_features = config_.hidden_size};
   if (names.qkv.empty()) {
-    linear.modules = {names.q, names.k, names.v};
-    linear.members = {{Role::kQ, bias(Role::kQBias), query},
-                      {Role::kK, bias(Role::kKBias), key},
-                      {Role::kV, bias(Role::kVBias), key}};
+    linear.members = {{names.q, query, bias, Reach::kScores},
+                      {names.k, key, bias, Reach::kKeyBias},
+                      {names.v, key, bias, Reach::kDirect}};
   } else {
-    linear.modules = {names.qkv};
-    linear.members = {{Role::kQkv, bias(Role::kQkvBias), query + 2 * key}};
+    linear.members = {{names.qkv, query + 2 * key, bias, Reach::kDirect}};
     if (names.by_kv_head) linear.file_rows = RowsByKvHead(config_);
   }
   return linear;
@@ -109,99 +147,109 @@ BlockBuilder::Linear BlockBuilder::QkvLinear(const AttentionNames& names, const 
 
 Row BlockBuilder::Attention(const AttentionNames& names, const Row& in, Branch branch) {
   const Linear qkv = QkvLinear(names, in);
-  block_.ops.emplace_back(AddWeights(qkv));
-  AddBiases(qkv);
+  AddBiases(qkv, AddLinear(qkv));
   AddQkNorm(names.qk_norm, qkv.out);
   if (config_.rotates(layer_)) {
-    block_.ops.emplace_back(RotateOp{.qkv = qkv.out, .rope = config_.rope_of(layer_)});
+    Append(RotateOp{.qkv = qkv.out,
+                   .rope = config_.rope_of(layer_),
+                   .heads = HeadsOf(),
+                   .rotated = config_.rope.rotated,
+                   .interleaved = config_.rope.interleaved});
   }
-  const AttentionOp attention{.qkv = qkv.out,
-                              .out = Own("att"),
-                              .lse = Own("lse"),
-                              .window = config_.layer_windows[static_cast<size_t>(layer_)]};
-  block_.ops.emplace_back(attention);
-  const Linear output{
-      .pack = Pack::kOutput,
-      .in = attention.out,
-      .out = BranchRow(layer_, "o", branch.kept),
-      .in_features = QueryWidth(config_),
-      .modules = {names.o},
-      .members = {{Role::kO, names.output_bias ? Role::kOBias : Role::kNone, config_.hidden_size}},
-      .adds = branch.adds};
-  block_.ops.emplace_back(AddWeights(output));
-  AddBiases(output);
+  const AttentionOp& attention =
+      Append(AttentionOp{.qkv = qkv.out,
+                        .out = Own("att"),
+                        .lse = Own("lse"),
+                        .heads = HeadsOf(),
+                        .window = config_.layer_windows[static_cast<size_t>(layer_)],
+                        .scale = config_.score_scale(),
+                        .softcap = config_.attention_softcap});
+  const Linear output{.name = "o",
+                      .in = attention.out,
+                      .out = BranchRow(layer_, "o", branch.kept),
+                      .in_features = HeadsOf().query_width(),
+                      .members = {{names.o, config_.hidden_size, names.output_bias}},
+                      .adds = branch.adds};
+  AddBiases(output, AddLinear(output));
   return output.out;
 }
 
+int64_t BlockBuilder::WidthOf(const MlpNames& names) const {
+  return names.width > 0 ? names.width : config_.intermediate_size;
+}
+
 BlockBuilder::Linear BlockBuilder::GateUpLinear(const MlpNames& names, const Row& in) const {
-  const int64_t inner = config_.intermediate_size;
-  const auto bias = [&names](Role role) { return names.bias ? role : Role::kNone; };
-  Linear linear{
-      .pack = Pack::kGateUp, .in = in, .out = Own("gate_up"), .in_features = config_.hidden_size};
+  const int64_t inner = WidthOf(names);
+  Linear linear{.name = "gate_up",
+                .in = in,
+                .out = Own("gate_up"),
+                .in_features = config_.hidden_size,
+                .feeds_activation = true};
   if (names.gate_up.empty()) {
-    linear.modules = {names.gate, names.up};
-    linear.members = {{Role::kGate, bias(Role::kGateBias), inner},
-                      {Role::kUp, bias(Role::kUpBias), inner}};
+    linear.members = {{names.gate, inner, names.bias}, {names.up, inner, names.bias}};
   } else {
-    linear.modules = {names.gate_up};
-    linear.members = {{Role::kGateUp, bias(Role::kGateUpBias), 2 * inner}};
+    linear.members = {{names.gate_up, 2 * inner, names.bias}};
   }
   return linear;
 }
 
-Row BlockBuilder::Down(const MlpNames& names, const Row& in, Branch branch, Linear* down) const {
-  *down = {
-      .pack = Pack::kDown,
-      .in = in,
-      .out = BranchRow(layer_, "down", branch.kept),
-      .in_features = config_.intermediate_size,
-      .modules = {names.down},
-      .members = {{Role::kDown, names.bias ? Role::kDownBias : Role::kNone, config_.hidden_size}},
-      .adds = branch.adds};
-  return down->out;
+BlockBuilder::Linear BlockBuilder::DownLinear(const MlpNames& names, const Row& in,
+                                              Branch branch) const {
+  return {.name = "down",
+          .in = in,
+          .out = BranchRow(layer_, "down", branch.kept),
+          .in_features = WidthOf(names),
+          .members = {{names.down, config_.hidden_size, names.bias}},
+          .adds = branch.adds};
 }
 
 Row BlockBuilder::GatedMlp(const MlpNames& names, const Row& in, Branch branch) {
   const Linear gate_up = GateUpLinear(names, in);
-  block_.ops.emplace_back(AddWeights(gate_up));
+  const size_t gate_up_op = AddLinear(gate_up);
   const Row product = Own("swiglu");
-  block_.ops.emplace_back(GateOp{.in = gate_up.out, .out = product});
-  Linear down;
-  Row out = Down(names, product, branch, &down);
-  block_.ops.emplace_back(AddWeights(down));
-  AddBiases(gate_up);
-  AddBiases(down);
-  return out;
+  Append(GateOp{.in = gate_up.out,
+               .out = product,
+               .width = WidthOf(names),
+               .activation = ActivationOf(config_)});
+  const Linear down = DownLinear(names, product, branch);
+  const size_t down_op = AddLinear(down);
+  AddBiases(gate_up, gate_up_op);
+  AddBiases(down, down_op);
+  return down.out;
 }
 
 Row BlockBuilder::PlainMlp(const MlpNames& names, const Row& in, Branch branch) {
-  const Linear up{.pack = Pack::kGateUp,
+  const Linear up{.name = "gate_up",
                   .in = in,
                   .out = Own("up"),
                   .in_features = config_.hidden_size,
-                  .modules = {names.up},
-                  .members = {{Role::kUp, names.bias ? Role::kUpBias : Role::kNone,
-                               config_.intermediate_size}}};
-  block_.ops.emplace_back(AddWeights(up));
+                  .members = {{names.up, WidthOf(names), names.bias}},
+                  .feeds_activation = true};
+  const size_t up_op = AddLinear(up);
   const Row active = Own("active");
-  block_.ops.emplace_back(ActivationOp{.in = up.out, .out = active});
-  Linear down;
-  Row out = Down(names, active, branch, &down);
-  block_.ops.emplace_back(AddWeights(down));
-  AddBiases(up);
-  AddBiases(down);
-  return out;
+  Append(ActivationOp{.in = up.out,
+                     .out = active,
+                     .width = WidthOf(names),
+                     .activation = ActivationOf(config_)});
+  const Linear down = DownLinear(names, active, branch);
+  const size_t down_op = AddLinear(down);
+  AddBiases(up, up_op);
+  AddBiases(down, down_op);
+  return down.out;
 }
 
 Row BlockBuilder::AddMiddle(const Row& branch) {
   const Row middle = Own("residual_mid");
-  block_.ops.emplace_back(AddOp{.stream = Input(), .branch = branch, .out = middle});
+  Append(AddOp{
+      .stream = Input(), .branch = branch, .out = middle, .width = config_.hidden_size});
   return middle;
 }
 
 Block BlockBuilder::Finish(const Row& stream, const Row& branch) {
-  block_.ops.emplace_back(
-      AddOp{.stream = stream, .branch = branch, .out = BlockOutput(config_, layer_)});
+  Append(AddOp{.stream = stream,
+                     .branch = branch,
+                     .out = BlockOutput(config_, layer_),
+                     .width = config_.hidden_size});
   return std::move(block_);
 }
 
@@ -214,9 +262,9 @@ AttentionNames UsualAttention(const ModelConfig& config) {
 Block PreNormBlock(const ModelConfig& config, int64_t layer, const AttentionNames& attention,
                    const MlpNames& mlp) {
   BlockBuilder block(config, layer);
-  const Row normed = block.Norm({"input_layernorm", Role::kInputNorm}, block.Input());
+  const Row normed = block.Norm({"input_layernorm"}, block.Input());
   const Row middle = block.AddMiddle(block.Attention(attention, normed, {}));
-  const Row again = block.Norm({"post_attention_layernorm", Role::kPostAttentionNorm}, middle);
+  const Row again = block.Norm({"post_attention_layernorm"}, middle);
   return block.Finish(middle, block.GatedMlp(mlp, again, {}));
 }
 
@@ -224,36 +272,57 @@ Block PreNormBlock(const ModelConfig& config, int64_t layer) {
   return PreNormBlock(config, layer, UsualAttention(config), {.bias = config.mlp_bias});
 }
 
+Block ExpertsBlock(const ModelConfig& config, int64_t layer, const ExpertNames& names) {
+  if (!config.has_experts(layer)) return PreNormBlock(config, layer);
+  BlockBuilder block(config, layer);
+  const Row normed = block.Norm({"input_layernorm"}, block.Input());
+  const Row middle = block.AddMiddle(block.Attention(UsualAttention(config), normed, {}));
+  const Row again = block.Norm({"post_attention_layernorm"}, middle);
+  return block.Finish(middle, block.Experts(names, again, {}));
+}
+
 Block SandwichBlock(const ModelConfig& config, int64_t layer, const SandwichNames& norms,
                     const AttentionNames& attention, const MlpNames& mlp) {
   BlockBuilder block(config, layer);
-  const Row normed = block.Norm({norms.before_attention, Role::kInputNorm}, block.Input());
+  const Row normed = block.Norm({norms.before_attention}, block.Input());
   const Row attended = block.Attention(attention, normed, {.kept = true});
   const Row middle =
-      block.AddMiddle(block.BranchNorm({norms.behind_attention, Role::kAttentionNorm}, attended));
-  const Row again = block.Norm({norms.before_mlp, Role::kPostAttentionNorm}, middle);
+      block.AddMiddle(block.BranchNorm({norms.behind_attention}, attended));
+  const Row again = block.Norm({norms.before_mlp}, middle);
   const Row product = block.GatedMlp(mlp, again, {.kept = true});
-  return block.Finish(middle, block.BranchNorm({norms.behind_mlp, Role::kMlpNorm}, product));
+  return block.Finish(middle, block.BranchNorm({norms.behind_mlp}, product));
 }
 
 Outside UsualOutside(const ModelConfig& config) {
   return {.layers = "model.layers.",
-          .embedding = {Role::kEmbedding, "model.embed_tokens.weight", config.vocab_size,
-                        config.hidden_size},
-          .head = {Role::kLmHead, "lm_head.weight", config.vocab_size, config.hidden_size},
-          .final_norm = {{Role::kFinalNorm, "model.norm.weight", config.hidden_size}},
+          .embedding = {.name = "model.embed_tokens.weight",
+                        .kind = Kind::kEmbedding,
+                        .rows = config.vocab_size,
+                        .cols = config.hidden_size},
+          .head = {.name = "lm_head.weight",
+                   .kind = Kind::kHead,
+                   .rows = config.vocab_size,
+                   .cols = config.hidden_size},
+          .final_norm = {{.name = "model.norm.weight",
+                          .kind = Kind::kNorm,
+                          .rows = config.hidden_size}},
           .norm = {.in = kFinalResidual,
                    .out = kFinalNormed,
                    .rstd = {kSharedByLayers, "final.rstd"},
-                   .weight = Role::kFinalNorm}};
+                   .weight = kFinalNormTensor,
+                   .width = config.hidden_size,
+                   .eps = config.rms_norm_eps,
+                   .from_one = config.norm_weights_from_one},
+          .tied = config.tie_embeddings};
 }
 
 Outside LayerNormOutside(const ModelConfig& config, bool bias) {
   Outside outside = UsualOutside(config);
   outside.norm.mean = {kSharedByLayers, "final.mean"};
   if (!bias) return outside;
-  outside.norm.bias = Role::kFinalNormBias;
-  outside.final_norm.push_back({Role::kFinalNormBias, "model.norm.bias", config.hidden_size});
+  outside.norm.bias = kFinalNormBiasTensor;
+  outside.final_norm.push_back(
+      {.name = "model.norm.bias", .kind = Kind::kNormBias, .rows = config.hidden_size});
   return outside;
 }
 

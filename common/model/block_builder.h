@@ -3,6 +3,8 @@
 #define COXSWAIN_COMMON_MODEL_BLOCK_BUILDER_H_
 
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "common/model/block.h"
 
@@ -10,10 +12,9 @@ namespace coxswain::model {
 
 // A norm of the stream feeds linears; one of a branch stands before its add.
 struct NormNames {
-  std::string module;  // "input_layernorm"
-  Role weight{};
-  Role bias = Role::kNone;  // LayerNorm: has a bias
+  std::string module = {};  // "input_layernorm"
   bool layer_norm = false;  // else RMSNorm
+  bool bias = false;        // of a LayerNorm
 };
 
 enum class QkNorm { kNone, kHeads, kWhole };
@@ -32,6 +33,16 @@ struct MlpNames {
   std::string gate = "mlp.gate_proj", up = "mlp.up_proj", down = "mlp.down_proj";
   std::string gate_up = {};  // not empty: the two as one tensor
   bool bias = false;
+  int64_t width = 0;  // 0: intermediate_size of the config
+};
+
+// Of a router and its experts. The files have tensors of each expert, "*" being its number; memory
+// and adapters have stacks.
+struct ExpertNames {
+  std::string router = "mlp.gate";
+  std::string gate = "mlp.experts.*.gate_proj", up = "mlp.experts.*.up_proj",
+              down = "mlp.experts.*.down_proj";
+  std::string stacks = "mlp.experts";
 };
 
 class BlockBuilder {
@@ -52,6 +63,8 @@ class BlockBuilder {
   };
   Row Attention(const AttentionNames& names, const Row& in, Branch branch);
   Row GatedMlp(const MlpNames& names, const Row& in, Branch branch);
+  // The experts of the config's mixture.
+  Row Experts(const ExpertNames& names, const Row& in, Branch branch);
   // Without a gate: down(f(up(in))).
   Row PlainMlp(const MlpNames& names, const Row& in, Branch branch);
 
@@ -61,29 +74,49 @@ class BlockBuilder {
 
  private:
   struct Linear {
-    Pack pack{};
+    std::string name = {};
     Row in = {}, out = {};
     int64_t in_features = 0;
-    std::vector<std::string> modules = {};
-    std::vector<LinearMember> members = {};
-    bool adds = false;
+    struct Member {
+      std::string module = {};
+      int64_t rows = 0;
+      bool bias = false;
+      Reach reach = Reach::kDirect;
+    };
+    std::vector<Member> members = {};
+    bool adds = false, feeds_activation = false;
     std::vector<RowRange> file_rows = {};
   };
 
   Row Own(std::string name) const { return {layer_, std::move(name)}; }
-  LinearOp AddWeights(const Linear& linear);
-  void AddBiases(const Linear& linear);
+  int32_t AddTensor(TensorSpec tensor);
+  // Numbers the op.
+  template <typename Op>
+  Op& Append(Op op) {
+    op.id = static_cast<int32_t>(block_.ops.size());
+    return std::get<Op>(block_.ops.emplace_back(std::move(op)));
+  }
+  // The op lacks its biases until AddBiases.
+  size_t AddLinear(const Linear& linear);
+  void AddBiases(const Linear& linear, size_t op);
   void AddQkNorm(QkNorm kind, const Row& qkv);
   Linear QkvLinear(const AttentionNames& names, const Row& in) const;
   Linear GateUpLinear(const MlpNames& names, const Row& in) const;
-  Row Down(const MlpNames& names, const Row& in, Branch branch, Linear* down) const;
-  NormOp NormOf(const NormNames& names, const Row& in, Row out);
+  Linear DownLinear(const MlpNames& names, const Row& in, Branch branch) const;
+  int64_t WidthOf(const MlpNames& names) const;
+  const RouteOp& AddRouter(const ExpertNames& names, const Row& in);
+  void AddNorm(const NormNames& names, const Row& in, const Row& out);
+  Heads HeadsOf() const;
 
   const ModelConfig& config_;
   const int64_t layer_;
   int64_t norms_ = 0;
+  int32_t linears_ = 0;
   Block block_;
 };
+
+// Llama's with experts in place of the MLP, where the config has experts in this layer.
+Block ExpertsBlock(const ModelConfig& config, int64_t layer, const ExpertNames& names);
 
 // x + attention(norm(x)), then x + mlp(norm(x)): Llama and most others.
 Block PreNormBlock(const ModelConfig& config, int64_t layer);

@@ -24,8 +24,13 @@ const Family* FindFamily(std::string_view architecture) {
   return nullptr;
 }
 
-Block BlockOf(const ModelConfig& config, int64_t layer) {
-  return FamilyOf(config).block(config, layer);
+Architecture ArchitectureOf(const ModelConfig& config) {
+  const Family& family = FamilyOf(config);
+  Architecture model{.blocks = {}, .outside = family.outside(config)};
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    model.blocks.push_back(family.block(config, layer));
+  }
+  return model;
 }
 
 const TextPart& TextPartOf(const ModelConfig& config) { return FamilyOf(config).text; }

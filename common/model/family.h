@@ -34,7 +34,7 @@ const std::vector<const Family*>& Families();
 const Family* FindFamily(std::string_view architecture);
 
 // What the config's family makes of it; they throw std::out_of_range without one.
-Block BlockOf(const ModelConfig& config, int64_t layer);
+Architecture ArchitectureOf(const ModelConfig& config);
 Outside OutsideOf(const ModelConfig& config);
 const TextPart& TextPartOf(const ModelConfig& config);
 

@@ -2,18 +2,8 @@
 
 #include <algorithm>
 
-#include "common/model/family.h"
-
 namespace coxswain::model {
 namespace {
-
-// Of the linear that an adapter's tensor belongs to, or the role itself.
-Role BaseRole(Role role) {
-  constexpr uint32_t kAdapterBits = static_cast<uint32_t>(Role::kLoraA) |
-                                    static_cast<uint32_t>(Role::kLoraB) |
-                                    static_cast<uint32_t>(Role::kLoraMagnitude);
-  return static_cast<Role>(static_cast<uint32_t>(role) & ~kAdapterBits);
-}
 
 // Calls copy(file element, memory element, elements) for every range.
 template <typename Copy>
@@ -27,13 +17,10 @@ void ForEachRange(const std::vector<RowRange>& ranges, int64_t cols, const Copy&
 
 }  // namespace
 
-std::vector<RowRange> FileRows(const ModelConfig& config, const Parameter& parameter) {
-  if (parameter.layer < 0 || IsLoraA(parameter.role)) return {};
-  const Role role = BaseRole(parameter.role);
-  for (const TensorSpec& tensor : BlockOf(config, parameter.layer).tensors) {
-    if (tensor.role == role) return tensor.file_rows;
-  }
-  return {};
+std::vector<RowRange> FileRows(const Architecture& model, const Parameter& parameter) {
+  if (parameter.layer < 0 || IsLoraA(parameter)) return {};
+  const Block& block = model.blocks[static_cast<size_t>(parameter.layer)];
+  return block.tensors[static_cast<size_t>(parameter.tensor)].file_rows;
 }
 
 void ToMemoryOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<float>* values) {

@@ -12,7 +12,7 @@ namespace coxswain::model {
 
 // The ranges of the file, one after another as memory has them; empty: memory is as the file. An
 // adapter's B and magnitudes follow the rows of their linear.
-std::vector<RowRange> FileRows(const ModelConfig& config, const Parameter& parameter);
+std::vector<RowRange> FileRows(const Architecture& model, const Parameter& parameter);
 
 // Reorder the rows of `values` [rows, cols], which the ranges cover. Nothing without ranges.
 void ToMemoryOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<float>* values);

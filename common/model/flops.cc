@@ -7,14 +7,14 @@ namespace {
 
 // Magnitudes of DoRA scale elementwise, A of an embedding is looked up: no product.
 bool IsAdapterMatrix(const Parameter& parameter) {
-  if (parameter.role == LoraA(Role::kEmbedding)) return false;
-  return IsLoraA(parameter.role) || IsLoraB(parameter.role);
+  if (parameter.kind == Kind::kEmbedding && IsLoraA(parameter)) return false;
+  return IsLoraA(parameter) || IsLoraB(parameter);
 }
 
 // Whether the tensor of the base is an operand of a matrix product.
 bool IsMatmulWeight(const Parameter& parameter, bool tied) {
-  return IsLinear(parameter.role) || parameter.role == Role::kLmHead ||
-         (tied && parameter.role == Role::kEmbedding);
+  return IsLinear(parameter) || IsBase(parameter, Kind::kRouter) || IsHead(parameter) ||
+         (tied && IsEmbedding(parameter));
 }
 
 // QK^T and PV, two operations each, forward and twice that backward.

@@ -49,6 +49,26 @@ struct AddedTokens {
   bool operator==(const AddedTokens&) const = default;
 };
 
+// The experts of the layers that have some in place of one MLP.
+struct Mixture {
+  int64_t experts = 0;       // of a layer; 0: the model has none
+  int64_t chosen = 0;        // of a token
+  int64_t width = 0;         // intermediate elements of an expert
+  int64_t shared_width = 0;  // of an MLP that every token goes through beside; 0: none
+  bool shared_gate = false;  // whose output sigmoid(x w) scales
+  // "softmax" | "sigmoid": of the router's logits, in float32. sigmoid: a correction bias decides
+  // who is chosen.
+  std::string score = "softmax";
+  int64_t groups = 1, top_groups = 1;  // of experts; of which a token's experts are in so many
+  bool renormalise = false;            // the weights of a token's experts
+  double scale = 1.0;                  // of these weights
+  bool router_bias = false;
+  double aux_loss = 0;                   // factor of the balancing loss that the model was trained by
+  std::vector<int64_t> dense_layers = {};  // rising: those with one MLP of intermediate_size
+
+  bool operator==(const Mixture&) const = default;
+};
+
 struct ModelConfig {
   std::string architecture;  // e.g. "Qwen2ForCausalLM"
   int64_t vocab_size = 0;    // max(base_rows, known + count) with added tokens
@@ -80,7 +100,12 @@ struct ModelConfig {
   // "nf4" | "nf4_double" | "int8": what the linears of blocks are in the checkpoint's files
   // (common/files/packed_matrix.h); empty: not quantised.
   std::string quantization = {};
+  Mixture mixture = {};
 
+  bool has_experts(int64_t layer) const {
+    const std::vector<int64_t>& dense = mixture.dense_layers;
+    return mixture.experts > 0 && !std::binary_search(dense.begin(), dense.end(), layer);
+  }
   double score_scale() const {
     return attention_scale > 0 ? attention_scale : 1.0 / std::sqrt(static_cast<double>(head_dim));
   }

@@ -34,28 +34,27 @@ bool IsAllLinear(const std::vector<std::string>& targets) {
 
 // A linear of a block as adapters see it.
 struct Target {
-  Role weight{};
+  const TensorSpec* tensor = nullptr;
+  int32_t number = kNoTensor;
   std::string module;  // below the model
-  int64_t out = 0, in = 0;
 };
 
-// Those linears of each pack of a block that are adapted: their A are adjacent, then their B.
+// Those linears of each product of a block that are adapted: their A are adjacent, then their B.
 std::vector<std::vector<Target>> TargetsOf(const Block& block, const std::string& prefix,
                                            const LoraTable& lora) {
-  std::vector<std::vector<Target>> packs;
-  for (const Op& op : block.ops) {
+  std::vector<std::vector<Target>> products;
+  for (const PlainOp& op : block.ops) {
     const auto* linear = std::get_if<LinearOp>(&op);
     if (linear == nullptr) continue;
-    std::vector<Target>& pack = packs.emplace_back();
+    std::vector<Target>& product = products.emplace_back();
     for (const LinearMember& member : linear->members) {
-      const auto tensor = std::find_if(block.tensors.begin(), block.tensors.end(),
-                                       [&](const auto& t) { return t.role == member.weight; });
-      const std::string module = ModuleOf(*tensor);
-      const bool chosen = IsAllLinear(lora.targets) || IsNamed(lora, prefix + module);
-      if (chosen) pack.push_back({member.weight, prefix + module, tensor->rows, tensor->cols});
+      const TensorSpec& tensor = block.tensors[static_cast<size_t>(member.weight)];
+      const std::string module = prefix + ModuleOf(tensor);
+      const bool chosen = IsAllLinear(lora.targets) || IsNamed(lora, module);
+      if (chosen) product.push_back({&tensor, member.weight, module});
     }
   }
-  return packs;
+  return products;
 }
 
 // Outside the blocks only what is named is adapted.
@@ -69,43 +68,54 @@ class UnitTable {
   UnitTable(std::vector<Parameter>* table, int32_t unit, int32_t layer)
       : table_(table), unit_(unit), layer_(layer) {}
 
-  void Add(std::string name, Role role, int64_t rows, int64_t cols = 1) {
-    table_->push_back(Parameter{.name = std::move(name),
-                                .role = role,
-                                .layer = layer_,
-                                .rows = rows,
-                                .cols = cols,
-                                .unit = unit_});
-  }
-
-  void Add(const std::string& prefix, const TensorSpec& tensor) {
-    Add(prefix + tensor.name, tensor.role, tensor.rows, tensor.cols);
+  void Add(const std::string& prefix, const TensorSpec& tensor, int32_t number) {
+    table_->push_back({.name = prefix + tensor.name,
+                       .kind = tensor.kind,
+                       .reach = tensor.reach,
+                       .layer = layer_,
+                       .tensor = number,
+                       .packed = tensor.packed,
+                       .batch = tensor.batch,
+                       .rows = tensor.batch * tensor.rows,
+                       .cols = tensor.cols,
+                       .unit = unit_});
   }
 
   void AddLora(const std::vector<Target>& targets, const LoraTable& lora) {
     for (const Target& t : targets) {
-      Add(Key(t, ".lora_A.weight"), LoraA(t.weight), lora.rank, t.in);
+      AddPart(t, Part::kLoraA, ".lora_A.weight", lora.rank, t.tensor->cols);
     }
     for (const Target& t : targets) {
-      Add(Key(t, ".lora_B.weight"), LoraB(t.weight), t.out, lora.rank);
+      AddPart(t, Part::kLoraB, ".lora_B.weight", t.tensor->rows, lora.rank);
     }
     if (!lora.dora) return;
     for (const Target& t : targets) {
-      Add(Key(t, ".lora_magnitude_vector"), LoraMagnitude(t.weight), t.out);
+      AddPart(t, Part::kMagnitude, ".lora_magnitude_vector", t.tensor->rows, 1);
     }
   }
 
   void AddLoraOutside(const TensorSpec& tensor, const LoraTable& lora) {
     if (!IsNamed(lora, tensor)) return;
-    const Target t{tensor.role, ModuleOf(tensor), tensor.rows, tensor.cols};
-    if (tensor.role != Role::kEmbedding) return AddLora({t}, lora);
-    Add(Key(t, ".lora_embedding_A"), LoraA(t.weight), t.out, lora.rank);
-    Add(Key(t, ".lora_embedding_B"), LoraB(t.weight), t.in, lora.rank);
+    const bool embedding = tensor.kind == Kind::kEmbedding;
+    const Target t{&tensor, embedding ? kEmbeddingTensor : kHeadTensor, ModuleOf(tensor)};
+    if (!embedding) return AddLora({t}, lora);
+    AddPart(t, Part::kLoraA, ".lora_embedding_A", tensor.rows, lora.rank);
+    AddPart(t, Part::kLoraB, ".lora_embedding_B", tensor.cols, lora.rank);
   }
 
  private:
-  static std::string Key(const Target& target, const char* suffix) {
-    return absl::StrCat("base_model.model.", target.module, suffix);
+  void AddPart(const Target& target, Part part, const char* suffix, int64_t rows, int64_t cols) {
+    const TensorSpec& tensor = *target.tensor;
+    table_->push_back({.name = absl::StrCat("base_model.model.", target.module, suffix),
+                       .kind = tensor.kind,
+                       .part = part,
+                       .reach = tensor.reach,
+                       .layer = layer_,
+                       .tensor = target.number,
+                       .packed = part == Part::kLoraA ? tensor.packed : kNoTensor,
+                       .rows = rows,
+                       .cols = cols,
+                       .unit = unit_});
   }
 
   std::vector<Parameter>* table_;
@@ -117,72 +127,92 @@ std::string LayerPrefix(const Outside& outside, int64_t layer) {
   return absl::StrCat(outside.layers, layer, ".");
 }
 
-absl::Status CheckTargets(const LoraTable& lora, const ModelConfig& config,
-                          const Outside& outside) {
-  const Block block = BlockOf(config, 0);
-  const std::vector<std::string>& targets = lora.targets;
-  if (IsAllLinear(targets)) return absl::OkStatus();
-  std::vector<std::string> known;
-  for (const TensorSpec& tensor : block.tensors) {
-    if (IsLinear(tensor.role)) known.push_back(LastPart(ModuleOf(tensor)));
-  }
-  for (const TensorSpec& tensor : {outside.embedding, outside.head}) {
-    known.push_back(LastPart(ModuleOf(tensor)));
-    if (!lora.dora || !IsNamed(lora, tensor)) continue;
-    return absl::UnimplementedError(
-        absl::StrCat("lora.target_modules: \"", known.back(),
-                     "\" has no DoRA; leave it out, or set use_dora: ", "false"));
-  }
-  const std::string list = absl::StrJoin(known, ", ");
-  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    for (const TensorSpec& tensor : block.tensors) {
-      if (IsLinear(tensor.role)) known.push_back(LayerPrefix(outside, layer) + ModuleOf(tensor));
+// The modules that adapters may name: last parts, each once, then whole names.
+struct KnownModules {
+  std::vector<std::string> last_parts, whole;
+
+  void Add(const std::string& prefix, const TensorSpec& tensor) {
+    const std::string module = ModuleOf(tensor);
+    whole.push_back(prefix + module);
+    const std::string last = LastPart(module);
+    if (std::find(last_parts.begin(), last_parts.end(), last) == last_parts.end()) {
+      last_parts.push_back(last);
     }
   }
-  for (const TensorSpec& tensor : {outside.embedding, outside.head}) {
-    known.push_back(ModuleOf(tensor));
+  bool Has(const std::string& target) const {
+    const auto in = [&](const auto& names) {
+      return std::find(names.begin(), names.end(), target) != names.end();
+    };
+    return in(last_parts) || in(whole);
   }
+};
+
+KnownModules ModulesOf(const Architecture& model) {
+  KnownModules known;
+  for (size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    const std::string prefix = LayerPrefix(model.outside, static_cast<int64_t>(layer));
+    for (const TensorSpec& tensor : model.blocks[layer].tensors) {
+      if (tensor.kind == Kind::kLinear) known.Add(prefix, tensor);
+    }
+  }
+  for (const TensorSpec& tensor : {model.outside.embedding, model.outside.head}) {
+    known.Add("", tensor);
+  }
+  return known;
+}
+
+absl::Status CheckTargets(const LoraTable& lora, const Architecture& model) {
+  const std::vector<std::string>& targets = lora.targets;
+  if (IsAllLinear(targets)) return absl::OkStatus();
+  for (const TensorSpec& tensor : {model.outside.embedding, model.outside.head}) {
+    if (!lora.dora || !IsNamed(lora, tensor)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("lora.target_modules: \"", LastPart(ModuleOf(tensor)),
+                     "\" has no DoRA; leave it out, or set use_dora: ", "false"));
+  }
+  const KnownModules known = ModulesOf(model);
+  const std::string list = absl::StrJoin(known.last_parts, ", ");
   if (targets.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("lora.target_modules is empty; known: all-linear, ", list));
   }
   for (const std::string& target : targets) {
-    if (std::find(known.begin(), known.end(), target) == known.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("lora.target_modules: unknown module \"",
-                                                     target, "\"; known: all-linear alone, or ",
-                                                     list));
-    }
+    if (known.Has(target)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("lora.target_modules: unknown module \"", target,
+                                                   "\"; known: all-linear alone, or ", list));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::vector<Parameter> BaseParameterTable(const ModelConfig& config) {
+std::vector<Parameter> BaseParameterTable(const Architecture& model) {
   std::vector<Parameter> table;
-  const Outside outside = OutsideOf(config);
-  const auto layers = static_cast<int32_t>(config.num_layers);
-  UnitTable(&table, 0, -1).Add("", outside.embedding);
+  const Outside& outside = model.outside;
+  const auto layers = static_cast<int32_t>(model.blocks.size());
+  UnitTable(&table, 0, -1).Add("", outside.embedding, kEmbeddingTensor);
   for (int32_t layer = 0; layer < layers; ++layer) {
     UnitTable unit(&table, layer + 1, layer);
-    for (const TensorSpec& tensor : BlockOf(config, layer).tensors) {
-      unit.Add(LayerPrefix(outside, layer), tensor);
+    int32_t number = 0;
+    for (const TensorSpec& tensor : model.blocks[static_cast<size_t>(layer)].tensors) {
+      unit.Add(LayerPrefix(outside, layer), tensor, number++);
     }
   }
   UnitTable head(&table, layers + 1, -1);
-  for (const TensorSpec& tensor : outside.final_norm) head.Add("", tensor);
-  if (!config.tie_embeddings) head.Add("", outside.head);
+  int32_t number = kFinalNormTensor;
+  for (const TensorSpec& tensor : outside.final_norm) head.Add("", tensor, number++);
+  if (!outside.tied) head.Add("", outside.head, kHeadTensor);
   return table;
 }
 
 absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
-                                                const ModelConfig& config, const LoraTable& lora) {
+                                                const Architecture& model, const LoraTable& lora) {
   if (lora.rank < 1) {
     return absl::InvalidArgumentError(absl::StrCat("lora.r is ", lora.rank, ", must be > 0"));
   }
-  const Outside outside = OutsideOf(config);
-  const absl::Status status = CheckTargets(lora, config, outside);
+  const absl::Status status = CheckTargets(lora, model);
   if (!status.ok()) return status;
+  const Outside& outside = model.outside;
   std::vector<Parameter> table;
   for (size_t i = 0; i < base.size(); ++i) {
     table.push_back(base[i]);
@@ -194,12 +224,21 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
       unit.AddLoraOutside(base[i].unit == 0 ? outside.embedding : outside.head, lora);
       continue;
     }
-    const Block block = BlockOf(config, layer);
-    for (const auto& pack : TargetsOf(block, LayerPrefix(outside, layer), lora)) {
-      unit.AddLora(pack, lora);
+    const Block& block = model.blocks[static_cast<size_t>(layer)];
+    for (const auto& product : TargetsOf(block, LayerPrefix(outside, layer), lora)) {
+      unit.AddLora(product, lora);
     }
   }
   return table;
+}
+
+std::vector<Parameter> BaseParameterTable(const ModelConfig& config) {
+  return BaseParameterTable(ArchitectureOf(config));
+}
+
+absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
+                                                const ModelConfig& config, const LoraTable& lora) {
+  return WithLora(std::move(base), ArchitectureOf(config), lora);
 }
 
 }  // namespace coxswain::model

@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/model/model_config.h"
+#include "common/model/block.h"
 #include "common/model/parameter.h"
 
 namespace coxswain::model {
 
-// Every tensor of the base model in memory order (see plan::Role for what is adjacent), all frozen.
+// Every tensor of the base model in memory order (Parameter::packed says what is adjacent), all frozen.
 // A tied model has no lm_head entry.
+std::vector<Parameter> BaseParameterTable(const Architecture& model);
+// Of what the config's family makes of it.
 std::vector<Parameter> BaseParameterTable(const ModelConfig& config);
 
 struct LoraTable {
@@ -29,6 +31,8 @@ struct LoraTable {
 // keys: base_model.model.<module>.lora_A.weight, .lora_B.weight, .lora_magnitude_vector.
 // Of an embedding they are .lora_embedding_A and .lora_embedding_B. InvalidArgument lists the known
 // modules for an unknown one; Unimplemented: DoRA of one outside the blocks.
+absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
+                                                const Architecture& model, const LoraTable& lora);
 absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
                                                 const ModelConfig& config, const LoraTable& lora);
 

@@ -18,19 +18,16 @@ constexpr const char kPrefix[] = "base_model.model.";
 // "model.norm" of "model.norm.weight".
 std::string ModuleOf(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
-std::string LastPart(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+std::string LastPartOf(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
-bool IsLinearBias(Role role) {
-  constexpr Role kBiases[] = {Role::kQBias,    Role::kKBias,    Role::kVBias,
-                              Role::kOBias,    Role::kGateBias, Role::kUpBias,
-                              Role::kDownBias, Role::kQkvBias,  Role::kGateUpBias};
-  return std::find(std::begin(kBiases), std::end(kBiases), role) != std::end(kBiases);
+bool IsOfLinear(const Parameter& parameter) {
+  return IsLinear(parameter) || IsBase(parameter, Kind::kBias);
 }
 
 // The paths of the modules that hold a tensor of the base.
 std::vector<std::string> PathsOf(const ModelConfig& config, const Parameter& parameter) {
   std::vector<std::string> paths = {ModuleOf(parameter.name)};
-  if (config.tie_embeddings && parameter.role == Role::kEmbedding) {
+  if (config.tie_embeddings && IsEmbedding(parameter)) {
     paths.push_back(ModuleOf(OutsideOf(config).head.name));
   }
   return paths;
@@ -49,11 +46,11 @@ absl::Status Unknown(const std::vector<Parameter>& table, const ModelConfig& con
                      const std::string& name) {
   std::vector<std::string> known;
   for (const Parameter& parameter : table) {
-    if (IsAdapter(parameter.role) || IsLinear(parameter.role) || IsLinearBias(parameter.role)) {
+    if (IsAdapter(parameter) || IsOfLinear(parameter)) {
       continue;
     }
     for (const std::string& path : PathsOf(config, parameter)) {
-      const std::string part = LastPart(path);
+      const std::string part = LastPartOf(path);
       if (std::find(known.begin(), known.end(), part) == known.end()) known.push_back(part);
     }
   }
@@ -61,33 +58,40 @@ absl::Status Unknown(const std::vector<Parameter>& table, const ModelConfig& con
                  absl::StrCat("ends the name of no module; known: ", absl::StrJoin(known, ", ")));
 }
 
-absl::Status CheckQkNorms(const std::vector<Parameter>& table, const std::vector<bool>& saved) {
-  std::set<int32_t> of_q, of_k;
+absl::Status CheckQkNorms(const std::vector<Parameter>& table, const Architecture& model,
+                          const std::vector<bool>& saved) {
+  std::set<std::pair<int32_t, int32_t>> trained;  // layer and tensor
   for (size_t i = 0; i < table.size(); ++i) {
-    if (saved[i] && table[i].role == Role::kQNorm) of_q.insert(table[i].layer);
-    if (saved[i] && table[i].role == Role::kKNorm) of_k.insert(table[i].layer);
+    if (saved[i]) trained.insert({table[i].layer, table[i].tensor});
   }
-  if (of_q == of_k) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "lora.modules_to_save names the norms of q without those of k, or of other layers; the two "
-      "are trained together: name both, or neither");
+  for (size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    for (const PlainOp& op : model.blocks[layer].ops) {
+      const auto* norm = std::get_if<QkNormOp>(&op);
+      if (norm == nullptr) continue;
+      const auto at = static_cast<int32_t>(layer);
+      if (trained.count({at, norm->q_weight}) == trained.count({at, norm->k_weight})) continue;
+      return absl::InvalidArgumentError(
+          "lora.modules_to_save names the norms of q without those of k, or of other layers; the "
+          "two are trained together: name both, or neither");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckNotAdapted(const std::vector<Parameter>& table, const ModelConfig& config,
                              const std::vector<bool>& saved) {
-  std::set<Role> trained;
+  std::set<Kind> trained;
   for (size_t i = 0; i < table.size(); ++i) {
     if (!saved[i]) continue;
-    trained.insert(table[i].role);
-    if (config.tie_embeddings && table[i].role == Role::kEmbedding) trained.insert(Role::kLmHead);
+    trained.insert(table[i].kind);
+    if (config.tie_embeddings && IsEmbedding(table[i])) trained.insert(Kind::kHead);
   }
   for (const Parameter& parameter : table) {
-    for (const Role role : {Role::kEmbedding, Role::kLmHead}) {
-      if (parameter.role != LoraA(role) || trained.count(role) == 0) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("lora.modules_to_save trains the weight that \"", ModuleOf(parameter.name),
-                       "\" of lora.target_modules adapts; name the module in one of the two"));
-    }
+    const bool outside = parameter.kind == Kind::kEmbedding || parameter.kind == Kind::kHead;
+    if (!IsLoraA(parameter) || !outside || trained.count(parameter.kind) == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("lora.modules_to_save trains the weight that \"", ModuleOf(parameter.name),
+                     "\" of lora.target_modules adapts; name the module in one of the two"));
   }
   return absl::OkStatus();
 }
@@ -101,8 +105,8 @@ absl::StatusOr<std::vector<bool>> SavedModules(const std::vector<Parameter>& tab
   for (const std::string& name : names) {
     bool found = false;
     for (size_t i = 0; i < table.size() && !name.empty(); ++i) {
-      if (IsAdapter(table[i].role) || !Names(name, PathsOf(config, table[i]))) continue;
-      if (IsLinear(table[i].role) || IsLinearBias(table[i].role)) {
+      if (IsAdapter(table[i]) || !Names(name, PathsOf(config, table[i]))) continue;
+      if (IsOfLinear(table[i])) {
         return Refusal(name, absl::StrCat("names ", ModuleOf(table[i].name),
                                           ", a linear of the blocks; adapt it by "
                                           "lora.target_modules, or train all with adapter: none"));
@@ -111,7 +115,7 @@ absl::StatusOr<std::vector<bool>> SavedModules(const std::vector<Parameter>& tab
     }
     if (!found) return Unknown(table, config, name);
   }
-  RETURN_IF_ERROR(CheckQkNorms(table, saved));
+  RETURN_IF_ERROR(CheckQkNorms(table, ArchitectureOf(config), saved));
   RETURN_IF_ERROR(CheckNotAdapted(table, config, saved));
   return saved;
 }
@@ -127,14 +131,14 @@ std::vector<std::string> ListedModules(const ModelConfig& config,
                        [&](const auto& name) { return Names(name, {path}); });
   };
   if (named(both[0]) == named(both[1])) return listed;
-  listed.push_back(LastPart(named(both[0]) ? both[1] : both[0]));
+  listed.push_back(LastPartOf(named(both[0]) ? both[1] : both[0]));
   return listed;
 }
 
 std::vector<std::string> AdapterFileKeys(const ModelConfig& config, const Parameter& parameter) {
-  if (IsAdapter(parameter.role)) return {parameter.name};
+  if (IsAdapter(parameter)) return {parameter.name};
   std::vector<std::string> keys = {absl::StrCat(kPrefix, parameter.name)};
-  if (config.tie_embeddings && parameter.role == Role::kEmbedding) {
+  if (config.tie_embeddings && IsEmbedding(parameter)) {
     keys.push_back(absl::StrCat(kPrefix, OutsideOf(config).head.name));
   }
   return keys;

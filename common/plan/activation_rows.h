@@ -7,13 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "common/model/block.h"
+#include "common/model/op_rows.h"
 #include "common/plan/plan.h"
 
 namespace coxswain::plan {
 
+using model::RowType;
+
 // What it takes to have a row again.
 enum class Again {
+  kKept,         // at every level: what a router chose
   kNever,        // below recompute "block"
   kElementwise,  // a norm of the stream or an activation: from "norm_swiglu" on
   kProduct,      // gate and up: from "ffn" on
@@ -21,9 +24,10 @@ enum class Again {
 
 struct ActivationRow {
   model::Row row;
-  int64_t width = 0;     // elements of a token
-  bool float32 = false;  // else the compute dtype
+  int64_t width = 0;  // elements of a token
+  RowType type = RowType::kCompute;
   Again again = Again::kNever;
+  int64_t fixed = 0;  // elements beside those of tokens
 };
 
 // What the ops of a block write that is the layer's own, the stream that enters it first; then
@@ -38,9 +42,9 @@ int64_t ActivationOwner(const Plan& plan, const ActivationRow& row);
 std::string BufferName(const model::Row& row);
 
 // Before the scale of DoRA: "qkv_u" and so on.
-model::Row UnscaledRow(model::Pack pack, int64_t layer);
+model::Row UnscaledRow(const model::LinearOp& linear, int64_t layer);
 
-// Output columns of all packs that DoRA scales, layer after layer.
+// Output columns of all linears that DoRA scales, layer after layer.
 int64_t DoraColumns(const Plan& plan);
 
 }  // namespace coxswain::plan

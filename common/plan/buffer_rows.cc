@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/model/family.h"
 #include "common/plan/activation_rows.h"
 #include "common/plan/embedding_rows.h"
 #include "common/plan/gradient_rows.h"
@@ -61,8 +60,8 @@ void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
     for (const ActivationRow& row : ActivationRows(plan, layer)) {
       const int64_t owner = ActivationOwner(plan, row);
       if (owner == layer) {
-        const int64_t bytes = row.float32 ? kFloat : element;
-        table->Row(BufferName(row.row), n.tokens * row.width * bytes);
+        const int64_t bytes = row.type == RowType::kCompute ? element : kFloat;
+        table->Row(BufferName(row.row), bytes * (n.tokens * row.width + row.fixed));
       } else {
         table->Alias(BufferName(row.row), BufferName({owner, row.row.name}));
       }
@@ -71,23 +70,22 @@ void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Row("final.residual", element * n.tokens * plan.model.hidden_size);
   table->Row("final.norm", element * n.tokens * plan.model.hidden_size);
   table->Row("final.rstd", kFloat * n.tokens);
-  if (model::OutsideOf(plan.model).norm.is_layer_norm()) {
+  if (plan.architecture.outside.norm.is_layer_norm()) {
     table->Row("final.mean", kFloat * n.tokens);
   }
 }
 
+// The rows of gradients, of which generation too needs those that branches share.
 void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
-  const model::ModelConfig& m = plan.model;
-  const int64_t token_bytes = ComputeBytes(plan) * n.tokens;
   table->Class(MemoryClass::kWorkspace);
-  if (plan.trains()) table->Row("dres", token_bytes * m.hidden_size);
-  table->Row("dnorm", token_bytes * m.hidden_size);
-  table->Alias("branch", "dnorm");
-  if (HasSharedNorm(m)) table->Row("dshared", token_bytes * m.hidden_size);
-  if (!plan.trains()) return;
-  table->Row("dqkv", token_bytes * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim);
-  table->Row("datt", token_bytes * m.num_heads * m.head_dim);
-  table->Row("dswiglu", token_bytes * m.intermediate_size);
+  const int64_t element = ComputeBytes(plan);
+  if (plan.trains()) table->Row("dres", element * n.tokens * plan.model.hidden_size);
+  for (const GradientSlot& slot : GradientSlots(plan.architecture)) {
+    if (!plan.trains() && !slot.of_stream) continue;
+    table->Row(slot.name, slot.float32 ? kFloat * n.tokens * slot.width
+                                       : element * n.tokens * slot.width);
+    if (slot.name == "dnorm") table->Alias("branch", "dnorm");
+  }
 }
 
 void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
@@ -95,10 +93,10 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Row("head.logits", element * chunk * LogitsStride(plan.model.vocab_size, element));
   table->Row("head.x", element * chunk * plan.model.hidden_size);
   if (plan.trains()) table->Row("head.dx", element * chunk * plan.model.hidden_size);
-  if (HasAdapterOf(plan, model::Role::kLmHead)) {
+  if (HasAdapterOf(plan, model::Kind::kHead)) {
     table->Row("head.lora_h", element * chunk * plan.lora.rank);
   }
-  if (HasAdapterOf(plan, model::Role::kEmbedding)) {
+  if (HasAdapterOf(plan, model::Kind::kEmbedding)) {
     table->Row("embedding.lora_h", element * n.tokens * plan.lora.rank);
     if (plan.trains()) table->Row("embedding.lora_dh", element * n.tokens * plan.lora.rank);
   }
@@ -117,7 +115,7 @@ void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
   if (plan.lora.rank > 0 && plan.lora.dropout > 0) {
     table->Row("batch.bins", 4 * n.tokens);
     table->Row("batch.bin_positions", 4 * n.tokens);
-    if (HasAdapterOf(plan, model::Role::kLmHead)) {
+    if (HasAdapterOf(plan, model::Kind::kHead)) {
       table->Row("batch.row_bins", 4 * n.target_rows);
       table->Row("batch.row_positions", 4 * n.target_rows);
     }
@@ -188,19 +186,14 @@ int64_t CachedLayerBytes(const Plan& plan) {
          plan.model.num_kv_heads * plan.model.head_dim;
 }
 
-bool HasAdapterOf(const Plan& plan, model::Role role) {
-  return std::any_of(plan.parameters.begin(), plan.parameters.end(),
-                     [role](const auto& parameter) { return parameter.role == LoraA(role); });
+bool HasAdapterOf(const Plan& plan, model::Kind kind) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [kind](const auto& parameter) {
+    return model::IsLoraA(parameter) && parameter.kind == kind;
+  });
 }
 
 std::string RopeRow(int64_t rope, const char* name) {
   return absl::StrCat(rope == 0 ? "rope." : "rope.window.", name);
-}
-
-bool HasSharedNorm(const model::ModelConfig& config) {
-  const auto rows = GradientRows(config, 0);
-  return std::any_of(rows.begin(), rows.end(),
-                     [](const auto& row) { return row.second.name == "dshared"; });
 }
 
 std::vector<Buffer> BufferRows(const Plan& plan) {

@@ -37,11 +37,8 @@ std::string RopeRow(int64_t rope, const char* name);
 // Of the keys, or values, of one layer in "cache.keys": [sequences, length, kv heads, head_dim].
 int64_t CachedLayerBytes(const Plan& plan);
 
-// Whether head or embedding, `role`, has an adapter.
-bool HasAdapterOf(const Plan& plan, model::Role role);
-
-// Whether several linears read one norm, whose gradient then has a row of its own.
-bool HasSharedNorm(const model::ModelConfig& config);
+// Whether head or embedding, `kind`, has an adapter.
+bool HasAdapterOf(const Plan& plan, model::Kind kind);
 
 }  // namespace coxswain::plan
 

@@ -27,7 +27,7 @@ int64_t EmbeddingRowBytesReceived(const Plan& plan) {
 bool ExchangesEmbeddingRows(const Plan& plan) {
   const auto embedding =
       std::find_if(plan.parameters.begin(), plan.parameters.end(),
-                   [](const model::Parameter& p) { return p.role == model::Role::kEmbedding; });
+                   [](const model::Parameter& p) { return model::IsEmbedding(p); });
   if (plan.world_size() == 1 || embedding == plan.parameters.end() || !embedding->trainable()) {
     return false;
   }

@@ -7,7 +7,7 @@
 namespace coxswain::plan {
 
 OpLists OpListsOf(const Plan& plan) {
-  OpLists lists = PlainOpLists(plan.model);
+  OpLists lists = PlainOpLists(plan.architecture);
   for (const Fusion& fusion : Fusions()) {
     const bool named =
         std::find(plan.fusions.begin(), plan.fusions.end(), fusion.name) != plan.fusions.end();
@@ -17,7 +17,7 @@ OpLists OpListsOf(const Plan& plan) {
 }
 
 std::vector<std::string> ApplicableFusions(const Plan& plan) {
-  OpLists lists = PlainOpLists(plan.model);
+  OpLists lists = PlainOpLists(plan.architecture);
   std::vector<std::string> names;
   for (const Fusion& fusion : Fusions()) {
     if (fusion.rewrite(plan, &lists) > 0) names.emplace_back(fusion.name);

@@ -1,69 +1,175 @@
 #include "common/plan/gradient_rows.h"
 
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
-#include "common/model/family.h"
+#include "absl/strings/str_cat.h"
+#include "common/model/op_rows.h"
 
 namespace coxswain::plan {
 namespace {
 
 using model::Row;
 
-Row Shared(const char* name) { return {model::kSharedByLayers, name}; }
+Row Shared(std::string name) { return {model::kSharedByLayers, std::move(name)}; }
 
-class Gradients {
+// In the order of the buffer table.
+constexpr const char* kClasses[] = {"dnorm",   "dqkv",     "datt",    "dswiglu",
+                                    "drouted", "dexperts", "dlogits", "dscores", "dweights"};
+constexpr size_t kStream = 0, kQkv = 1, kAttention = 2, kProduct = 3, kRouted = 4, kExperts = 5,
+                 kLogits = 6, kScores = 7, kWeights = 8;
+
+std::string SlotName(size_t of_class, size_t slot) {
+  if (slot == 0) return kClasses[of_class];
+  const std::string more = of_class == kStream ? "dshared" : kClasses[of_class];
+  return of_class == kStream && slot == 1 ? more : absl::StrCat(more, slot);
+}
+
+// The class of the slot that the gradient of what an op writes has.
+struct ClassOf {
+  const std::set<Row>& attended;  // rows that attention reads
+
+  size_t operator()(const model::LinearOp& op) const {
+    return attended.count(op.out) > 0 ? kQkv : kStream;
+  }
+  size_t operator()(const model::AttentionOp& /*op*/) const { return kAttention; }
+  size_t operator()(const model::GateOp& op) const {
+    return op.routed.chosen > 0 ? kExperts : kProduct;
+  }
+  size_t operator()(const model::ActivationOp& /*op*/) const { return kProduct; }
+  size_t operator()(const model::DispatchOp& /*op*/) const { return kRouted; }
+  template <typename NormOrBranch>
+  size_t operator()(const NormOrBranch& /*op*/) const {
+    return kStream;
+  }
+};
+
+// Walks the ops of a block backward.
+class Liveness {
  public:
-  explicit Gradients(const model::Block& block) {
-    for (const model::Op& op : block.ops) {
-      if (const auto* linear = std::get_if<model::LinearOp>(&op)) ++readers_[linear->in];
+  explicit Liveness(const model::Block& block) : block_(block) {
+    for (const model::PlainOp& op : block.ops) {
+      for (const model::Operand& out : model::Writes(op)) made_by_.emplace(out.row, &op);
+      if (const auto* attention = std::get_if<model::AttentionOp>(&op)) {
+        attended_.insert(attention->qkv);
+      }
+      if (const auto* add = std::get_if<model::AddOp>(&op)) {
+        for (const Row& row : {add->stream, add->branch, add->out}) {
+          rows_.of.emplace(row, Shared("dres"));
+        }
+      }
+      if (const auto* route = std::get_if<model::RouteOp>(&op)) FindRouter(*route);
     }
   }
 
-  void operator()(const model::NormOp& norm) {
-    const bool of_branch = norm.out == model::kBranch;
-    const Row own = Shared(readers_[norm.out] > 1 ? "dshared" : "dnorm");
-    rows_.emplace(norm.out, of_branch ? Shared("dres") : own);
-  }
-  void operator()(const model::LinearOp& linear) {
-    switch (linear.pack) {
-      case model::Pack::kQkv:
-        rows_.emplace(linear.out, Shared("dqkv"));
-        return;
-      case model::Pack::kGateUp:
-        rows_.emplace(linear.out, linear.out);
-        return;
-      case model::Pack::kOutput:
-      case model::Pack::kDown:
-        rows_.emplace(linear.out, Shared(linear.out == model::kBranch ? "dres" : "dnorm"));
-        return;
+  void Walk() {
+    for (auto op = block_.ops.rbegin(); op != block_.ops.rend(); ++op) {
+      TakeInPlace(*op);
+      const std::optional<std::pair<size_t, size_t>> copy = TakeCopy(*op);
+      for (const model::Operand& in : model::Reads(*op)) TakeFor(in);
+      if (copy.has_value()) Free(*copy);
+      for (const model::Operand& out : model::Writes(*op)) {
+        const auto held = held_.find(out.row);
+        if (held == held_.end() || made_by_.at(out.row) != &*op) continue;
+        Free(held->second);
+        held_.erase(held);
+      }
     }
   }
-  void operator()(const model::AttentionOp& attention) {
-    rows_.emplace(attention.out, Shared("datt"));
-  }
-  void operator()(const model::GateOp& gate) { rows_.emplace(gate.out, Shared("dswiglu")); }
-  void operator()(const model::ActivationOp& op) { rows_.emplace(op.out, Shared("dswiglu")); }
-  void operator()(const model::AddOp& add) {
-    rows_.emplace(add.stream, Shared("dres"));
-    rows_.emplace(add.out, Shared("dres"));
-  }
-  template <typename InPlaceOrFused>
-  void operator()(const InPlaceOrFused& /*op*/) {}
 
-  std::map<Row, Row> Take() { return std::move(rows_); }
+  GradientRows TakeRows() { return std::move(rows_); }
+  const std::map<std::pair<size_t, size_t>, int64_t>& widths() const { return widths_; }
 
  private:
-  std::map<Row, int> readers_;
-  std::map<Row, Row> rows_;
+  using Slot = std::pair<size_t, size_t>;  // class and number
+
+  void FindRouter(const model::RouteOp& route) {
+    rows_.of.emplace(route.logits, Shared(kClasses[kLogits]));
+    rows_.of.emplace(route.weights, Shared(kClasses[kWeights]));
+    widths_[{kLogits, 0}] = widths_[{kScores, 0}] = route.experts;
+    widths_[{kWeights, 0}] = route.chosen;
+  }
+
+  // What becomes its gradient: read when all else that reads it is done.
+  void TakeInPlace(const model::PlainOp& op) {
+    Row in;
+    if (const auto* gate = std::get_if<model::GateOp>(&op)) in = gate->in;
+    if (const auto* activation = std::get_if<model::ActivationOp>(&op)) in = activation->in;
+    if (const auto* combine = std::get_if<model::CombineOp>(&op)) in = combine->in;
+    if (!in.name.empty()) rows_.of.emplace(in, in);
+  }
+
+  std::optional<Slot> TakeCopy(const model::PlainOp& op) {
+    const auto* linear = std::get_if<model::LinearOp>(&op);
+    if (linear == nullptr) return std::nullopt;
+    const auto of_output = rows_.of.find(linear->out);
+    if (of_output == rows_.of.end() || of_output->second.name != "dres") return std::nullopt;
+    const Slot slot = Take(kStream, linear->out_features);
+    rows_.copy_of_output[linear->id] = Shared(SlotName(slot.first, slot.second));
+    // In forward a branch lies in the first slot: what is added to it needs another.
+    if (linear->adds) Widen({kStream, 1}, linear->out_features);
+    return slot;
+  }
+
+  void TakeFor(const model::Operand& in) {
+    const auto maker = made_by_.find(in.row);
+    if (in.type != model::RowType::kCompute || maker == made_by_.end() ||
+        rows_.of.count(in.row) > 0) {
+      return;
+    }
+    const Slot slot = Take(std::visit(ClassOf{attended_}, *maker->second), in.width);
+    rows_.of.emplace(in.row, Shared(SlotName(slot.first, slot.second)));
+    held_.emplace(in.row, slot);
+  }
+
+  Slot Take(size_t of_class, int64_t width) {
+    Slot slot{of_class, 0};
+    while (!live_.insert(slot).second) ++slot.second;
+    Widen(slot, width);
+    return slot;
+  }
+  void Widen(const Slot& slot, int64_t width) {
+    widths_[slot] = std::max(widths_[slot], width);
+  }
+  void Free(const Slot& slot) { live_.erase(slot); }
+
+  const model::Block& block_;
+  std::map<Row, const model::PlainOp*> made_by_;
+  std::set<Row> attended_;
+  GradientRows rows_;
+  std::map<Row, Slot> held_;
+  std::set<Slot> live_;
+  std::map<Slot, int64_t> widths_;
 };
 
 }  // namespace
 
-std::map<Row, Row> GradientRows(const model::ModelConfig& config, int64_t layer) {
-  const model::Block block = model::BlockOf(config, layer);
-  Gradients gradients(block);
-  for (const model::Op& op : block.ops) std::visit(gradients, op);
-  return gradients.Take();
+GradientRows GradientRowsOf(const model::Block& block) {
+  Liveness liveness(block);
+  liveness.Walk();
+  return liveness.TakeRows();
+}
+
+std::vector<GradientSlot> GradientSlots(const model::Architecture& model) {
+  std::map<std::pair<size_t, size_t>, int64_t> widths;
+  // The final norm's.
+  widths[{kStream, 0}] = model.outside.norm.width;
+  for (const model::Block& block : model.blocks) {
+    Liveness liveness(block);
+    liveness.Walk();
+    for (const auto& [slot, width] : liveness.widths()) {
+      widths[slot] = std::max(widths[slot], width);
+    }
+  }
+  std::vector<GradientSlot> slots;
+  for (const auto& [slot, width] : widths) {
+    const bool float32 = slot.first == kLogits || slot.first == kWeights;
+    slots.push_back({SlotName(slot.first, slot.second), width, float32, slot.first == kStream});
+  }
+  return slots;
 }
 
 }  // namespace coxswain::plan

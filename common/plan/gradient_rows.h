@@ -1,18 +1,41 @@
-// Where backward writes the gradient of an activation.
+// Where backward writes the gradient of an activation: rows that all layers use in turn, given out
+// by liveness.
 #ifndef COXSWAIN_COMMON_PLAN_GRADIENT_ROWS_H_
 #define COXSWAIN_COMMON_PLAN_GRADIENT_ROWS_H_
 
+#include <cstdint>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "common/model/block.h"
 
 namespace coxswain::plan {
 
-// The stream and the branches that are added to it share "dres": the gradient of a sum is that of
-// its parts. A norm of the stream has "dnorm", or, where several linears read it, "dshared", as
-// what a branch is before its norm has "dnorm". q, k, v together: "dqkv"; what attention puts out:
-// "datt"; what goes into the down projection: "dswiglu". Gate and up become their gradient.
-std::map<model::Row, model::Row> GradientRows(const model::ModelConfig& config, int64_t layer);
+// Of one block. The stream and the branches that are added to it share "dres": the gradient of a
+// sum is that of its parts. What goes into a gate or an activation, and what experts give back,
+// become their gradient. Every other row has a slot of its class from the first op of backward that
+// writes it to the op that made it: "dnorm" of what norms and branches hold, "dqkv", "datt",
+// "dswiglu" of what goes into a down projection, "drouted" and "dexperts" of the same for experts. A router has
+// "dweights" and "dlogits" in float32, and "dscores", the latter in the compute dtype.
+struct GradientRows {
+  std::map<model::Row, model::Row> of;
+  // By the id of a LinearOp whose output has "dres": room of the output's width for a copy of it.
+  std::map<int32_t, model::Row> copy_of_output;
+};
+GradientRows GradientRowsOf(const model::Block& block);
+
+// A row of gradients, as wide as the widest block needs it.
+struct GradientSlot {
+  std::string name;
+  int64_t width = 0;       // elements of a token
+  bool float32 = false;    // else the compute dtype
+  bool of_stream = false;  // holds branches in forward too
+};
+
+// All but "dres", in the order of the buffer table. A block with a linear that adds to a branch has
+// two slots of "dnorm": "dshared" is the second.
+std::vector<GradientSlot> GradientSlots(const model::Architecture& model);
 
 }  // namespace coxswain::plan
 

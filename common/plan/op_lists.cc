@@ -3,35 +3,37 @@
 #include <algorithm>
 #include <iterator>
 
-#include "common/model/family.h"
-
 namespace coxswain::plan {
+namespace {
+
+model::Op FusableOp(const model::PlainOp& op) {
+  return std::visit([](const auto& plain) { return model::Op(plain); }, op);
+}
+
+}  // namespace
 
 AdaptedLinears::AdaptedLinears(const Plan& plan) {
   for (const model::Parameter& parameter : plan.parameters) {
-    if (!model::IsLoraA(parameter.role)) continue;
-    const auto bits = static_cast<uint32_t>(parameter.role);
-    const auto flag = static_cast<uint32_t>(model::Role::kLoraA);
-    linears_.insert({static_cast<model::Role>(bits & ~flag), parameter.layer});
+    if (model::IsLoraA(parameter)) linears_.insert({parameter.layer, parameter.tensor});
   }
 }
 
 bool AdaptedLinears::Has(const model::LinearOp& linear, int64_t layer) const {
   return std::any_of(linear.members.begin(), linear.members.end(), [&](const auto& member) {
-    return linears_.count({member.weight, static_cast<int32_t>(layer)}) != 0;
+    return linears_.count({static_cast<int32_t>(layer), member.weight}) != 0;
   });
 }
 
-OpLists PlainOpLists(const model::ModelConfig& config) {
+OpLists PlainOpLists(const model::Architecture& model) {
   OpLists lists;
-  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    lists.forward.push_back(model::BlockOf(config, layer).ops);
+  for (const model::Block& block : model.blocks) {
+    Ops& forward = lists.forward.emplace_back();
+    for (const model::PlainOp& op : block.ops) forward.push_back(FusableOp(op));
     Ops& backward = lists.backward.emplace_back();
-    std::copy_if(lists.forward.back().rbegin(), lists.forward.back().rend(),
-                 std::back_inserter(backward),
+    std::copy_if(forward.rbegin(), forward.rend(), std::back_inserter(backward),
                  [](const model::Op& op) { return !std::holds_alternative<model::AddOp>(op); });
   }
-  lists.forward.push_back({model::OutsideOf(config).norm});
+  lists.forward.push_back({model.outside.norm});
   return lists;
 }
 

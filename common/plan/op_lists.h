@@ -18,7 +18,7 @@ struct OpLists {
   std::vector<Ops> backward;  // of each block, its ops from the last to the first, without adds
 };
 
-// The linears that have an adapter, by the role of their weight and their layer.
+// The linears that have an adapter, by layer and tensor.
 class AdaptedLinears {
  public:
   explicit AdaptedLinears(const Plan& plan);
@@ -26,11 +26,11 @@ class AdaptedLinears {
   bool Has(const model::LinearOp& linear, int64_t layer) const;
 
  private:
-  std::set<std::pair<model::Role, int32_t>> linears_;
+  std::set<std::pair<int32_t, int32_t>> linears_;
 };
 
 // The ops as the family lists them.
-OpLists PlainOpLists(const model::ModelConfig& config);
+OpLists PlainOpLists(const model::Architecture& model);
 
 }  // namespace coxswain::plan
 

@@ -66,9 +66,8 @@ const Optimizer& OptimizerOf(const Plan& plan) {
 bool ContinuesPack(const Plan& plan, size_t i) {
   if (i == 0) return false;
   const model::Parameter &before = plan.parameters[i - 1], &parameter = plan.parameters[i];
-  const model::Role pack = model::PackOf(parameter.role);
-  return pack != model::Role::kNone && pack == model::PackOf(before.role) &&
-         parameter.layer == before.layer;
+  return parameter.packed != model::kNoTensor && parameter.packed == before.packed &&
+         parameter.part == before.part && parameter.layer == before.layer;
 }
 
 std::vector<bool> InBlocks(const Plan& plan) {

@@ -69,7 +69,7 @@ std::set<std::string> OptimizerNames();
 const Optimizer& OptimizerOf(const Plan& plan);
 
 // Whether tensor `i` of the plan's table begins where the one before it ends: it continues a whole
-// of several (model::PackOf).
+// of several (model::Parameter::packed).
 bool ContinuesPack(const Plan& plan, size_t i);
 
 // By index into the plan's table: whether the states of that tensor are in blocks. False of frozen

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/block.h"
 #include "common/model/model_config.h"
 #include "common/model/parameter.h"
 
@@ -29,8 +30,18 @@ struct Lora {
   // PEFT adapter directory, empty: A Kaiming uniform (a = sqrt 5), B = 0, magnitudes the norms of
   // the rows of the base weights
   std::string init_from;
-  bool dora = false;  // every adapted linear has a kLoraMagnitude; excludes dropout
+  bool dora = false;  // every adapted linear has a Part::kMagnitude; excludes dropout
   bool operator==(const Lora&) const = default;
+};
+
+// Factors of the losses of routers (kernels/router_loss.h) beside that of the tokens; 0: none.
+struct RouterLosses {
+  double balance = 0, z = 0;
+  // One pool of the rows of all layers and bins of a micro-step; else one of each bin, so that the
+  // cut into micro-steps and ranks changes nothing.
+  bool by_micro_batch = false;
+  bool any() const { return balance > 0 || z > 0; }
+  bool operator==(const RouterLosses&) const = default;
 };
 
 enum class MemoryClass : uint32_t {
@@ -84,6 +95,7 @@ struct Plan {
   uint64_t init_seed = 0;           // base weights when init is "random"
   uint64_t seed = 42;               // adapter init, dropout
   model::ModelConfig model;
+  model::Architecture architecture;          // what the model computes: its ops and tensors
   std::vector<model::Parameter> parameters;  // order in memory: shard_map.h
   std::vector<ParameterGroup> groups;        // empty: nothing is trained, only generated
   Lora lora;
@@ -111,6 +123,7 @@ struct Plan {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;
+  RouterLosses router_losses;
   std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
   bool snapshot_in_slices =
       false;  // cuda: snapshots are not page-locked (worker/engine/state_copy.h)

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
+#include "common/plan/architecture_bytes.h"
+#include "common/plan/earlier_plan.h"
 #include "common/plan/plan_checks.h"
 #include "common/status_macros.h"
 #include "coxswain/v1/plan.pb.h"
@@ -53,6 +55,40 @@ model::Rope FromProto(const v1::Rope& in) {
   return rope;
 }
 
+void ToProto(const model::Mixture& mixture, v1::Mixture* out) {
+  out->set_experts(mixture.experts);
+  out->set_chosen(mixture.chosen);
+  out->set_width(mixture.width);
+  out->set_shared_width(mixture.shared_width);
+  out->set_shared_gate(mixture.shared_gate);
+  out->set_score(mixture.score);
+  out->set_groups(mixture.groups);
+  out->set_top_groups(mixture.top_groups);
+  out->set_renormalise(mixture.renormalise);
+  out->set_scale(mixture.scale);
+  out->set_router_bias(mixture.router_bias);
+  out->set_aux_loss(mixture.aux_loss);
+  out->mutable_dense_layers()->Assign(mixture.dense_layers.begin(), mixture.dense_layers.end());
+}
+
+model::Mixture FromProto(const v1::Mixture& in) {
+  model::Mixture mixture;
+  mixture.experts = in.experts();
+  mixture.chosen = in.chosen();
+  mixture.width = in.width();
+  mixture.shared_width = in.shared_width();
+  mixture.shared_gate = in.shared_gate();
+  mixture.score = in.score();
+  mixture.groups = in.groups();
+  mixture.top_groups = in.top_groups();
+  mixture.renormalise = in.renormalise();
+  mixture.scale = in.scale();
+  mixture.router_bias = in.router_bias();
+  mixture.aux_loss = in.aux_loss();
+  mixture.dense_layers.assign(in.dense_layers().begin(), in.dense_layers().end());
+  return mixture;
+}
+
 void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   out->set_architecture(config.architecture);
   out->set_vocab_size(config.vocab_size);
@@ -87,6 +123,7 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   for (const int64_t window : config.layer_windows) out->add_layer_windows(window);
   for (const int64_t layer : config.unrotated_layers) out->add_unrotated_layers(layer);
   out->set_quantization(config.quantization);
+  if (config.mixture.experts > 0) ToProto(config.mixture, out->mutable_mixture());
 }
 
 model::ModelConfig FromProto(const v1::ModelConfig& in) {
@@ -120,6 +157,7 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   config.layer_windows.assign(in.layer_windows().begin(), in.layer_windows().end());
   config.unrotated_layers.assign(in.unrotated_layers().begin(), in.unrotated_layers().end());
   config.quantization = in.quantization();
+  if (in.has_mixture()) config.mixture = FromProto(in.mixture());
   return config;
 }
 
@@ -127,7 +165,12 @@ void TablesToProto(const Plan& plan, v1::Plan* out) {
   for (const model::Parameter& parameter : plan.parameters) {
     v1::Parameter* p = out->add_parameters();
     p->set_name(parameter.name);
-    p->set_role(static_cast<uint32_t>(parameter.role));
+    p->set_kind(static_cast<uint32_t>(parameter.kind));
+    p->set_part(static_cast<uint32_t>(parameter.part));
+    p->set_reach(static_cast<uint32_t>(parameter.reach));
+    p->set_tensor(parameter.tensor);
+    p->set_packed(parameter.packed);
+    p->set_batch(parameter.batch);
     p->set_layer(parameter.layer);
     p->set_rows(parameter.rows);
     p->set_cols(parameter.cols);
@@ -176,8 +219,13 @@ void PredictionFromProto(const v1::Plan& in, Plan* plan) {
 void TablesFromProto(const v1::Plan& in, Plan* plan) {
   for (const v1::Parameter& p : in.parameters()) {
     plan->parameters.push_back({.name = p.name(),
-                                .role = static_cast<model::Role>(p.role()),
+                                .kind = static_cast<model::Kind>(p.kind()),
+                                .part = static_cast<model::Part>(p.part()),
+                                .reach = static_cast<model::Reach>(p.reach()),
                                 .layer = p.layer(),
+                                .tensor = p.tensor(),
+                                .packed = p.packed(),
+                                .batch = p.batch(),
                                 .rows = p.rows(),
                                 .cols = p.cols(),
                                 .unit = p.unit(),
@@ -236,6 +284,11 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_gradient_dtype(plan.gradient_dtype);
   out->set_attention_deterministic(plan.attention_deterministic);
   out->set_attention_workspace_bytes(plan.attention_workspace_bytes);
+  if (plan.router_losses != RouterLosses{}) {
+    out->mutable_router_losses()->set_balance(plan.router_losses.balance);
+    out->mutable_router_losses()->set_z(plan.router_losses.z);
+    out->mutable_router_losses()->set_by_micro_batch(plan.router_losses.by_micro_batch);
+  }
   if (plan.generation == Generation{}) return;
   out->mutable_generation()->set_sequences(plan.generation.sequences);
   out->mutable_generation()->set_length(plan.generation.length);
@@ -282,6 +335,9 @@ Plan FromProto(const v1::Plan& in) {
   plan.gradient_dtype = in.gradient_dtype();
   plan.attention_deterministic = in.attention_deterministic();
   plan.attention_workspace_bytes = in.attention_workspace_bytes();
+  plan.router_losses = {.balance = in.router_losses().balance(),
+                        .z = in.router_losses().z(),
+                        .by_micro_batch = in.router_losses().by_micro_batch()};
   plan.generation = {.sequences = in.generation().sequences(), .length = in.generation().length()};
   TablesFromProto(in, &plan);
   PredictionFromProto(in, &plan);
@@ -304,6 +360,7 @@ std::string SerializePlan(const Plan& plan) {
   v1::Plan message;
   ScalarsToProto(plan, &message);
   ToProto(plan.model, message.mutable_model());
+  ArchitectureToProto(plan.architecture, message.mutable_architecture());
   TablesToProto(plan, &message);
   PredictionToProto(plan, &message);
   return SerializeDeterministic(message);
@@ -316,6 +373,12 @@ absl::StatusOr<Plan> ParsePlan(const std::string& bytes) {
         absl::StrCat("plan: ", bytes.size(), " bytes are not a plan message"));
   }
   Plan plan = FromProto(message);
+  if (!message.has_architecture()) {
+    RETURN_IF_ERROR(CompleteEarlierPlan(&plan));
+    RETURN_IF_ERROR(CheckPlan(plan));
+    return plan;
+  }
+  ASSIGN_OR_RETURN(plan.architecture, ArchitectureFromProto(message.architecture()));
   // What no field of ours holds cannot come back: unknown fields and foreign encodings show here.
   if (SerializePlan(plan) != bytes) {
     return absl::InvalidArgumentError(

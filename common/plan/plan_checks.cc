@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/family.h"
+#include "common/plan/architecture_checks.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
@@ -107,6 +108,26 @@ absl::Status CheckAddedTokens(const model::ModelConfig& m) {
   return Within("model.vocab_size with added tokens", m.vocab_size, rows, rows);
 }
 
+absl::Status CheckMixture(const model::ModelConfig& m) {
+  const model::Mixture& mixture = m.mixture;
+  if (mixture == model::Mixture{}) return absl::OkStatus();
+  RETURN_IF_ERROR(Within("model.mixture.experts", mixture.experts, 1, 1 << 10));
+  RETURN_IF_ERROR(Within("model.mixture.chosen", mixture.chosen, 1, mixture.experts));
+  RETURN_IF_ERROR(Within("model.mixture.width", mixture.width, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within("model.mixture.shared_width", mixture.shared_width, 0, kMaxExtent));
+  RETURN_IF_ERROR(OneOf("model.mixture.score", mixture.score, {"softmax", "sigmoid"}));
+  RETURN_IF_ERROR(Within("model.mixture.groups", mixture.groups, 1, mixture.experts));
+  RETURN_IF_ERROR(Within("model.mixture.top_groups", mixture.top_groups, 1, mixture.groups));
+  RETURN_IF_ERROR(Above0("model.mixture.scale", mixture.scale));
+  RETURN_IF_ERROR(AtLeast0("model.mixture.aux_loss", mixture.aux_loss));
+  int64_t least = 0;
+  for (const int64_t layer : mixture.dense_layers) {
+    RETURN_IF_ERROR(Within("model.mixture.dense_layers", layer, least, m.num_layers - 1));
+    least = layer + 1;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckModel(const model::ModelConfig& m) {
   if (model::FindFamily(m.architecture) == nullptr) {
     return OutOfRange("model.architecture", absl::StrCat("\"", m.architecture, "\""),
@@ -133,6 +154,7 @@ absl::Status CheckModel(const model::ModelConfig& m) {
   RETURN_IF_ERROR(AtLeast0("model.attention_softcap", m.attention_softcap));
   RETURN_IF_ERROR(AtLeast0("model.logit_softcap", m.logit_softcap));
   RETURN_IF_ERROR(CheckRope("model.rope", m.rope, m));
+  RETURN_IF_ERROR(CheckMixture(m));
   if (m.window_rope) RETURN_IF_ERROR(CheckRope("model.window_rope", *m.window_rope, m));
   RETURN_IF_ERROR(Within("model.layer_windows count", static_cast<int64_t>(m.layer_windows.size()),
                          m.num_layers, m.num_layers));
@@ -147,29 +169,24 @@ absl::Status CheckModel(const model::ModelConfig& m) {
   return absl::OkStatus();
 }
 
-bool IsRole(model::Role role) {
-  const auto value = static_cast<uint32_t>(role);
-  if (value >= 1 && value <= static_cast<uint32_t>(model::Role::kLast)) return true;
-  for (const model::Role base : {model::Role::kEmbedding, model::Role::kLmHead}) {
-    if (role == model::LoraA(base) || role == model::LoraB(base)) return true;
-  }
-  for (const model::Role base : model::kLinears) {
-    if (role == model::LoraA(base) || role == model::LoraB(base) ||
-        role == model::LoraMagnitude(base))
-      return true;
-  }
-  return false;
-}
-
 absl::Status CheckParameter(const Plan& plan, const model::Parameter& p) {
   const std::string field = absl::StrCat("parameter \"", p.name, "\" ");
   if (p.name.empty()) return OutOfRange("parameter name", "empty", "a name");
-  if (!IsRole(p.role)) {
-    return OutOfRange(field + "role", static_cast<uint32_t>(p.role), "a known role");
-  }
+  RETURN_IF_ERROR(Within(field + "kind", static_cast<int64_t>(p.kind),
+                         static_cast<int64_t>(model::Kind::kEmbedding),
+                         static_cast<int64_t>(model::Kind::kLast)));
+  RETURN_IF_ERROR(Within(field + "part", static_cast<int64_t>(p.part), 0,
+                         static_cast<int64_t>(model::Part::kLast)));
+  RETURN_IF_ERROR(Within(field + "reach", static_cast<int64_t>(p.reach), 0,
+                         static_cast<int64_t>(model::Reach::kLast)));
   RETURN_IF_ERROR(Within(field + "layer", p.layer, -1, plan.model.num_layers - 1));
+  const auto tensors =
+      p.layer < 0 ? static_cast<size_t>(model::kFinalNormBiasTensor) + 1
+                  : plan.architecture.blocks[static_cast<size_t>(p.layer)].tensors.size();
+  RETURN_IF_ERROR(Within(field + "tensor", p.tensor, 0, static_cast<int64_t>(tensors) - 1));
   RETURN_IF_ERROR(Within(field + "rows", p.rows, 1, kMaxExtent));
   RETURN_IF_ERROR(Within(field + "cols", p.cols, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within(field + "batch", p.batch, 1, p.rows));
   RETURN_IF_ERROR(Within(field + "unit", p.unit, 0, plan.model.num_layers + 1));
   return Within(field + "group", p.group, model::kFrozen,
                 static_cast<int64_t>(plan.groups.size()) - 1);
@@ -300,6 +317,8 @@ absl::Status CheckScalars(const Plan& plan) {
   RETURN_IF_ERROR(Above0("eps", plan.eps));
   RETURN_IF_ERROR(Real("max_grad_norm", plan.max_grad_norm, 0, kInfinity));
   RETURN_IF_ERROR(Real("label_smoothing", plan.label_smoothing, 0, 1));
+  RETURN_IF_ERROR(AtLeast0("router_losses.balance", plan.router_losses.balance));
+  RETURN_IF_ERROR(AtLeast0("router_losses.z", plan.router_losses.z));
   return Real("z_loss", plan.z_loss, 0, kInfinity);
 }
 
@@ -307,6 +326,7 @@ absl::Status CheckScalars(const Plan& plan) {
 
 absl::Status CheckPlan(const Plan& plan) {
   RETURN_IF_ERROR(CheckModel(plan.model));
+  RETURN_IF_ERROR(CheckArchitecture(plan));
   RETURN_IF_ERROR(CheckScalars(plan));
   RETURN_IF_ERROR(CheckGeneration(plan));
   RETURN_IF_ERROR(CheckGroups(plan));

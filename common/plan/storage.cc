@@ -19,8 +19,8 @@ Storage Named(const std::string& dtype) {
 // Matrices of the base model take the plan's gradient dtype. Vectors, a tied embedding, which two
 // products add to, and adapters take float32.
 Storage GradientOf(const Plan& plan, const model::Parameter& parameter) {
-  const bool tied = parameter.role == model::Role::kEmbedding && plan.model.tie_embeddings;
-  const bool precise = parameter.cols == 1 || tied || model::IsAdapter(parameter.role);
+  const bool tied = model::IsEmbedding(parameter) && plan.model.tie_embeddings;
+  const bool precise = parameter.cols == 1 || tied || model::IsAdapter(parameter);
   return precise ? Storage::kFloat32 : Named(plan.gradient_dtype);
 }
 
@@ -63,26 +63,25 @@ ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter) 
   ParameterStorage storage;
   storage.weights = ComputeStorage(plan);
   if (!parameter.trainable()) {
-    const bool quantized = !plan.quantization.empty() && model::IsLinear(parameter.role);
+    const bool quantized = !plan.quantization.empty() && model::IsLinear(parameter);
     if (quantized) storage.weights = Named(plan.quantization);
     return storage;
   }
   storage.gradient = GradientOf(plan, parameter);
   const Storage trained =
-      model::IsAdapter(parameter.role) ? Storage::kFloat32 : Named(plan.master_dtype);
+      model::IsAdapter(parameter) ? Storage::kFloat32 : Named(plan.master_dtype);
   if (trained == Storage::kFloat32 && storage.weights != trained) storage.master = trained;
   return storage;
 }
 
 bool IsWrittenByProduct(const Plan& plan, const model::Parameter& parameter) {
-  const model::Role role = parameter.role;
-  return model::IsLinear(role) || role == model::Role::kLmHead ||
-         (role == model::Role::kEmbedding && plan.model.tie_embeddings);
+  return model::IsLinear(parameter) || model::IsBase(parameter, model::Kind::kRouter) ||
+         model::IsHead(parameter) || (model::IsEmbedding(parameter) && plan.model.tie_embeddings);
 }
 
 bool TrainsBase(const Plan& plan) {
   return std::any_of(plan.parameters.begin(), plan.parameters.end(), [](const auto& parameter) {
-    return parameter.trainable() && !model::IsAdapter(parameter.role);
+    return parameter.trainable() && !model::IsAdapter(parameter);
   });
 }
 

@@ -25,9 +25,9 @@ namespace {
 
 // PEFT keeps magnitudes as vectors.
 std::vector<int64_t> Shape(const model::Parameter& parameter) {
-  const bool matrix = model::IsLoraA(parameter.role) || model::IsLoraB(parameter.role);
+  const bool matrix = model::IsLoraA(parameter) || model::IsLoraB(parameter);
   if (parameter.cols == 1 && !matrix) return {parameter.rows};
-  if (model::IsTransposedInFiles(parameter.role)) return {parameter.cols, parameter.rows};
+  if (model::IsTransposedInFiles(parameter)) return {parameter.cols, parameter.rows};
   return {parameter.rows, parameter.cols};
 }
 
@@ -44,7 +44,7 @@ std::string ModulePattern(const plan::Plan& plan, const std::set<std::string>& o
                           const std::set<std::string>& outer) {
   std::vector<std::string> patterns;
   if (!of_blocks.empty()) {
-    patterns.push_back(absl::StrCat(model::OutsideOf(plan.model).layers, ".*.(",
+    patterns.push_back(absl::StrCat(plan.architecture.outside.layers, ".*.(",
                                     absl::StrJoin(of_blocks, "|"), ")"));
   }
   patterns.insert(patterns.end(), outer.begin(), outer.end());
@@ -55,11 +55,8 @@ std::string ModulePattern(const plan::Plan& plan, const std::set<std::string>& o
 bool NamesMore(const plan::Plan& plan, const std::set<std::string>& last_parts,
                const std::set<std::string>& adapted) {
   return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& parameter) {
-    const bool adaptable = model::IsLinear(parameter.role) ||
-                           parameter.role == model::Role::kEmbedding ||
-                           parameter.role == model::Role::kLmHead;
     const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
-    return adaptable && adapted.count(module) == 0 &&
+    return model::IsAdaptable(parameter) && adapted.count(module) == 0 &&
            last_parts.count(module.substr(module.rfind('.') + 1)) > 0;
   });
 }
@@ -69,7 +66,7 @@ bool NamesMore(const plan::Plan& plan, const std::set<std::string>& last_parts,
 nlohmann::json TargetModules(const plan::Plan& plan) {
   std::set<std::string> all, of_blocks, outer, whole;
   for (const model::Parameter& parameter : plan.parameters) {
-    if (!model::IsAdapter(parameter.role)) continue;
+    if (!model::IsAdapter(parameter)) continue;
     const std::string& name = parameter.name;
     const size_t begin = std::strlen("base_model.model.");
     const std::string module = name.substr(begin, name.rfind(".lora_") - begin);
@@ -87,11 +84,11 @@ nlohmann::json TargetModules(const plan::Plan& plan) {
 }
 
 absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter& parameter,
-                             const model::ModelConfig& model, uint8_t* out) {
+                             const model::Architecture& model, uint8_t* out) {
   std::vector<float> values(static_cast<size_t>(parameter.elements()));
   RETURN_IF_ERROR(CopyAsFloat(master, values.data()));
   model::ToFileOrder(model::FileRows(model, parameter), parameter.cols, &values);
-  if (model::IsTransposedInFiles(parameter.role)) {
+  if (model::IsTransposedInFiles(parameter)) {
     model::Transpose(parameter.rows, parameter.cols, &values);
   }
   std::memcpy(out, values.data(), values.size() * sizeof(float));
@@ -156,7 +153,7 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
     for (const std::string& key : model::AdapterFileKeys(plan.model, parameter)) {
       sources.push_back(
           {key, DType::kF32, Shape(parameter), [master, &parameter, &plan](uint8_t* out) {
-             return CopyInFileOrder(*master, parameter, plan.model, out);
+             return CopyInFileOrder(*master, parameter, plan.architecture, out);
            }});
     }
   }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "common/model/family.h"
 #include "common/model/file_rows.h"
 #include "common/model/read_model_config.h"
+#include "common/model/stacked_files.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 
@@ -40,6 +42,10 @@ struct ModelTensor {
   std::vector<model::RowRange> file_rows = {};
   bool from_base = false;  // in the order of the file; a checkpoint's are in that of memory
   std::optional<PackedMatrix> packed = {};  // the base's, quantised, in place of `weights`
+  // Of a stack of matrices in `weights` that was trained: the file, and the number of its matrix or,
+  // where the file has all of them, 0.
+  std::optional<model::StackedFile> stacked = {};
+  int64_t matrix = 0;
 
   int64_t elements() const {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
@@ -104,7 +110,7 @@ absl::StatusOr<DType> ExportDType(const std::string& name, const Source& source,
 void AddLowRankProduct(const ModelTensor& tensor, double scale, std::vector<float>* w) {
   const int64_t rows = tensor.parameter->rows, cols = tensor.parameter->cols;
   // An embedding's are A [rows, r] and B [cols, r].
-  const bool embedding = tensor.parameter->role == model::Role::kEmbedding;
+  const bool embedding = model::IsEmbedding(*tensor.parameter);
   const int64_t r = tensor.lora_a->shape[embedding ? 1 : 0];
   std::vector<float> a(embedding ? rows * r : r * cols), b(embedding ? cols * r : rows * r);
   std::vector<float> delta(cols);
@@ -159,7 +165,22 @@ absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out
   return absl::OkStatus();
 }
 
+// A file of a stack, from the matrices that were trained.
+absl::Status FillStacked(const ModelTensor& tensor, uint8_t* out) {
+  const model::StackedFile& file = *tensor.stacked;
+  const model::Parameter& parameter = *tensor.parameter;
+  const int64_t of_memory = parameter.elements() / parameter.batch, of_file = file.rows * file.cols;
+  std::vector<float> matrix(of_memory), values(tensor.elements());
+  for (int64_t i = 0; i < tensor.elements() / of_file; ++i) {
+    RETURN_IF_ERROR(CopyRangeAsFloat(tensor.weights, (tensor.matrix + i) * of_memory, of_memory,
+                                     matrix.data()));
+    model::ToFileMatrix(file, matrix.data(), values.data() + i * of_file);
+  }
+  return StoreAs(tensor.dtype, values, out);
+}
+
 absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out) {
+  if (tensor.stacked.has_value()) return FillStacked(tensor, out);
   const bool ordered = tensor.from_base || tensor.file_rows.empty();
   const bool unchanged = !tensor.packed.has_value() && tensor.lora_a == nullptr &&
                          tensor.weights.dtype == tensor.dtype && ordered;
@@ -219,21 +240,56 @@ absl::Status CheckShape(const plan::Plan& plan, const model::Parameter& paramete
                    "; put the model's files back, the checkpoint stays"));
 }
 
+// The tensors of the files that make the stack `parameter`.
+absl::Status AddStack(const config::JobSpec& job, const plan::Plan& plan, const Source& from,
+                      const CheckpointTensors& checkpoint, const model::Parameter& parameter,
+                      const std::vector<model::StackedFile>& stack,
+                      std::vector<ModelTensor>* tensors) {
+  const PiecedTensor* trained = parameter.trainable() ? checkpoint.Find(parameter.name) : nullptr;
+  for (const model::StackedFile& file : stack) {
+    for (int64_t matrix = 0; matrix < (file.one_each() ? parameter.batch : 1); ++matrix) {
+      const std::string name = file.NameOf(matrix);
+      const TensorInfo* source = from.Find(name);
+      if (trained == nullptr && (parameter.trainable() || source == nullptr)) {
+        return absl::NotFoundError(
+            absl::StrCat("no values for ", name, " in ",
+                         parameter.trainable() ? checkpoint.directory() : plan.model_path));
+      }
+      ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, source));
+      ModelTensor tensor{.name = source != nullptr ? source->name : name,
+                         .parameter = trained == nullptr ? nullptr : &parameter,
+                         .weights = trained != nullptr ? *trained : PiecedTensor(*source),
+                         .dtype = dtype,
+                         .shape = file.shape(),
+                         .from_base = trained == nullptr};
+      if (trained != nullptr) tensor.stacked = file;
+      tensor.matrix = matrix;
+      tensors->push_back(std::move(tensor));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
                                                      const plan::Plan& plan, const Source& from,
                                                      const CheckpointTensors& checkpoint) {
-  std::map<std::pair<uint32_t, int32_t>, const model::Parameter*> adapters;
+  std::map<std::tuple<int32_t, int32_t, model::Part>, const model::Parameter*> adapters;
   for (const model::Parameter& parameter : plan.parameters) {
-    adapters[{static_cast<uint32_t>(parameter.role), parameter.layer}] = &parameter;
+    adapters[{parameter.layer, parameter.tensor, parameter.part}] = &parameter;
   }
-  const auto adapter = [&](model::Role role, int32_t layer) -> const PiecedTensor* {
-    const auto found = adapters.find({static_cast<uint32_t>(role), layer});
+  const auto adapter = [&](const model::Parameter& base, model::Part part) -> const PiecedTensor* {
+    const auto found = adapters.find({base.layer, base.tensor, part});
     return found == adapters.end() ? nullptr : checkpoint.Find(found->second->name);
   };
   std::vector<ModelTensor> tensors;
   for (const model::Parameter& parameter : plan.parameters) {
-    if (static_cast<uint32_t>(parameter.role) >= static_cast<uint32_t>(model::Role::kLoraA))
+    if (model::IsAdapter(parameter)) continue;
+    const std::vector<model::StackedFile> stack =
+        model::StackedFilesOf(plan.architecture, parameter);
+    if (!stack.empty()) {
+      RETURN_IF_ERROR(AddStack(job, plan, from, checkpoint, parameter, stack, &tensors));
       continue;
+    }
     const TensorInfo* source = from.Find(parameter.name);
     const PiecedTensor* trained = parameter.trainable() ? checkpoint.Find(parameter.name) : nullptr;
     if (trained == nullptr && (parameter.trainable() || source == nullptr)) {
@@ -251,11 +307,11 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
                      ExportDType(job.export_dtype, from, packed.has_value() ? nullptr : source));
     const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);
     tensors.push_back({source != nullptr ? source->name : parameter.name, &parameter, weights,
-                       adapter(model::LoraA(parameter.role), parameter.layer),
-                       adapter(model::LoraB(parameter.role), parameter.layer),
-                       adapter(model::LoraMagnitude(parameter.role), parameter.layer), dtype,
+                       adapter(parameter, model::Part::kLoraA),
+                       adapter(parameter, model::Part::kLoraB),
+                       adapter(parameter, model::Part::kMagnitude), dtype,
                        packed.has_value() ? packed->shape : ShapeOf(parameter, source, weights),
-                       model::FileRows(plan.model, parameter), trained == nullptr,
+                       model::FileRows(plan.architecture, parameter), trained == nullptr,
                        std::move(packed)});
   }
   RETURN_IF_ERROR(AddTensorsBeside(job, plan, from, &tensors));

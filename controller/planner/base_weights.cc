@@ -12,17 +12,45 @@
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
+#include "common/model/stacked_files.h"
 #include "common/status_macros.h"
 #include "controller/planner/adapter_settings.h"
 #include "controller/planner/tied_head.h"
 
 namespace coxswain::planner {
+namespace {
+
+// The tensors of experts.
+absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
+                        const std::vector<model::StackedFile>& stack, int64_t matrices) {
+  for (const model::StackedFile& file : stack) {
+    for (int64_t matrix = 0; matrix < (file.one_each() ? matrices : 1); ++matrix) {
+      const std::string name = file.NameOf(matrix);
+      const TensorInfo* tensor = files.Find(name);
+      if (tensor != nullptr && tensor->shape == file.shape()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          tensor == nullptr ? job.model_path : files.PathOf(*tensor), ": tensor \"", name, "\" ",
+          tensor == nullptr ? "is missing" : "has shape " + ShapeText(tensor->shape),
+          "; config.json asks for ", ShapeText(file.shape())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model) {
   RETURN_IF_ERROR(CheckAdapterSettings(job, model));
   if (job.init == "random") return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(job.model_path, model::TextPartOf(model).spellings));
-  for (const model::Parameter& parameter : model::BaseParameterTable(model)) {
+  const model::Architecture blocks = model::ArchitectureOf(model);
+  for (const model::Parameter& parameter : model::BaseParameterTable(blocks)) {
+    const std::vector<model::StackedFile> stack = model::StackedFilesOf(blocks, parameter);
+    if (!stack.empty()) {
+      RETURN_IF_ERROR(CheckStack(job, *files, stack, parameter.batch));
+      continue;
+    }
     std::vector<int64_t> wanted = {parameter.rows};
     if (parameter.cols != 1) wanted.push_back(parameter.cols);
     const TensorInfo* tensor = files->Find(parameter.name);
@@ -44,7 +72,7 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
                        ShapeText(shape), ", config.json asks for ", ShapeText(wanted)));
     }
     // The linears of blocks are quantised alike, and nothing else is.
-    const std::string wanted_format = model::IsLinear(parameter.role) ? model.quantization : "";
+    const std::string wanted_format = model::IsLinear(parameter) ? model.quantization : "";
     const std::string format = packed.has_value() ? packed->format : "";
     if (format != wanted_format) {
       const auto said = [](const std::string& one) { return one.empty() ? "not quantised" : one; };

@@ -39,9 +39,8 @@ class Timeline {
         if (p.unit == plan::kEmbeddingUnit) embedding_share_ += static_cast<double>(p.elements());
       }
       // The embedding is looked up; the head multiplies, be it tied or not.
-      const bool head = p.role == model::Role::kLmHead ||
-                        (p.role == model::Role::kEmbedding && plan.model.tie_embeddings);
-      if (p.cols == 1 || (p.role == model::Role::kEmbedding && !head)) continue;
+      const bool head = model::IsHead(p) || (model::IsEmbedding(p) && plan.model.tie_embeddings);
+      if (p.cols == 1 || (model::IsEmbedding(p) && !head)) continue;
       const size_t unit = head ? weight_.size() - 1 : static_cast<size_t>(p.unit);
       weight_[unit] += static_cast<double>(p.elements());
       all_weight_ += static_cast<double>(p.elements());

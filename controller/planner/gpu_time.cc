@@ -14,7 +14,6 @@ namespace coxswain::planner {
 namespace {
 
 using model::Parameter;
-using model::Role;
 
 // Seconds of a query element (token x heads x head_dim): fixed + span x per position. Lines through
 // the times of documents of 1,024 and 8,192 tokens. Source: gpu_bench on one H100,
@@ -48,35 +47,34 @@ struct SecondsPerToken {
   double forward = 0, backward = 0, again = 0;  // `again`: recomputation in backward
 };
 
-bool IsAdapter(const Parameter& p) {
-  return static_cast<uint32_t>(p.role) >= static_cast<uint32_t>(Role::kLoraA);
-}
-
-bool IsMagnitude(const Parameter& p) {
-  return static_cast<uint32_t>(p.role) >= static_cast<uint32_t>(Role::kLoraMagnitude);
-}
-
-double Elements(const plan::Plan& plan, Role role) {
-  double sum = 0;
-  for (const Parameter& p : plan.parameters) {
-    if (p.role == role) sum += static_cast<double>(p.elements());
+// Elements of the weights whose products level "ffn" computes again.
+double ProductsBeforeActivations(const plan::Plan& plan) {
+  double elements = 0;
+  for (const model::Block& block : plan.architecture.blocks) {
+    for (const model::PlainOp& op : block.ops) {
+      if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
+        const int64_t weight = linear->in_features * linear->out_features;
+        elements += linear->feeds_activation ? static_cast<double>(weight) : 0;
+      } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {
+        elements += static_cast<double>(experts->routed.chosen * experts->in_features *
+                                        experts->out_features);
+      }
+    }
   }
-  return sum;
+  return elements;
 }
 
 SecondsPerToken Products(const plan::Plan& plan) {
   const model::FlopsPerToken all = model::TrainingFlops(plan.model, plan.parameters, 0);
   const double forward = model::ForwardFlopsPerToken(plan.model, plan.parameters, 0);
   const double head =
-      2 * Elements(plan, plan.model.tie_embeddings ? Role::kEmbedding : Role::kLmHead);
+      2 * static_cast<double>(plan.model.vocab_size) * static_cast<double>(plan.model.hidden_size);
   const double rate =
       plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;
   SecondsPerToken seconds{.forward = forward / rate, .backward = (all.total() - forward) / rate};
   if (plan.recompute == "block") seconds.again = (forward - head) / rate;
   if (plan.recompute == "ffn") {
-    const double gate_up =
-        Elements(plan, Role::kGate) + Elements(plan, Role::kUp) + Elements(plan, Role::kGateUp);
-    seconds.again = 2 * gate_up / rate;
+    seconds.again = 2 * ProductsBeforeActivations(plan) / rate;
   }
   return seconds;
 }
@@ -111,35 +109,39 @@ struct Touched {
 // Elements that an op other than products and attention reads and writes, per token: norms (2H, 4H
 // with the add before them; backward 4H, into what flows past), sums (5H, what a product adds H),
 // RoPE (q and k in place) where no product or attention turns them, gated products (3I; backward
-// 5I), activations without a gate (2I; 3I).
+// 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of their
+// sum reads and writes the rows).
 struct OpTraffic {
-  const model::ModelConfig& model;
-
-  Touched operator()(const model::NormOp& /*op*/) const {
-    const auto hidden = static_cast<double>(model.hidden_size);
-    return {2 * hidden, 4 * hidden};
+  Touched operator()(const model::NormOp& op) const {
+    const auto width = static_cast<double>(op.width);
+    return {2 * width, 4 * width};
   }
-  Touched operator()(const model::AddOp& /*op*/) const {
-    return {5 * static_cast<double>(model.hidden_size), 0};
+  Touched operator()(const model::AddOp& op) const {
+    return {5 * static_cast<double>(op.width), 0};
   }
-  Touched operator()(const model::LinearAddOp& /*op*/) const {
-    return {static_cast<double>(model.hidden_size), 0};
+  Touched operator()(const model::LinearAddOp& both) const {
+    return {static_cast<double>(both.add.width), 0};
   }
-  Touched operator()(const model::RotateOp& /*op*/) const {
-    const auto rotated =
-        static_cast<double>((model.num_heads + model.num_kv_heads) * model.head_dim);
+  Touched operator()(const model::RotateOp& op) const {
+    const auto rotated = static_cast<double>(op.heads.query_width() + op.heads.key_width());
     return {2 * rotated, 2 * rotated};
   }
-  Touched operator()(const model::GateOp& /*op*/) const {
-    const auto inner = static_cast<double>(model.intermediate_size);
+  Touched operator()(const model::GateOp& op) const {
+    const int64_t rows = std::max<int64_t>(1, op.routed.chosen);
+    const auto inner = static_cast<double>(rows * op.width);
     return {3 * inner, 5 * inner};
   }
-  Touched operator()(const model::ActivationOp& /*op*/) const {
-    const auto inner = static_cast<double>(model.intermediate_size);
+  Touched operator()(const model::ActivationOp& op) const {
+    const auto inner = static_cast<double>(op.width);
     return {2 * inner, 3 * inner};
   }
-  Touched operator()(const model::AddNormOp& /*both*/) const {
-    return {4 * static_cast<double>(model.hidden_size), 0};
+  Touched operator()(const model::AddNormOp& both) const {
+    return {4 * static_cast<double>(both.add.width), 0};
+  }
+  Touched operator()(const model::DispatchOp& op) const { return Permuted(op.routed, op.width); }
+  Touched operator()(const model::CombineOp& op) const {
+    const Touched rows = Permuted(op.routed, op.width);
+    return {rows.forward, 2 * rows.backward};
   }
   Touched operator()(const model::GatedLinearOp& both) const { return (*this)(both.gate); }
   Touched operator()(const model::GateDownOp& both) const { return (*this)(both.gate); }
@@ -147,12 +149,18 @@ struct OpTraffic {
   Touched operator()(const ProductOrAttention& /*op*/) const {
     return {};
   }
+
+ private:
+  static Touched Permuted(const model::Routed& routed, int64_t width) {
+    const auto rows = static_cast<double>((routed.chosen + 1) * width);
+    return {rows, rows};
+  }
 };
 
 // Of all blocks.
 Touched BlockTraffic(const plan::Plan& plan) {
   const plan::OpLists lists = plan::OpListsOf(plan);
-  const OpTraffic traffic{plan.model};
+  const OpTraffic traffic;
   Touched sum;
   for (size_t layer = 0; layer < lists.backward.size(); ++layer) {
     for (const model::Op& op : lists.forward[layer]) sum.forward += std::visit(traffic, op).forward;
@@ -179,13 +187,13 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
   double forward = blocks.forward, backward = blocks.backward;
   if (m.qkv_bias && plan.lora.rank == 0) backward += layers * (rotated + kv);
   for (const Parameter& p : plan.parameters) {
-    if (!IsAdapter(p)) continue;
-    if (IsMagnitude(p)) {
+    if (!model::IsAdapter(p)) continue;
+    if (model::IsMagnitude(p)) {
       forward += 2 * static_cast<double>(p.elements());
       backward += 3 * static_cast<double>(p.elements());
       continue;
     }
-    if (p.role == model::LoraA(Role::kEmbedding)) continue;
+    if (model::AdaptsEmbedding(p) && model::IsLoraA(p)) continue;
     const double width = static_cast<double>(p.elements()) / rank;
     forward += 1.5 * width;
     backward += 2.5 * width;
@@ -221,8 +229,12 @@ double UpdateSeconds(const plan::Plan& plan) {
                                  p.elements() * (passes * gradient + values + weights));
   }
   for (const Parameter& p : plan.parameters) {
-    if (!model::IsLinear(p.role) || Elements(plan, model::LoraMagnitude(p.role)) == 0) continue;
-    bytes += static_cast<double>(plan::ComputeBytes(plan) * p.elements());
+    if (!model::IsMagnitude(p)) continue;
+    const auto base =
+        std::find_if(plan.parameters.begin(), plan.parameters.end(), [&p](const Parameter& other) {
+          return model::IsLinear(other) && model::IsAdapterOf(p, other);
+        });
+    bytes += static_cast<double>(plan::ComputeBytes(plan) * base->elements());
   }
   return bytes / kBytesPerSecond;
 }

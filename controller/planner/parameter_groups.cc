@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
@@ -18,14 +19,16 @@ namespace coxswain::planner {
 namespace {
 
 using model::Parameter;
-using model::Role;
-
-bool HasFlag(const Parameter& parameter, Role flag) {
-  return (static_cast<uint32_t>(parameter.role) & static_cast<uint32_t>(flag)) != 0;
-}
 
 bool IsNormOrBias(const Parameter& parameter) {
-  return parameter.cols == 1 && !model::IsAdapter(parameter.role);
+  return parameter.cols == 1 && !model::IsAdapter(parameter);
+}
+
+// Routers and their biases; what corrects their choice is no parameter of a gradient.
+void FreezeRouters(plan::Plan* plan) {
+  for (Parameter& parameter : plan->parameters) {
+    if (model::IsRouter(parameter)) parameter.group = model::kFrozen;
+  }
 }
 
 void GroupFull(const config::TrainSpec& train, plan::Plan* plan) {
@@ -43,9 +46,7 @@ void GroupEmbeddingAdapter(const config::JobSpec& job, plan::Plan* plan) {
   if (job.lora.loraplus_lr_ratio == 1) return;
   const auto group = static_cast<int32_t>(plan->groups.size());
   for (Parameter& parameter : plan->parameters) {
-    const bool adapter = parameter.role == model::LoraA(Role::kEmbedding) ||
-                         parameter.role == model::LoraB(Role::kEmbedding);
-    if (adapter) parameter.group = group;
+    if (model::AdaptsEmbedding(parameter)) parameter.group = group;
   }
   plan->groups.push_back({.name = "lora_embedding",
                           .lr_scale = job.lora.loraplus_lr_embedding / job.train.learning_rate,
@@ -76,9 +77,9 @@ void GroupLora(const config::JobSpec& job, plan::Plan* plan) {
         {.name = "lora_magnitude", .lr_scale = 1.0, .weight_decay = job.train.weight_decay});
   }
   for (Parameter& parameter : plan->parameters) {
-    if (HasFlag(parameter, Role::kLoraA)) parameter.group = 0;
-    if (HasFlag(parameter, Role::kLoraB)) parameter.group = 1;
-    if (HasFlag(parameter, Role::kLoraMagnitude)) parameter.group = 2;
+    if (model::IsLoraA(parameter)) parameter.group = 0;
+    if (model::IsLoraB(parameter)) parameter.group = 1;
+    if (model::IsMagnitude(parameter)) parameter.group = 2;
   }
   GroupEmbeddingAdapter(job, plan);
   DropEmptyGroups(plan);
@@ -102,12 +103,22 @@ void GroupSaved(const config::TrainSpec& train, const std::vector<bool>& saved, 
   group("saved_norms_and_biases", 0.0, true);
 }
 
+// With moe.router: trained, the routers too are trained in full beside the adapter.
+std::vector<bool> WithRouters(const config::JobSpec& job, const plan::Plan& plan,
+                              std::vector<bool> saved) {
+  if (!job.moe.trains_router.value_or(false)) return saved;
+  for (size_t i = 0; i < saved.size(); ++i) {
+    if (model::IsRouter(plan.parameters[i])) saved[i] = true;
+  }
+  return saved;
+}
+
 // Rows of tokens that no checkpoint has must be trained, and be in what is exported.
 absl::Status CheckAddedTokens(const plan::Plan& plan) {
   if (plan.model.added_tokens.count == 0) return absl::OkStatus();
   std::vector<std::string> wanted, frozen;
   for (const Parameter& parameter : plan.parameters) {
-    if (parameter.role != Role::kEmbedding && parameter.role != Role::kLmHead) continue;
+    if (!model::IsEmbedding(parameter) && !model::IsHead(parameter)) continue;
     const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
     wanted.push_back(module.substr(module.rfind('.') + 1));
     if (!parameter.trainable()) frozen.push_back(wanted.back());
@@ -123,7 +134,7 @@ absl::Status CheckAddedTokens(const plan::Plan& plan) {
 absl::Status CheckMerge(const config::JobSpec& job, const plan::Plan& plan) {
   if (!job.export_merge || !plan.model.tie_embeddings) return absl::OkStatus();
   for (const Parameter& parameter : plan.parameters) {
-    if (parameter.layer >= 0 || !model::IsAdapter(parameter.role)) continue;
+    if (parameter.layer >= 0 || !model::IsAdapter(parameter)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "export.merge: \"", parameter.name,
         "\" adapts one of two modules that share their weight; set export.merge: false, or leave "
@@ -145,23 +156,25 @@ plan::Lora MakeLora(const config::LoraSpec& lora) {
 
 absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
   ASSIGN_OR_RETURN(plan->quantization, QuantizationOf(job, plan->model));
-  plan->parameters = model::BaseParameterTable(plan->model);
+  plan->architecture = model::ArchitectureOf(plan->model);
+  plan->parameters = model::BaseParameterTable(plan->architecture);
   plan->groups.clear();
   if (job.adapter == config::Adapter::kLora) {
     ASSIGN_OR_RETURN(std::vector<std::string> targets,
                      TargetModules(job.lora.target_modules, plan->model));
     ASSIGN_OR_RETURN(plan->parameters,
-                     model::WithLora(std::move(plan->parameters), plan->model,
+                     model::WithLora(std::move(plan->parameters), plan->architecture,
                                      {job.lora.r, std::move(targets), job.lora.use_dora}));
     plan->lora = MakeLora(job.lora);
     GroupLora(job, plan);
     ASSIGN_OR_RETURN(const std::vector<bool> saved,
                      model::SavedModules(plan->parameters, plan->model, job.lora.modules_to_save));
-    GroupSaved(job.train, saved, plan);
+    GroupSaved(job.train, WithRouters(job, *plan, saved), plan);
     RETURN_IF_ERROR(CheckAddedTokens(*plan));
     RETURN_IF_ERROR(CheckMerge(job, *plan));
   } else {
     GroupFull(job.train, plan);
+    if (!job.moe.trains_router.value_or(true)) FreezeRouters(plan);
   }
   for (const Parameter& parameter : plan->parameters) {
     if (!parameter.trainable()) continue;

@@ -58,6 +58,31 @@ void AddRope(const std::string& prefix, const model::Rope& rope, Lines& lines) {
   if (rope.query_scale_beta > 0) lines.Real(key("query_scale_beta"), rope.query_scale_beta);
 }
 
+void AddMixture(const model::Mixture& mixture, Lines& lines) {
+  lines.Int("model.experts", mixture.experts);
+  lines.Int("model.experts_of_a_token", mixture.chosen);
+  lines.Int("model.expert_size", mixture.width);
+  lines.Int("model.shared_expert_size", mixture.shared_width);
+  lines.Int("model.shared_expert_gate", mixture.shared_gate);
+  lines.Text("model.router_score", mixture.score);
+  lines.Int("model.expert_groups", mixture.groups);
+  lines.Int("model.top_expert_groups", mixture.top_groups);
+  lines.Int("model.router_renormalise", mixture.renormalise);
+  lines.Real("model.router_scale", mixture.scale);
+  lines.Int("model.router_bias", mixture.router_bias);
+  lines.Hash("model.dense_layers", mixture.dense_layers);
+}
+
+// What moe of the job makes of the model's routers.
+void AddMoe(const config::JobSpec& job, const model::ModelConfig& model, Lines& lines) {
+  if (model.mixture.experts == 0) return;
+  lines.Real("aux_loss", job.moe.aux_loss_coef.value_or(model.mixture.aux_loss));
+  lines.Int("aux_loss_by_micro_batch", job.moe.aux_loss_by_micro_batch);
+  lines.Real("router_z_loss", job.moe.router_z_loss);
+  lines.Int("trains_router",
+            job.moe.trains_router.value_or(job.adapter == config::Adapter::kNone));
+}
+
 void AddModel(const model::ModelConfig& m, Lines& lines) {
   lines.Text("model.architecture", m.architecture);
   lines.Int("model.vocab_size", m.vocab_size);
@@ -90,6 +115,7 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   if (m.window_rope) AddRope("model.window_rope.", *m.window_rope, lines);
   lines.Hash("model.layer_windows", m.layer_windows);
   if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
+  if (m.mixture.experts > 0) AddMixture(m.mixture, lines);
 }
 
 bool IsOfEmbedding(const std::string& module) {
@@ -178,6 +204,7 @@ void AddTrain(const RecipeFacts& facts, Lines& lines) {
 // Model, adapter and data.
 void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   AddModel(facts.model, lines);
+  AddMoe(facts.job, facts.model, lines);
   lines.Text("weights", facts.weights_identity);
   lines.Text("init", facts.job.init);
   if (facts.job.init == "random") lines.Unsigned("init_seed", facts.job.init_seed);

@@ -42,17 +42,13 @@ bool IsPlainName(const std::string& text) {
   return !NamePattern::Is(text) && !absl::StrContains(text, '.');
 }
 
-bool IsAdaptable(model::Role role) {
-  return model::IsLinear(role) || role == model::Role::kEmbedding || role == model::Role::kLmHead;
-}
-
 }  // namespace
 
 std::vector<NamedModule> ModulesOf(const model::ModelConfig& model) {
   std::vector<NamedModule> modules;
-  const auto add = [&modules](const std::string& tensor, model::Role role, int64_t layer) {
+  const auto add = [&modules](const std::string& tensor, bool adaptable, int64_t layer) {
     NamedModule module{.name = tensor.substr(0, tensor.rfind('.')),
-                       .adaptable = IsAdaptable(role),
+                       .adaptable = adaptable,
                        .layer = layer};
     const auto same = std::find_if(modules.rbegin(), modules.rend(),
                                    [&](const auto& one) { return one.name == module.name; });
@@ -64,10 +60,9 @@ std::vector<NamedModule> ModulesOf(const model::ModelConfig& model) {
     }
   };
   for (const model::Parameter& parameter : model::BaseParameterTable(model)) {
-    add(parameter.name, parameter.role, parameter.layer);
+    add(parameter.name, model::IsAdaptable(parameter), parameter.layer);
   }
-  const model::TensorSpec head = model::OutsideOf(model).head;
-  if (model.tie_embeddings) add(head.name, head.role, -1);
+  if (model.tie_embeddings) add(model::OutsideOf(model).head.name, /*adaptable=*/true, -1);
   return modules;
 }
 

@@ -41,7 +41,7 @@ void DispatchBackward(const DispatchBackwardArgs& args, Stream* stream) {
   float* dx = static_cast<float*>(args.dx);
   cpu::ParallelFor(args.tokens, hidden * chosen, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      std::fill_n(dx + t * hidden, hidden, 0.0f);
+      if (!args.accumulate) std::fill_n(dx + t * hidden, hidden, 0.0f);
       for (int64_t s = 0; s < chosen; ++s) {
         const int64_t place = args.places[t * chosen + s];
         if (place >= 0) cpu::AddScaled(1.0f, drows + place * hidden, dx + t * hidden, hidden);

@@ -103,6 +103,8 @@ void RouterLoss(const RouterLossArgs& args, Stream* stream) {
     sum += args.sums[e] / rows * (args.sums[experts + e] / rows);
   args.losses[0] = static_cast<double>(experts) * sum;
   args.losses[1] = args.sums[2 * experts + 1] / rows;
+  if (args.total == nullptr) return;
+  *args.total += args.factors[0] * args.losses[0] + args.factors[1] * args.losses[1];
 }
 
 void RouterLossGradient(const RouterLossGradientArgs& args, Stream* stream) {

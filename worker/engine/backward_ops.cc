@@ -5,6 +5,7 @@
 #include "kernels/layer_norm.h"
 #include "kernels/lora_gated_linear.h"
 #include "kernels/swiglu.h"
+#include "worker/engine/experts.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/op_specs.h"
 #include "worker/engine/run_ops.h"
@@ -14,7 +15,7 @@ namespace {
 
 void LayerNormGradient(const Sweep& sweep, const BoundNorm& op) {
   kernels::LayerNormBackwardArgs norm;
-  norm.spec = LayerNormSpecOf(sweep.model, *op.norm);
+  norm.spec = op.layer;
   norm.rows = sweep.batch.tokens;
   norm.dy = op.dy;
   norm.x = op.x;
@@ -31,7 +32,7 @@ void LayerNormGradient(const Sweep& sweep, const BoundNorm& op) {
 
 kernels::AttentionBackwardArgs AttentionArgs(const Sweep& sweep, const BoundAttention& op) {
   kernels::AttentionBackwardArgs attention;
-  attention.spec = BlockAttentionSpec(sweep.model, op.window);
+  attention.spec = op.spec;
   attention.tokens = sweep.batch.tokens;
   attention.documents = DocumentsOf(sweep);
   attention.in = kernels::PackedInputs(attention.spec, op.qkv);
@@ -44,18 +45,18 @@ kernels::AttentionBackwardArgs AttentionArgs(const Sweep& sweep, const BoundAtte
 }
 
 void ProductGradient(const Sweep& sweep, const BoundGate& op) {
-  if (!UsesSwiglu(sweep.model)) {
+  const int64_t rows = sweep.batch.tokens * op.rows_per_token;
+  if (!op.swiglu) {
     kernels::GegluBackwardArgs geglu;
-    geglu.spec = GateSpec(sweep.model);
-    geglu.rows = sweep.batch.tokens;
+    geglu.spec = op.gelu;
+    geglu.rows = rows;
     geglu.dy = op.dy;
     geglu.gate_up = op.gate_up;
     return kernels::GegluBackward(geglu, sweep.stream);
   }
   kernels::SwigluBackwardArgs swiglu;
-  swiglu.spec.dtype = sweep.model.compute_dtype;
-  swiglu.spec.intermediate = sweep.model.config.intermediate_size;
-  swiglu.rows = sweep.batch.tokens;
+  swiglu.spec = op.silu;
+  swiglu.rows = rows;
   swiglu.dy = op.dy;
   swiglu.gate_up = op.gate_up;
   kernels::SwigluBackward(swiglu, sweep.stream);
@@ -67,12 +68,12 @@ void DownInputGradient(const Sweep& sweep, const BoundGateDown& op) {
     kernels::LoraGatedLinearBackwardArgs adapted;
     adapted.linear = AdaptedBackwardArgs(sweep, op.down);
     if (op.product_comes_back) adapted.linear.x = nullptr;
-    adapted.activation = GatedSpec(sweep.model).activation;
+    adapted.activation = op.spec.activation;
     adapted.gate_up = op.gate.gate_up;
     return kernels::LoraGatedLinearBackward(adapted, sweep.stream);
   }
   kernels::GatedLinearBackwardArgs gated;
-  gated.spec = GatedSpec(sweep.model);
+  gated.spec = op.spec;
   gated.rows = sweep.batch.tokens;
   gated.dout = op.down.dy;
   gated.weight = op.down.linear->weight.value;
@@ -91,15 +92,15 @@ struct Backward {
 
   void operator()(const BoundQkNorm& op) const {
     kernels::QkNormBackwardArgs norm;
-    norm.spec = QkSpec(sweep.model, op.whole);
+    norm.spec = op.spec;
     norm.tokens = sweep.batch.tokens;
     norm.dqkv = op.dqkv;
     norm.saved_qk = op.raw;
     norm.rstd = op.rstd;
-    norm.q_weight = op.q->value;
-    norm.k_weight = op.k->value;
-    norm.dq_weight = op.q->gradient;
-    norm.dk_weight = op.k->gradient;
+    norm.q_weight = op.norm->q.value;
+    norm.k_weight = op.norm->k.value;
+    norm.dq_weight = op.norm->q.gradient;
+    norm.dk_weight = op.norm->k.gradient;
     norm.workspace = sweep.buffers.scratch;
     kernels::QkNormBackward(norm, sweep.stream);
   }
@@ -122,12 +123,17 @@ struct Backward {
 
   void operator()(const BoundActivation& op) const {
     kernels::GeluBackwardArgs gelu;
-    gelu.spec = ActivationSpec(sweep.model);
+    gelu.spec = op.spec;
     gelu.rows = sweep.batch.tokens;
     gelu.dy = op.dy;
     gelu.x = op.x;
     kernels::GeluBackward(gelu, sweep.stream);
   }
+
+  void operator()(const BoundRoute& op) const { RouteBackward(sweep, op); }
+  void operator()(const BoundDispatch& op) const { DispatchBackward(sweep, op); }
+  void operator()(const BoundGroupedLinear& op) const { ExpertsBackward(sweep, op); }
+  void operator()(const BoundCombine& op) const { CombineBackward(sweep, op); }
 
   void operator()(const BoundGateDown& op) const {
     BoundLinear down = op.down;
@@ -151,9 +157,9 @@ struct Backward {
 }  // namespace
 
 void NormBackward(const Sweep& sweep, const BoundNorm& op) {
-  if (op.norm->layer_norm) return LayerNormGradient(sweep, op);
+  if (op.layer_norm) return LayerNormGradient(sweep, op);
   kernels::RmsNormBackwardArgs norm;
-  norm.spec = NormSpec(sweep.model);
+  norm.spec = op.rms;
   norm.rows = sweep.batch.tokens;
   norm.dy = op.dy;
   norm.x = op.x;

@@ -95,7 +95,7 @@ BatchStager::BatchStager(const plan::Plan& plan)
       chunk_(plan.lm_head_chunk_tokens),
       documents_(plan::BatchExtents(plan).documents),
       dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
-      head_dropout_(dropout_ && plan::HasAdapterOf(plan, model::Role::kLmHead)),
+      head_dropout_(dropout_ && plan::HasAdapterOf(plan, model::Kind::kHead)),
       padded_(plan.device == "cuda") {
   for (std::unique_ptr<Slot>& slot : slots_) slot = std::make_unique<Slot>(plan);
 }

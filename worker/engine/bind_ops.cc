@@ -5,12 +5,12 @@
 #include <set>
 #include <utility>
 
-#include "common/model/family.h"
 #include "common/plan/activation_rows.h"
 #include "common/plan/buffer_rows.h"
 #include "common/plan/fused_ops.h"
 #include "common/plan/gradient_rows.h"
 #include "worker/engine/needed_gradients.h"
+#include "worker/engine/op_specs.h"
 
 namespace coxswain::engine {
 namespace {
@@ -18,16 +18,30 @@ namespace {
 using model::Op;
 using model::Row;
 
-// Finds an op of a block again: it has one norm of each weight, one linear of each pack, one of
-// each other kind.
-std::pair<size_t, uint32_t> KeyOf(const Op& op) {
-  uint32_t which = 0;
-  if (const auto* norm = std::get_if<model::NormOp>(&op))
-    which = static_cast<uint32_t>(norm->weight);
-  if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
-    which = static_cast<uint32_t>(linear->pack);
+// The number of an op; of what fusion made of two, that of the one whose gradients backward needs.
+struct NumberOf {
+  int32_t operator()(const model::GateDownOp& op) const { return op.down.id; }
+  int32_t operator()(const model::RotatedAttentionOp& op) const { return op.attention.id; }
+  int32_t operator()(const model::LinearRotateOp& op) const { return op.linear.id; }
+  int32_t operator()(const model::LinearAddOp& op) const { return op.linear.id; }
+  int32_t operator()(const model::AddNormOp& op) const { return op.norm.id; }
+  int32_t operator()(const model::GatedLinearOp& op) const { return op.linear.id; }
+  template <typename Plain>
+  int32_t operator()(const Plain& op) const {
+    return op.id;
   }
-  return {op.index(), which};
+};
+
+BoundNorm SpecsOf(const Model& model, const model::NormOp& op, const Norm& norm) {
+  BoundNorm bound;
+  bound.norm = &norm;
+  bound.layer_norm = op.is_layer_norm();
+  if (bound.layer_norm) {
+    bound.layer = LayerSpec(model, op, norm);
+  } else {
+    bound.rms = RmsSpec(model, op);
+  }
+  return bound;
 }
 
 // Gives the ops of one block their operands.
@@ -36,15 +50,19 @@ class BlockBinder {
   BlockBinder(const plan::Plan& plan, const Model& model, const Buffers& buffers, int64_t layer)
       : plan_(plan),
         buffers_(buffers),
+        model_(model),
         block_(model.blocks[static_cast<size_t>(layer)]),
         layer_(layer),
-        gradients_(plan::GradientRows(plan.model, layer)) {
+        gradients_(plan::GradientRowsOf(plan.architecture.blocks[static_cast<size_t>(layer)])) {
     for (const plan::ActivationRow& row : plan::ActivationRows(plan, layer)) {
       again_.emplace(row.row, row.again);
     }
   }
 
-  void Need(const Op& op, NeededGradients needed) { needed_[KeyOf(op)] = needed; }
+  void Need(const model::PlainOp& op, NeededGradients needed) {
+    needed_[std::visit(NumberOf{}, op)] = needed;
+    if (const auto* route = std::get_if<model::RouteOp>(&op)) routes_[route->id] = *route;
+  }
 
   void BindForward(const plan::Ops& ops, BoundBlock* out);
   // After BindForward.
@@ -55,9 +73,8 @@ class BlockBinder {
   BoundOp operator()(const model::NormOp& op) { return BindNorm(op); }
   BoundOp operator()(const model::LinearOp& op) { return BindLinear(op); }
   BoundOp operator()(const model::QkNormOp& op) {
-    return BoundQkNorm{.q = &block_.q_norm,
-                       .k = &block_.k_norm,
-                       .whole = op.whole,
+    return BoundQkNorm{.norm = &block_.qk_norms.at(op.id),
+                       .spec = QkSpec(model_, op),
                        .qkv = At(op.qkv),
                        .raw = At(op.raw),
                        .dqkv = GradientAt(op.qkv),
@@ -67,9 +84,37 @@ class BlockBinder {
   BoundOp operator()(const model::AttentionOp& op) { return BindAttention(op); }
   BoundOp operator()(const model::GateOp& op) { return BindGate(op); }
   BoundOp operator()(const model::ActivationOp& op) {
-    return BoundActivation{.x = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
+    return BoundActivation{.spec = GeluOf(model_, op), .x = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
   }
   BoundOp operator()(const model::AddOp& op) { return BindAdd(op); }
+  BoundOp operator()(const model::RouteOp& op) { return BindRoute(op); }
+  BoundOp operator()(const model::DispatchOp& op) {
+    BoundDispatch bound{.spec = {.dtype = model_.compute_dtype,
+                                 .hidden = op.width,
+                                 .chosen = op.routed.chosen},
+                        .rows = RowsOf(op.routed),
+                        .x = At(op.in),
+                        .y = At(op.out),
+                        .dy = GradientAt(op.out)};
+    if (needed_.at(op.id).of_input) {
+      bound.dx = GradientAt(op.in);
+      bound.accumulates = Accumulates(op.in);
+    }
+    return bound;
+  }
+  BoundOp operator()(const model::GroupedLinearOp& op) { return BindExperts(op); }
+  BoundOp operator()(const model::CombineOp& op) {
+    const NeededGradients& needed = needed_.at(op.id);
+    return BoundCombine{.spec = {.dtype = model_.compute_dtype,
+                                 .hidden = op.width,
+                                 .chosen = op.routed.chosen},
+                        .rows = RowsOf(op.routed),
+                        .x = At(op.in),
+                        .y = At(op.out),
+                        .dy = GradientAt(op.out),
+                        .dx = needed.of_input ? GradientAt(op.in) : nullptr,
+                        .wants_weights = needed.of_weights};
+  }
   BoundOp operator()(const model::LinearRotateOp& op) {
     return BoundLinearRotation{.linear = BindLinear(op.linear),
                                .rotation = BindRotation(op.rotate)};
@@ -81,14 +126,16 @@ class BlockBinder {
     return BoundAddNorm{.add = BindAdd(op.add), .norm = BindNorm(op.norm)};
   }
   BoundOp operator()(const model::GatedLinearOp& op) {
-    return BoundGatedLinear{.linear = BindLinear(op.linear), .gate = BindGate(op.gate)};
+    return BindGated(op);
   }
   BoundOp operator()(const model::GateDownOp& op) {
     const BoundLinear down = BindLinear(op.down);
     BoundOp bound(down);
     if (down.dx != nullptr) {
-      bound = BoundGateDown{
-          .gate = BindGate(op.gate), .down = down, .product_comes_back = product_comes_back_};
+      bound = BoundGateDown{.spec = GatedSpec(model_, op.gate, op.down.out_features),
+                            .gate = BindGate(op.gate),
+                            .down = down,
+                            .product_comes_back = product_comes_back_};
     }
     return bound;
   }
@@ -99,21 +146,67 @@ class BlockBinder {
 
  private:
   BoundNorm BindNorm(const model::NormOp& op) {
-    return {.norm = &block_.norms.at(op.weight),
+    BoundNorm bound = SpecsOf(model_, op, block_.norms.at(op.id));
+    bound.x = At(op.in);
+    bound.y = At(op.out);
+    bound.rstd = FloatAt(op.rstd);
+    bound.mean = op.is_layer_norm() ? FloatAt(op.mean) : nullptr;
+    bound.dy = GradientAt(op.out);
+    bound.dx = GradientAt(op.in);
+    bound.accumulates = Accumulates(op.in);
+    return bound;
+  }
+
+  BoundGatedLinear BindGated(const model::GatedLinearOp& op) {
+    return {.spec = GatedSpec(model_, op.gate, op.linear.in_features),
+            .linear = BindLinear(op.linear),
+            .gate = BindGate(op.gate)};
+  }
+
+  RoutedRows RowsOf(const model::Routed& routed) const {
+    const model::RouteOp& route = routes_.at(routed.route);
+    return {.chosen = route.chosen,
+            .order = IdsAt(route.order),
+            .places = IdsAt(route.places),
+            .offsets = IdsAt(route.offsets),
+            .weights = FloatAt(route.weights),
+            .dweights = FloatGradientAt(route.weights)};
+  }
+
+  BoundRoute BindRoute(const model::RouteOp& op) {
+    BoundRoute bound;
+    bound.router = &block_.routers.at(op.id);
+    bound.spec = RouterSpec(op);
+    bound.rows = RowsOf({.route = op.id, .chosen = op.chosen});
+    bound.width = op.width;
+    bound.x = At(op.in);
+    bound.logits = FloatAt(op.logits);
+    bound.ids = IdsAt(op.ids);
+    bound.counts = IdsAt(op.counts);
+    bound.dlogits = FloatGradientAt(op.logits);
+    if (plan_.trains()) bound.dscores = buffers_.At("dscores");
+    if (needed_.at(op.id).of_input) {
+      bound.dx = GradientAt(op.in);
+      bound.accumulates = Accumulates(op.in);
+    }
+    return bound;
+  }
+
+  BoundGroupedLinear BindExperts(const model::GroupedLinearOp& op) {
+    return {.linear = &block_.experts.at(op.id),
+            .spec = ExpertsSpec(model_, op),
+            .rows = RowsOf(op.routed),
             .x = At(op.in),
             .y = At(op.out),
-            .rstd = FloatAt(op.rstd),
-            .mean = op.is_layer_norm() ? FloatAt(op.mean) : nullptr,
             .dy = GradientAt(op.out),
-            .dx = GradientAt(op.in),
-            .accumulates = Accumulates(op.in)};
+            .dx = needed_.at(op.id).of_input ? GradientAt(op.in) : nullptr};
   }
 
   BoundLinear BindLinear(const model::LinearOp& op) {
-    const Linear& linear = block_.linear(op.pack);
+    const Linear& linear = block_.linears.at(op.id);
     BoundLinear bound{.linear = &linear, .x = At(op.in), .y = At(op.out), .adds = op.adds};
     bound.dy = GradientAt(op.out);
-    const bool needs_input = needed_.at(KeyOf(op)).of_input;
+    const bool needs_input = needed_.at(op.id).of_input;
     if (needs_input) {
       bound.dx = GradientAt(op.in);
       bound.accumulates = Accumulates(op.in);
@@ -121,11 +214,12 @@ class BlockBinder {
     if (linear.adapters.members.empty()) return bound;
     bound.lora_h = At({layer_, "lora_h"});
     if (!plan_.lora.dora) return bound;
-    bound.u = At(plan::UnscaledRow(op.pack, layer_));
+    bound.u = At(plan::UnscaledRow(op, layer_));
     if (op.adds) bound.spare = buffers_.At("dshared");
     // The gradient of the stream is still wanted.
-    const bool of_stream = gradients_.at(op.out).name == "dres";
-    bound.du = of_stream ? buffers_.At("dnorm") : const_cast<void*>(bound.dy);
+    const auto copy = gradients_.copy_of_output.find(op.id);
+    const bool own = copy == gradients_.copy_of_output.end();
+    bound.du = own ? const_cast<void*>(bound.dy) : At(copy->second);
     return bound;
   }
 
@@ -134,7 +228,8 @@ class BlockBinder {
     const auto table = [&](const char* name) {
       return static_cast<const float*>(buffers_.At(plan::RopeRow(op.rope, name)));
     };
-    return {.cos = table("cos"),
+    return {.spec = RotarySpec(model_, op),
+            .cos = table("cos"),
             .sin = table("sin"),
             .query_scale = rope.query_scale_beta > 0 ? table("query_scale") : nullptr,
             .qkv = At(op.qkv),
@@ -142,7 +237,7 @@ class BlockBinder {
   }
 
   BoundAttention BindAttention(const model::AttentionOp& op) {
-    return {.window = op.window,
+    return {.spec = HeadsSpec(model_, op),
             .qkv = At(op.qkv),
             .out = At(op.out),
             .lse = FloatAt(op.lse),
@@ -152,11 +247,18 @@ class BlockBinder {
   }
 
   BoundGate BindGate(const model::GateOp& op) {
-    return {.gate_up = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
+    const bool swiglu = op.activation == model::Activation::kSilu;
+    return {.swiglu = swiglu,
+            .silu = SwigluOf(model_, op),
+            .gelu = GegluOf(model_, op),
+            .rows_per_token = std::max<int64_t>(1, op.routed.chosen),
+            .gate_up = At(op.in),
+            .y = At(op.out),
+            .dy = GradientAt(op.out)};
   }
 
   BoundAdd BindAdd(const model::AddOp& op) {
-    return {.stream = At(op.stream), .branch = At(op.branch), .out = At(op.out)};
+    return {.width = op.width, .stream = At(op.stream), .branch = At(op.branch), .out = At(op.out)};
   }
 
   void* At(const Row& row) const { return buffers_.At(plan::BufferName(row)); }
@@ -165,33 +267,30 @@ class BlockBinder {
     return static_cast<char*>(buffers_.At(name)) + layer_ * plan::CachedLayerBytes(plan_);
   }
   float* FloatAt(const Row& row) const { return static_cast<float*>(At(row)); }
+  int32_t* IdsAt(const Row& row) const { return static_cast<int32_t*>(At(row)); }
+  // Null where nothing is trained: the plan has no such rows then.
   void* GradientAt(const Row& row) const {
-    const auto gradient = gradients_.find(row);
-    return gradient == gradients_.end() ? nullptr : At(gradient->second);
+    const auto gradient = gradients_.of.find(row);
+    return gradient == gradients_.of.end() ? nullptr : At(gradient->second);
+  }
+  float* FloatGradientAt(const Row& row) const {
+    return plan_.trains() ? static_cast<float*>(GradientAt(row)) : nullptr;
   }
 
   // Asked once a reader, in the order of backward: all but the first find a gradient there. That of
   // the stream is there before the block.
   bool Accumulates(const Row& row) {
-    const auto gradient = gradients_.find(row);
-    if (gradient != gradients_.end() && gradient->second.name == "dres") return true;
+    const auto gradient = gradients_.of.find(row);
+    if (gradient != gradients_.of.end() && gradient->second.name == "dres") return true;
     return !written_.insert(row).second;
   }
 
-  NeededGradients NeedOf(const Op& op) const {
-    if (const auto* both = std::get_if<model::GateDownOp>(&op)) {
-      return needed_.at(KeyOf(both->down));
-    }
-    if (const auto* both = std::get_if<model::RotatedAttentionOp>(&op)) {
-      return needed_.at(KeyOf(both->attention));
-    }
-    return needed_.at(KeyOf(op));
-  }
+  NeededGradients NeedOf(const Op& op) const { return needed_.at(std::visit(NumberOf{}, op)); }
 
   // A row that layers share at the plan's level of recomputation.
   bool IsShared(const Row& row) const {
     const auto found = again_.find(row);
-    if (found == again_.end() || found->second == plan::Again::kNever) return false;
+    if (found == again_.end() || found->second <= plan::Again::kNever) return false;
     if (plan_.recompute == "ffn") return true;
     return plan_.recompute == "norm_swiglu" && found->second == plan::Again::kElementwise;
   }
@@ -202,20 +301,25 @@ class BlockBinder {
     if (const auto* both = std::get_if<model::LinearAddOp>(&op)) {
       return both->add.out.layer == layer_;
     }
+    if (const auto* combine = std::get_if<model::CombineOp>(&op)) {
+      return combine->out.layer == layer_;
+    }
     const auto* linear = std::get_if<model::LinearOp>(&op);
     return linear == nullptr || linear->out.layer == layer_ ||
-           !block_.linear(linear->pack).adapters.members.empty();
+           !block_.linears.at(linear->id).adapters.members.empty();
   }
 
   void BindOneAgain(const Op& op, std::vector<BoundOp>* out);
 
   const plan::Plan& plan_;
   const Buffers& buffers_;
+  const Model& model_;
   const Block& block_;
   const int64_t layer_;
-  const std::map<Row, Row> gradients_;
+  const plan::GradientRows gradients_;
   std::map<Row, plan::Again> again_;
-  std::map<std::pair<size_t, uint32_t>, NeededGradients> needed_;
+  std::map<int32_t, NeededGradients> needed_;
+  std::map<int32_t, model::RouteOp> routes_;
   std::set<Row> written_;
   bool product_comes_back_ = false;
 };
@@ -246,7 +350,7 @@ void BlockBinder::BindOneAgain(const Op& op, std::vector<BoundOp>* out) {
   } else if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
     if (IsShared(linear->out)) out->emplace_back(BindLinear(*linear));
   } else if (const auto* gated = std::get_if<model::GatedLinearOp>(&op)) {
-    BoundGatedLinear bound{.linear = BindLinear(gated->linear), .gate = BindGate(gated->gate)};
+    BoundGatedLinear bound = BindGated(*gated);
     bound.wants_product = !product_comes_back_;
     if (IsShared(gated->linear.out)) {
       out->emplace_back(bound);
@@ -257,6 +361,10 @@ void BlockBinder::BindOneAgain(const Op& op, std::vector<BoundOp>* out) {
     if (IsShared(gate->out) && !product_comes_back_) out->emplace_back(BindGate(*gate));
   } else if (const auto* activation = std::get_if<model::ActivationOp>(&op)) {
     if (IsShared(activation->out)) out->push_back((*this)(*activation));
+  } else if (const auto* dispatch = std::get_if<model::DispatchOp>(&op)) {
+    if (IsShared(dispatch->out)) out->push_back((*this)(*dispatch));
+  } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {
+    if (IsShared(experts->out)) out->emplace_back(BindExperts(*experts));
   }
 }
 
@@ -273,8 +381,7 @@ void BlockBinder::BindAgain(const plan::Ops& forward, BoundBlock* out) {
 
 BoundNorm BindFinalNorm(const model::NormOp& op, const Model& model, const Buffers& buffers) {
   const auto at = [&](const Row& row) { return buffers.At(plan::BufferName(row)); };
-  BoundNorm norm;
-  norm.norm = &model.final_norm;
+  BoundNorm norm = SpecsOf(model, op, model.final_norm);
   norm.x = at(op.in);
   norm.y = at(op.out);
   norm.rstd = static_cast<float*>(at(op.rstd));
@@ -289,7 +396,7 @@ BoundOp BindTail(const Op& op, const BoundNorm& norm, const Buffers& buffers) {
   const auto at = [&](const Row& row) { return buffers.At(plan::BufferName(row)); };
   BoundOp bound(norm);
   if (const auto* both = std::get_if<model::AddNormOp>(&op)) {
-    const BoundAdd add{at(both->add.stream), at(both->add.branch), at(both->add.out)};
+    const BoundAdd add{both->add.width, at(both->add.stream), at(both->add.branch), at(both->add.out)};
     bound = BoundAddNorm{.add = add, .norm = norm};
   }
   return bound;
@@ -298,21 +405,23 @@ BoundOp BindTail(const Op& op, const BoundNorm& norm, const Buffers& buffers) {
 }  // namespace
 
 BoundModel BindOps(const plan::Plan& plan, const Model& model, const Buffers& buffers) {
-  const plan::OpLists plain = plan::PlainOpLists(plan.model), lists = plan::OpListsOf(plan);
+  const plan::OpLists lists = plan::OpListsOf(plan);
   BoundModel bound;
   bound.lowest = plan.model.num_layers;
   GradientNeeds needs(model);
   for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) {
     const auto i = static_cast<size_t>(layer);
     BlockBinder binder(plan, model, buffers, layer);
-    for (const Op& op : plain.forward[i]) binder.Need(op, needs.Visit(op, layer));
+    for (const model::PlainOp& op : plan.architecture.blocks[i].ops) {
+      binder.Need(op, needs.Visit(op, layer));
+    }
     BoundBlock& block = bound.blocks.emplace_back();
     binder.BindForward(lists.forward[i], &block);
     binder.BindBackward(lists.backward[i], &block);
     binder.BindAgain(lists.forward[i], &block);
     if (!block.backward.empty()) bound.lowest = std::min(bound.lowest, layer);
   }
-  bound.final_norm = BindFinalNorm(model::OutsideOf(plan.model).norm, model, buffers);
+  bound.final_norm = BindFinalNorm(plan.architecture.outside.norm, model, buffers);
   for (const Op& op : lists.forward.back()) {
     bound.tail.push_back(BindTail(op, bound.final_norm, buffers));
   }

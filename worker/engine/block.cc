@@ -11,6 +11,11 @@ const BoundBlock& BoundOf(const Sweep& sweep, int64_t layer) {
   return sweep.ops.blocks[static_cast<size_t>(layer)];
 }
 
+// What a router chose is kept: a tie may not fall otherwise.
+void RunAgain(const Sweep& sweep, const BoundOp& op) {
+  if (!std::holds_alternative<BoundRoute>(op)) RunForward(sweep, op);
+}
+
 // The blocks of one segment from the stream that enters its first.
 void RecomputeSegment(const Sweep& sweep, Segment segment) {
   for (int64_t layer = segment.begin; layer < segment.end; ++layer) {
@@ -20,7 +25,7 @@ void RecomputeSegment(const Sweep& sweep, Segment segment) {
     RunForward(sweep, layer == segment.begin ? block.first : block.forward.front());
     const size_t left_out = layer + 1 == segment.end ? block.only_for_next : 0;
     for (size_t i = 1; i + left_out < block.forward.size(); ++i) {
-      RunForward(sweep, block.forward[i]);
+      RunAgain(sweep, block.forward[i]);
     }
   }
 }

@@ -8,6 +8,18 @@
 #include <vector>
 
 #include "kernels/cached_attention.h"
+#include "kernels/combine.h"
+#include "kernels/dispatch.h"
+#include "kernels/gated_linear.h"
+#include "kernels/geglu.h"
+#include "kernels/gelu.h"
+#include "kernels/grouped_linear.h"
+#include "kernels/layer_norm.h"
+#include "kernels/qk_norm.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rope.h"
+#include "kernels/route.h"
+#include "kernels/swiglu.h"
 #include "worker/engine/model.h"
 
 namespace coxswain::engine {
@@ -15,6 +27,9 @@ namespace coxswain::engine {
 // y = norm(x).
 struct BoundNorm {
   const Norm* norm = nullptr;
+  bool layer_norm = false;  // has the second spec, else the first
+  kernels::RmsNormSpec rms;
+  kernels::LayerNormSpec layer;
   void *x = nullptr, *y = nullptr;         // [T, H]
   float *rstd = nullptr, *mean = nullptr;  // [T]; mean null for RMSNorm
   const void* dy = nullptr;                // [T, H]
@@ -37,20 +52,21 @@ struct BoundLinear {
 };
 
 struct BoundQkNorm {
-  const Tensor *q = nullptr, *k = nullptr;  // weights
-  bool whole = false;
+  const QkNorm* norm = nullptr;
+  kernels::QkNormSpec spec;
   void *qkv = nullptr, *raw = nullptr, *dqkv = nullptr;
   float* rstd = nullptr;
 };
 
 struct BoundRotation {
+  kernels::RopeSpec spec;
   const float *cos = nullptr, *sin = nullptr;  // [sequence_len, rotated / 2]
   const float* query_scale = nullptr;          // [sequence_len]; null: none
   void *qkv = nullptr, *dqkv = nullptr;
 };
 
 struct BoundAttention {
-  int64_t window = 0;
+  kernels::AttentionSpec spec;
   const void* qkv = nullptr;
   void* out = nullptr;
   float* lse = nullptr;
@@ -61,19 +77,79 @@ struct BoundAttention {
 
 // y = f(gate) up. Backward turns gate_up into its gradient.
 struct BoundGate {
+  bool swiglu = false;  // has the first spec, else the second
+  kernels::SwigluSpec silu;
+  kernels::GegluSpec gelu;
+  int64_t rows_per_token = 1;
   void *gate_up = nullptr, *y = nullptr;
   void* dy = nullptr;
 };
 
 // y = f(x). Backward turns x into its gradient.
 struct BoundActivation {
+  kernels::GeluSpec spec;
   void *x = nullptr, *y = nullptr;
   const void* dy = nullptr;
 };
 
 struct BoundAdd {
+  int64_t width = 0;
   const void *stream = nullptr, *branch = nullptr;
   void* out = nullptr;
+};
+
+// What a router decided, for the ops of its experts. R is T times the experts of a token.
+struct RoutedRows {
+  int64_t chosen = 0;  // experts of a token
+  int32_t *order = nullptr, *places = nullptr;   // [R]
+  int32_t *offsets = nullptr;                    // [E + 1]
+  float* weights = nullptr;                      // [T, chosen]
+  float* dweights = nullptr;                     // [T, chosen]
+};
+
+struct BoundRoute {
+  const Router* router = nullptr;
+  kernels::RouteSpec spec;
+  RoutedRows rows;
+  int64_t width = 0;           // H
+  const void* x = nullptr;     // [T, H]
+  float* logits = nullptr;     // [T, E]
+  int32_t* ids = nullptr;      // [T, chosen]
+  int32_t* counts = nullptr;   // [E]
+  float* dlogits = nullptr;    // [T, E]
+  void* dscores = nullptr;     // [T, E], dlogits in the compute dtype
+  void* dx = nullptr;          // [T, H]; null: x needs no gradient
+  bool accumulates = false;    // dx holds the gradient from other readers of x
+};
+
+struct BoundDispatch {
+  kernels::DispatchSpec spec;
+  RoutedRows rows;
+  const void* x = nullptr;   // [T, H]
+  void* y = nullptr;         // [R, H]
+  const void* dy = nullptr;
+  void* dx = nullptr;        // null: x needs no gradient
+  bool accumulates = false;
+};
+
+struct BoundGroupedLinear {
+  const ExpertLinear* linear = nullptr;
+  kernels::GroupedLinearSpec spec;
+  RoutedRows rows;
+  const void* x = nullptr;   // [R, in]
+  void* y = nullptr;         // [R, out]
+  const void* dy = nullptr;
+  void* dx = nullptr;        // null: x needs no gradient
+};
+
+struct BoundCombine {
+  kernels::CombineSpec spec;
+  RoutedRows rows;
+  const void* x = nullptr;   // [R, H]
+  void* y = nullptr;         // [T, H]
+  const void* dy = nullptr;
+  void* dx = nullptr;        // may be x; null: x needs no gradient
+  bool wants_weights = false;  // the gradient of the router's weights
 };
 
 // qkv by a linear without adapters, with q and k rotated.
@@ -94,12 +170,14 @@ struct BoundAddNorm {
 };
 
 struct BoundGatedLinear {
+  kernels::GatedLinearSpec spec;
   BoundLinear linear;
   BoundGate gate;
   bool wants_product = true;
 };
 
 struct BoundGateDown {
+  kernels::GatedLinearSpec spec;
   BoundGate gate;
   BoundLinear down;
   // The product was not recomputed: the backward of the gate writes it to gate.dy. The gradients of
@@ -114,8 +192,9 @@ struct BoundRotatedAttention {
 
 using BoundOp =
     std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
-                 BoundActivation, BoundAdd, BoundLinearRotation, BoundLinearAdd, BoundAddNorm,
-                 BoundGatedLinear, BoundGateDown, BoundRotatedAttention>;
+                 BoundActivation, BoundAdd, BoundRoute, BoundDispatch, BoundGroupedLinear,
+                 BoundCombine, BoundLinearRotation, BoundLinearAdd, BoundAddNorm, BoundGatedLinear,
+                 BoundGateDown, BoundRotatedAttention>;
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;

@@ -15,7 +15,7 @@ namespace {
 std::vector<const Linear*> AdaptedLinears(const Model& model, int64_t layer) {
   const Block& block = model.blocks[static_cast<size_t>(layer)];
   std::vector<const Linear*> adapted;
-  for (const Linear& linear : block.linears) {
+  for (const auto& [id, linear] : block.linears) {
     if (!linear.adapters.members.empty()) adapted.push_back(&linear);
   }
   return adapted;
@@ -44,7 +44,7 @@ void InitMagnitudes(const plan::Plan& plan, const Model& model, const Buffers& b
                         nullptr);
     for (float& norm : norms) norm = std::sqrt(norm);
     for (size_t i = 0; i < plan.parameters.size(); ++i) {
-      if (plan.parameters[i].layer != layer || !model::IsMagnitude(plan.parameters[i].role))
+      if (plan.parameters[i].layer != layer || !model::IsMagnitude(plan.parameters[i]))
         continue;
       for (const kernels::LoraMember& member : adapters.members) {
         if (member.magnitude != store.Compute(i).data) continue;

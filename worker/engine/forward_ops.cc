@@ -6,6 +6,7 @@
 #include "kernels/layer_norm.h"
 #include "kernels/lora_gated_linear.h"
 #include "kernels/swiglu.h"
+#include "worker/engine/experts.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/op_specs.h"
 #include "worker/engine/run_ops.h"
@@ -15,7 +16,7 @@ namespace {
 
 void LayerNorm(const Sweep& sweep, const BoundNorm& op) {
   kernels::LayerNormForwardArgs norm;
-  norm.spec = LayerNormSpecOf(sweep.model, *op.norm);
+  norm.spec = op.layer;
   norm.rows = sweep.batch.tokens;
   norm.x = op.x;
   norm.weight = op.norm->weight.value;
@@ -27,18 +28,18 @@ void LayerNorm(const Sweep& sweep, const BoundNorm& op) {
 }
 
 void Product(const Sweep& sweep, const BoundGate& op) {
-  if (!UsesSwiglu(sweep.model)) {
+  const int64_t rows = sweep.batch.tokens * op.rows_per_token;
+  if (!op.swiglu) {
     kernels::GegluForwardArgs geglu;
-    geglu.spec = GateSpec(sweep.model);
-    geglu.rows = sweep.batch.tokens;
+    geglu.spec = op.gelu;
+    geglu.rows = rows;
     geglu.gate_up = op.gate_up;
     geglu.y = op.y;
     return kernels::GegluForward(geglu, sweep.stream);
   }
   kernels::SwigluForwardArgs swiglu;
-  swiglu.spec.dtype = sweep.model.compute_dtype;
-  swiglu.spec.intermediate = sweep.model.config.intermediate_size;
-  swiglu.rows = sweep.batch.tokens;
+  swiglu.spec = op.silu;
+  swiglu.rows = rows;
   swiglu.gate_up = op.gate_up;
   swiglu.y = op.y;
   kernels::SwigluForward(swiglu, sweep.stream);
@@ -46,7 +47,7 @@ void Product(const Sweep& sweep, const BoundGate& op) {
 
 void KeepKeys(const Sweep& sweep, const BoundAttention& op) {
   kernels::CacheAppendArgs append;
-  append.spec = CachedSpec(sweep.model, op.window, sweep.model.generation_length);
+  append.spec = CachedSpec(op.spec, sweep.model.generation_length);
   append.rows = CacheRowsOf(sweep);
   append.qkv = op.qkv;
   append.cache = op.cache;
@@ -55,7 +56,7 @@ void KeepKeys(const Sweep& sweep, const BoundAttention& op) {
 
 void AttendToCache(const Sweep& sweep, const BoundAttention& op) {
   kernels::CachedAttentionArgs attention;
-  attention.spec = CachedSpec(sweep.model, op.window, sweep.model.generation_length);
+  attention.spec = CachedSpec(op.spec, sweep.model.generation_length);
   attention.rows = CacheRowsOf(sweep);
   attention.qkv = op.qkv;
   attention.cache = op.cache;
@@ -68,9 +69,9 @@ struct Forward {
   const Sweep& sweep;
 
   void operator()(const BoundNorm& op) const {
-    if (op.norm->layer_norm) return LayerNorm(sweep, op);
+    if (op.layer_norm) return LayerNorm(sweep, op);
     kernels::RmsNormForwardArgs norm;
-    norm.spec = NormSpec(sweep.model);
+    norm.spec = op.rms;
     norm.rows = sweep.batch.tokens;
     norm.x = op.x;
     norm.weight = op.norm->weight.value;
@@ -83,11 +84,11 @@ struct Forward {
 
   void operator()(const BoundQkNorm& op) const {
     kernels::QkNormForwardArgs norm;
-    norm.spec = QkSpec(sweep.model, op.whole);
+    norm.spec = op.spec;
     norm.tokens = sweep.batch.tokens;
     norm.qkv = op.qkv;
-    norm.q_weight = op.q->value;
-    norm.k_weight = op.k->value;
+    norm.q_weight = op.norm->q.value;
+    norm.k_weight = op.norm->k.value;
     norm.saved_qk = op.raw;
     norm.rstd = op.rstd;
     kernels::QkNormForward(norm, sweep.stream);
@@ -101,7 +102,7 @@ struct Forward {
     if (sweep.cache != CacheUse::kNone) KeepKeys(sweep, op);
     if (sweep.cache == CacheUse::kRead) return AttendToCache(sweep, op);
     kernels::AttentionForwardArgs attention;
-    attention.spec = BlockAttentionSpec(sweep.model, op.window);
+    attention.spec = op.spec;
     attention.tokens = sweep.batch.tokens;
     attention.documents = DocumentsOf(sweep);
     attention.in = kernels::PackedInputs(attention.spec, op.qkv);
@@ -115,7 +116,7 @@ struct Forward {
 
   void operator()(const BoundActivation& op) const {
     kernels::GeluForwardArgs gelu;
-    gelu.spec = ActivationSpec(sweep.model);
+    gelu.spec = op.spec;
     gelu.rows = sweep.batch.tokens;
     gelu.x = op.x;
     gelu.y = op.y;
@@ -125,7 +126,7 @@ struct Forward {
   void operator()(const BoundAdd& op) const {
     kernels::AddArgs add;
     add.dtype = add.x_dtype = sweep.model.compute_dtype;
-    add.count = sweep.batch.tokens * sweep.model.config.hidden_size;
+    add.count = sweep.batch.tokens * op.width;
     add.x = op.branch;
     add.y = op.out;
     kernels::CopyMemory(op.out, op.stream, add.count * kernels::DTypeBytes(add.dtype),
@@ -133,12 +134,17 @@ struct Forward {
     kernels::Add(add, sweep.stream);
   }
 
+  void operator()(const BoundRoute& op) const { RouteForward(sweep, op); }
+  void operator()(const BoundDispatch& op) const { DispatchForward(sweep, op); }
+  void operator()(const BoundGroupedLinear& op) const { ExpertsForward(sweep, op); }
+  void operator()(const BoundCombine& op) const { CombineForward(sweep, op); }
+
   void operator()(const BoundLinearRotation& op) const { LinearRotationForward(sweep, op); }
   void operator()(const BoundLinearAdd& op) const { LinearAddForward(sweep, op); }
 
   void operator()(const BoundAddNorm& op) const {
     kernels::AddRmsNormForwardArgs norm;
-    norm.spec = NormSpec(sweep.model);
+    norm.spec = op.norm.rms;
     norm.rows = sweep.batch.tokens;
     norm.x = op.add.branch;
     norm.residual = op.add.stream;
@@ -153,12 +159,12 @@ struct Forward {
     if (!op.linear.linear->adapters.members.empty()) {
       kernels::LoraGatedLinearForwardArgs adapted;
       adapted.linear = AdaptedForwardArgs(sweep, op.linear);
-      adapted.activation = GatedSpec(sweep.model).activation;
+      adapted.activation = op.spec.activation;
       adapted.product = op.wants_product ? op.gate.y : nullptr;
       return kernels::LoraGatedLinearForward(adapted, sweep.stream);
     }
     kernels::GatedLinearForwardArgs gated;
-    gated.spec = GatedSpec(sweep.model);
+    gated.spec = op.spec;
     gated.rows = sweep.batch.tokens;
     gated.x = op.linear.x;
     gated.weight = op.linear.linear->weight.value;

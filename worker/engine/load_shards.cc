@@ -200,7 +200,7 @@ absl::Status LoadValues(const plan::Plan& plan, const CheckedTensors& checked, F
   std::vector<float> staging;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (!model::IsAdapter(parameter.role) && checked.tensors().Find(parameter.name) == nullptr) {
+    if (!model::IsAdapter(parameter) && checked.tensors().Find(parameter.name) == nullptr) {
       continue;
     }
     const plan::Range loaded = store.Loaded(i);

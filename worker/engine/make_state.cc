@@ -28,13 +28,11 @@ namespace {
 // Extents of the two kinds of micro-steps, and one line on the choice for each.
 std::string PrepareAttentions(const State& state) {
   std::string algorithms;
-  std::set<int64_t> prepared;
-  for (const Block& block : state.model.blocks) {
-    if (!prepared.insert(block.window).second) continue;
+  for (const kernels::AttentionSpec& spec :
+       HeadsSpecs(state.model, state.plan.architecture)) {
     for (const kernels::AttentionExtents& extents : AttentionShapes(state.plan)) {
       absl::StrAppend(&algorithms, algorithms.empty() ? "" : "; ",
-                      kernels::PrepareAttention(BlockAttentionSpec(state.model, block.window),
-                                                extents, state.stream));
+                      kernels::PrepareAttention(spec, extents, state.stream));
     }
   }
   return algorithms;

@@ -7,21 +7,28 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/model/family.h"
 #include "common/status_macros.h"
 #include "kernels/adamw.h"
 
 namespace coxswain::engine {
 namespace {
 
-using model::Role;
+using model::Part;
 
 struct Shape {
   int64_t rows = 0, cols = 1;
 };
 
-std::string Where(Role role, int32_t layer) {
-  return absl::StrCat("plan: parameter role ", static_cast<uint32_t>(role), " of layer ", layer);
+// A place in the table.
+struct Place {
+  int32_t layer = -1, tensor = model::kNoTensor;
+  Part part = Part::kBase;
+  auto operator<=>(const Place&) const = default;
+};
+
+std::string Where(const Place& place) {
+  return absl::StrCat("plan: tensor ", place.tensor, " of layer ", place.layer, ", part ",
+                      static_cast<uint32_t>(place.part));
 }
 
 // Takes tensors out of the table one by one, so that what is left at the end is an error.
@@ -33,28 +40,28 @@ class Table {
   absl::Status Index() {
     for (size_t i = 0; i < plan_.parameters.size(); ++i) {
       const model::Parameter& parameter = plan_.parameters[i];
-      if (!index_.emplace(std::pair{parameter.role, parameter.layer}, i).second) {
-        return absl::InvalidArgumentError(absl::StrCat(Where(parameter.role, parameter.layer),
-                                                       " appears twice: \"", parameter.name, "\""));
+      const Place place{parameter.layer, parameter.tensor, parameter.part};
+      if (!index_.emplace(place, i).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Where(place), " appears twice: \"", parameter.name, "\""));
       }
     }
     return absl::OkStatus();
   }
 
-  bool Has(Role role, int32_t layer) const { return index_.count({role, layer}) != 0; }
+  bool Has(const Place& place) const { return index_.count(place) != 0; }
   bool trains() const { return plan_.trains(); }
 
-  absl::StatusOr<Tensor> Take(Role role, int32_t layer, Shape shape) {
-    auto found = index_.find({role, layer});
+  absl::StatusOr<Tensor> Take(const Place& place, Shape shape) {
+    auto found = index_.find(place);
     if (found == index_.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(Where(role, layer), " is missing"));
+      return absl::InvalidArgumentError(absl::StrCat(Where(place), " is missing"));
     }
     const size_t i = found->second;
     const model::Parameter& parameter = plan_.parameters[i];
-    const bool embeds = role == Role::kEmbedding || role == model::LoraA(Role::kEmbedding) ||
-                        role == model::LoraB(Role::kEmbedding);
-    const int32_t unit =
-        layer >= 0 ? layer + 1 : (embeds ? 0 : static_cast<int32_t>(plan_.model.num_layers) + 1);
+    const auto head = static_cast<int32_t>(plan_.model.num_layers) + 1;
+    const int32_t outside = place.tensor == model::kEmbeddingTensor ? 0 : head;
+    const int32_t unit = place.layer >= 0 ? place.layer + 1 : outside;
     if (parameter.rows != shape.rows || parameter.cols != shape.cols || parameter.unit != unit) {
       return absl::InvalidArgumentError(absl::StrCat(
           "plan: \"", parameter.name, "\" is [", parameter.rows, ", ", parameter.cols, "] in unit ",
@@ -64,13 +71,18 @@ class Table {
     return View(i);
   }
 
+  // Without a tensor where the op takes none.
+  absl::StatusOr<Tensor> TakeOptional(const Place& place, Shape shape) {
+    if (place.tensor == model::kNoTensor) return Tensor{};
+    return Take(place, shape);
+  }
+
   // Takes the members one after another and checks that they form one matrix (or vector).
-  absl::StatusOr<Tensor> TakePacked(const std::vector<std::pair<Role, Shape>>& members,
-                                    int32_t layer) {
+  absl::StatusOr<Tensor> TakePacked(const std::vector<std::pair<Place, Shape>>& members) {
     Tensor first;
     int64_t elements = 0;
-    for (const auto& [role, shape] : members) {
-      ASSIGN_OR_RETURN(const Tensor member, Take(role, layer, shape));
+    for (const auto& [place, shape] : members) {
+      ASSIGN_OR_RETURN(const Tensor member, Take(place, shape));
       if (elements == 0) first = member;
       const bool trained_alike = (member.gradient == nullptr) == (first.gradient == nullptr) &&
                                  member.dtype == first.dtype;
@@ -80,8 +92,8 @@ class Table {
            member.gradient ==
                After(first.gradient, elements * kernels::DTypeBytes(first.gradient_dtype)));
       if (!trained_alike || !adjacent) {
-        return absl::InvalidArgumentError(absl::StrCat(Where(role, layer), " must follow role ",
-                                                       static_cast<uint32_t>(members.front().first),
+        return absl::InvalidArgumentError(absl::StrCat(Where(place), " must follow tensor ",
+                                                       members.front().first.tensor,
                                                        " without a gap and be trained like it"));
       }
       elements += shape.rows * shape.cols;
@@ -92,9 +104,10 @@ class Table {
   absl::Status CheckEmpty() const {
     if (index_.empty()) return absl::OkStatus();
     const model::Parameter& parameter = plan_.parameters[index_.begin()->second];
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan: the model has no place for \"", parameter.name, "\" (role ",
-                     static_cast<uint32_t>(parameter.role), ", layer ", parameter.layer, ")"));
+    return absl::InvalidArgumentError(absl::StrCat("plan: the model has no place for \"",
+                                                   parameter.name, "\" (tensor ",
+                                                   parameter.tensor, ", layer ", parameter.layer,
+                                                   ")"));
   }
 
  private:
@@ -116,32 +129,33 @@ class Table {
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
   const std::vector<FlatMemory>& flats_;
-  std::map<std::pair<Role, int32_t>, size_t> index_;
+  std::map<Place, size_t> index_;
 };
 
-// Where the adapters of the next linear lie.
+// Where the adapters of the next linear lie, and the number of its dropout.
 struct AdapterPlaces {
   int64_t slot = 0;         // in lora_h of the layer
   int64_t dora_column = 0;  // in Buffers::dora
+  uint32_t site = 0;        // linears of the layers before this one
 };
 
 absl::Status TakeAdapters(Table& table, int32_t layer, const model::LinearOp& op,
                           const plan::Lora& lora, Adapters* adapters) {
-  std::vector<std::pair<Role, Shape>> as;
+  std::vector<std::pair<Place, Shape>> as;
   int64_t column = 0;
   for (const model::LinearMember& member : op.members) {
-    if (table.Has(model::LoraA(member.weight), layer)) {
-      as.push_back({model::LoraA(member.weight), {lora.rank, op.in_features}});
+    const auto part = [&](Part of) { return Place{layer, member.weight, of}; };
+    if (table.Has(part(Part::kLoraA))) {
+      as.push_back({part(Part::kLoraA), {lora.rank, op.in_features}});
       kernels::LoraMember& adapted = adapters->members.emplace_back();
       adapted.out_features = member.rows;
       adapted.column_offset = column;
-      ASSIGN_OR_RETURN(const Tensor b,
-                       table.Take(model::LoraB(member.weight), layer, {member.rows, lora.rank}));
+      ASSIGN_OR_RETURN(const Tensor b, table.Take(part(Part::kLoraB), {member.rows, lora.rank}));
       adapted.b = b.value;
       adapted.db = b.gradient;
       if (lora.dora) {
         ASSIGN_OR_RETURN(const Tensor magnitude,
-                         table.Take(model::LoraMagnitude(member.weight), layer, {member.rows, 1}));
+                         table.Take(part(Part::kMagnitude), {member.rows, 1}));
         adapted.magnitude = magnitude.value;
         adapted.dmagnitude = magnitude.gradient;
       }
@@ -149,12 +163,12 @@ absl::Status TakeAdapters(Table& table, int32_t layer, const model::LinearOp& op
     column += member.rows;
   }
   if (as.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(adapters->a, table.TakePacked(as, layer));
+  ASSIGN_OR_RETURN(adapters->a, table.TakePacked(as));
   for (size_t j = 0; table.trains() && j < adapters->members.size(); ++j) {
     const kernels::LoraMember& adapted = adapters->members[j];
     const bool magnitude = !lora.dora || adapted.dmagnitude != nullptr;
     if (adapters->a.gradient != nullptr && adapted.db != nullptr && magnitude) continue;
-    return absl::InvalidArgumentError(absl::StrCat(Where(as[j].first, layer), " or its B",
+    return absl::InvalidArgumentError(absl::StrCat(Where(as[j].first), " or its B",
                                                    lora.dora ? " or magnitude" : "",
                                                    " has no group; adapters are trained"));
   }
@@ -165,16 +179,18 @@ absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const model::Line
                                   const plan::Lora& lora, AdapterPlaces* places) {
   Linear linear;
   linear.in = op.in_features;
-  linear.site = static_cast<uint32_t>(layer) * 4 + static_cast<uint32_t>(op.pack);
-  std::vector<std::pair<Role, Shape>> weights, biases;
+  linear.out = op.out_features;
+  linear.site = places->site + static_cast<uint32_t>(op.site);
+  std::vector<std::pair<Place, Shape>> weights, biases;
   for (const model::LinearMember& member : op.members) {
-    weights.push_back({member.weight, {member.rows, op.in_features}});
-    if (member.bias != Role::kNone) biases.push_back({member.bias, {member.rows, 1}});
-    linear.out += member.rows;
+    weights.push_back({{layer, member.weight}, {member.rows, op.in_features}});
+    if (member.bias != model::kNoTensor) {
+      biases.push_back({{layer, member.bias}, {member.rows, 1}});
+    }
   }
-  ASSIGN_OR_RETURN(linear.weight, table.TakePacked(weights, layer));
+  ASSIGN_OR_RETURN(linear.weight, table.TakePacked(weights));
   if (!biases.empty()) {
-    ASSIGN_OR_RETURN(linear.bias, table.TakePacked(biases, layer));
+    ASSIGN_OR_RETURN(linear.bias, table.TakePacked(biases));
   }
   RETURN_IF_ERROR(TakeAdapters(table, layer, op, lora, &linear.adapters));
   linear.adapters.slot = places->slot;
@@ -185,73 +201,96 @@ absl::StatusOr<Linear> TakeLinear(Table& table, int32_t layer, const model::Line
 }
 
 absl::StatusOr<EmbeddingAdapter> TakeEmbeddingAdapter(Table& table, const plan::Plan& plan) {
-  constexpr Role kA = model::LoraA(Role::kEmbedding), kB = model::LoraB(Role::kEmbedding);
+  const Place a{-1, model::kEmbeddingTensor, Part::kLoraA};
+  const Place b{-1, model::kEmbeddingTensor, Part::kLoraB};
   EmbeddingAdapter adapter;
-  if (!table.Has(kA, -1)) return adapter;
-  ASSIGN_OR_RETURN(adapter.a, table.Take(kA, -1, {plan.model.vocab_size, plan.lora.rank}));
-  ASSIGN_OR_RETURN(adapter.b, table.Take(kB, -1, {plan.model.hidden_size, plan.lora.rank}));
+  if (!table.Has(a)) return adapter;
+  ASSIGN_OR_RETURN(adapter.a, table.Take(a, {plan.model.vocab_size, plan.lora.rank}));
+  ASSIGN_OR_RETURN(adapter.b, table.Take(b, {plan.model.hidden_size, plan.lora.rank}));
   const bool trained = adapter.a.gradient != nullptr && adapter.b.gradient != nullptr;
   if (trained || !plan.trains()) return adapter;
   return absl::InvalidArgumentError(
-      absl::StrCat(Where(kA, -1), " or its B has no group; adapters are trained"));
+      absl::StrCat(Where(a), " or its B has no group; adapters are trained"));
 }
 
-absl::StatusOr<Linear> TakeAdaptedHead(Table& table, const plan::Plan& plan) {
+absl::StatusOr<Linear> TakeAdaptedHead(Table& table, const plan::Plan& plan,
+                                       const AdapterPlaces& places) {
   const model::ModelConfig& c = plan.model;
   Linear head;
   head.in = c.hidden_size;
   head.out = c.vocab_size;
-  head.site = static_cast<uint32_t>(c.num_layers) * 4;
-  const model::LinearMember member{.weight = Role::kLmHead, .rows = c.vocab_size};
+  head.site = places.site;
   model::LinearOp op;
-  op.members = {member};
+  op.members = {{.weight = model::kHeadTensor, .rows = c.vocab_size}};
   op.in_features = c.hidden_size;
   RETURN_IF_ERROR(TakeAdapters(table, -1, op, plan.lora, &head.adapters));
   return head;
 }
 
-absl::StatusOr<Norm> TakeNorm(Table& table, int32_t layer, const model::NormOp& op,
-                              int64_t hidden) {
-  Norm norm;
-  norm.layer_norm = op.is_layer_norm();
-  ASSIGN_OR_RETURN(norm.weight, table.Take(op.weight, layer, {hidden, 1}));
-  if (op.bias == Role::kNone) return norm;
-  ASSIGN_OR_RETURN(norm.bias, table.Take(op.bias, layer, {hidden, 1}));
-  if ((norm.weight.gradient == nullptr) == (norm.bias.gradient == nullptr)) return norm;
+absl::Status TrainedUnlike(const Place& place, const char* other) {
   return absl::InvalidArgumentError(
-      absl::StrCat(Where(op.bias, layer), " must be trained like the weight of its norm"));
+      absl::StrCat(Where(place), " must be trained like ", other));
 }
 
-absl::Status TakeQkNorm(Table& table, int32_t layer, const model::QkNormOp& op,
-                        const model::ModelConfig& c, Block* block) {
-  const int64_t q_heads = op.whole ? c.num_heads : 1, k_heads = op.whole ? c.num_kv_heads : 1;
-  block->whole_qk_norm = op.whole;
-  ASSIGN_OR_RETURN(block->q_norm, table.Take(op.q_weight, layer, {q_heads * c.head_dim, 1}));
-  ASSIGN_OR_RETURN(block->k_norm, table.Take(op.k_weight, layer, {k_heads * c.head_dim, 1}));
-  if ((block->q_norm.gradient == nullptr) == (block->k_norm.gradient == nullptr)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(Where(op.k_weight, layer), " must be trained like the q norm"));
+bool TrainedAlike(const Tensor& a, const Tensor& b) {
+  return (a.gradient == nullptr) == (b.gradient == nullptr);
+}
+
+absl::StatusOr<Norm> TakeNorm(Table& table, int32_t layer, const model::NormOp& op) {
+  Norm norm;
+  ASSIGN_OR_RETURN(norm.weight, table.Take({layer, op.weight}, {op.width}));
+  if (op.bias == model::kNoTensor) return norm;
+  ASSIGN_OR_RETURN(norm.bias, table.Take({layer, op.bias}, {op.width}));
+  if (TrainedAlike(norm.weight, norm.bias)) return norm;
+  return TrainedUnlike({layer, op.bias}, "the weight of its norm");
+}
+
+absl::StatusOr<QkNorm> TakeQkNorm(Table& table, int32_t layer, const model::QkNormOp& op) {
+  QkNorm norm;
+  const int64_t q = op.whole ? op.heads.query_width() : op.heads.width;
+  const int64_t k = op.whole ? op.heads.key_width() : op.heads.width;
+  ASSIGN_OR_RETURN(norm.q, table.Take({layer, op.q_weight}, {q}));
+  ASSIGN_OR_RETURN(norm.k, table.Take({layer, op.k_weight}, {k}));
+  if (TrainedAlike(norm.q, norm.k)) return norm;
+  return TrainedUnlike({layer, op.k_weight}, "the q norm");
+}
+
+absl::StatusOr<Router> TakeRouter(Table& table, int32_t layer, const model::RouteOp& op) {
+  Router router;
+  ASSIGN_OR_RETURN(router.weight, table.Take({layer, op.weight}, {op.experts, op.width}));
+  ASSIGN_OR_RETURN(router.bias, table.TakeOptional({layer, op.bias}, {op.experts}));
+  ASSIGN_OR_RETURN(router.correction, table.TakeOptional({layer, op.correction}, {op.experts}));
+  return router;
+}
+
+absl::StatusOr<ExpertLinear> TakeExperts(Table& table, int32_t layer,
+                                         const model::GroupedLinearOp& op) {
+  ExpertLinear linear;
+  const int64_t rows = op.experts * op.out_features;
+  ASSIGN_OR_RETURN(linear.weight, table.Take({layer, op.weight}, {rows, op.in_features}));
+  ASSIGN_OR_RETURN(linear.bias, table.TakeOptional({layer, op.bias}, {rows}));
+  return linear;
 }
 
 absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t layer,
                                 AdapterPlaces* places) {
-  const model::ModelConfig& c = plan.model;
   Block block;
   places->slot = 0;
-  for (const model::Op& op : model::BlockOf(c, layer).ops) {
+  for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
     if (const auto* norm = std::get_if<model::NormOp>(&op)) {
-      ASSIGN_OR_RETURN(block.norms[norm->weight], TakeNorm(table, layer, *norm, c.hidden_size));
+      ASSIGN_OR_RETURN(block.norms[norm->id], TakeNorm(table, layer, *norm));
     } else if (const auto* qk_norm = std::get_if<model::QkNormOp>(&op)) {
-      RETURN_IF_ERROR(TakeQkNorm(table, layer, *qk_norm, c, &block));
+      ASSIGN_OR_RETURN(block.qk_norms[qk_norm->id], TakeQkNorm(table, layer, *qk_norm));
     } else if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
-      ASSIGN_OR_RETURN(block.linear(linear->pack),
+      ASSIGN_OR_RETURN(block.linears[linear->id],
                        TakeLinear(table, layer, *linear, plan.lora, places));
-    } else if (const auto* attention = std::get_if<model::AttentionOp>(&op)) {
-      block.window = attention->window;
+    } else if (const auto* route = std::get_if<model::RouteOp>(&op)) {
+      ASSIGN_OR_RETURN(block.routers[route->id], TakeRouter(table, layer, *route));
+    } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {
+      ASSIGN_OR_RETURN(block.experts[experts->id], TakeExperts(table, layer, *experts));
     }
   }
+  places->site += static_cast<uint32_t>(block.linears.size());
   return block;
 }
 
@@ -281,7 +320,7 @@ ParameterLayout::ParameterLayout(const plan::Plan& plan, int rank) : map(plan), 
 std::vector<const Linear*> Linears(const Model& model) {
   std::vector<const Linear*> linears;
   for (const Block& block : model.blocks) {
-    for (const Linear& linear : block.linears) linears.push_back(&linear);
+    for (const auto& [id, linear] : block.linears) linears.push_back(&linear);
   }
   return linears;
 }
@@ -309,20 +348,21 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.generation_length = plan.generation.length;
   Table table(plan, layout, flats);
   RETURN_IF_ERROR(table.Index());
-  ASSIGN_OR_RETURN(model.embedding,
-                   table.Take(Role::kEmbedding, -1, {c.vocab_size, c.hidden_size}));
+  ASSIGN_OR_RETURN(model.embedding, table.Take({-1, model::kEmbeddingTensor},
+                                               {c.vocab_size, c.hidden_size}));
   ASSIGN_OR_RETURN(model.embedding_adapter, TakeEmbeddingAdapter(table, plan));
   AdapterPlaces places;
   for (int32_t layer = 0; layer < c.num_layers; ++layer) {
     ASSIGN_OR_RETURN(Block block, TakeBlock(plan, table, layer, &places));
     model.blocks.push_back(std::move(block));
   }
-  ASSIGN_OR_RETURN(model.final_norm, TakeNorm(table, -1, model::OutsideOf(c).norm, c.hidden_size));
+  ASSIGN_OR_RETURN(model.final_norm, TakeNorm(table, -1, plan.architecture.outside.norm));
   model.head = model.embedding;
   if (!c.tie_embeddings) {
-    ASSIGN_OR_RETURN(model.head, table.Take(Role::kLmHead, -1, {c.vocab_size, c.hidden_size}));
+    ASSIGN_OR_RETURN(model.head, table.Take({-1, model::kHeadTensor},
+                                            {c.vocab_size, c.hidden_size}));
   }
-  ASSIGN_OR_RETURN(model.adapted_head, TakeAdaptedHead(table, plan));
+  ASSIGN_OR_RETURN(model.adapted_head, TakeAdaptedHead(table, plan, places));
   RETURN_IF_ERROR(table.CheckEmpty());
   return model;
 }

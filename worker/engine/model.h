@@ -1,9 +1,9 @@
 // The model as views into the weight and gradient buffers, which forward and backward walk. It is
-// built once from the plan's parameter table. Tensors are found by role and layer, never by name.
+// built once from the plan's ops and parameters. Tensors are found by layer and number, never by
+// name.
 #ifndef COXSWAIN_WORKER_ENGINE_MODEL_H_
 #define COXSWAIN_WORKER_ENGINE_MODEL_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -53,20 +53,33 @@ struct EmbeddingAdapter {
 };
 
 struct Norm {
-  Tensor weight;            // [H]
-  Tensor bias;              // [H], value null without
-  bool layer_norm = false;  // else RMSNorm
+  Tensor weight;  // [width]
+  Tensor bias;    // [width], value null without
 };
 
-struct Block {
-  std::map<model::Role, Norm> norms;  // by the role of their weight
-  Tensor q_norm, k_norm;              // value null without QK-norm
-  bool whole_qk_norm = false;
-  std::array<Linear, 4> linears;  // by model::Pack
-  int64_t window = 0;             // last positions visible, 0: all
+struct QkNorm {
+  Tensor q, k;
+};
 
-  Linear& linear(model::Pack pack) { return linears[static_cast<size_t>(pack)]; }
-  const Linear& linear(model::Pack pack) const { return linears[static_cast<size_t>(pack)]; }
+struct Router {
+  Tensor weight;      // [E, H]
+  Tensor bias;        // [E], of the product; value null without
+  Tensor correction;  // [E], of the choice; value null without
+};
+
+// One linear of each expert, behind one another.
+struct ExpertLinear {
+  Tensor weight;  // [E, out, in]
+  Tensor bias;    // [E, out], value null without
+};
+
+// The tensors of a block by the number of the op that takes them.
+struct Block {
+  std::map<int32_t, Norm> norms;
+  std::map<int32_t, QkNorm> qk_norms;
+  std::map<int32_t, Linear> linears;
+  std::map<int32_t, Router> routers;
+  std::map<int32_t, ExpertLinear> experts;
 };
 
 // What backward recomputes; plan::Plan::recompute.
@@ -136,14 +149,14 @@ struct FlatMemory {
   bool gradient_slotted = false;
 };
 
-// Lists the linears of every block in the order of model::Pack.
+// Lists the linears of every block in forward order.
 std::vector<const Linear*> Linears(const Model& model);
 
 kernels::DType DTypeOf(plan::Storage storage);
 kernels::DType ComputeDType(const plan::Plan& plan);  // of activations
 
-// InvalidArgument names role and layer of a tensor that is missing, doubled or misplaced, has
-// another shape than in the config, or is trained unlike the tensors with which it is packed.
+// InvalidArgument names layer and number of a tensor that is missing, doubled or misplaced, has
+// another shape than its op takes, or is trained unlike the tensors with which it is packed.
 absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& layout,
                                  const std::vector<FlatMemory>& flats);
 

@@ -1,5 +1,7 @@
 #include "worker/engine/needed_gradients.h"
 
+#include <type_traits>
+
 #include "common/model/block.h"
 
 namespace coxswain::engine {
@@ -22,39 +24,47 @@ NeededGradients GradientNeeds::Through(const model::Row& in, const model::Row& o
   return {of_input, needed_[out]};
 }
 
-NeededGradients GradientNeeds::Visit(const model::Op& op, int64_t layer) {
-  const Block& block = model_.blocks[static_cast<size_t>(layer)];
+template <typename Op>
+NeededGradients GradientNeeds::Of(const Op& op, const Block& block) {
+  if constexpr (std::is_same_v<Op, model::NormOp>) {
+    return Through(op.in, op.out, Trained(block.norms.at(op.id)));
+  } else if constexpr (std::is_same_v<Op, model::LinearOp>) {
+    const bool before = op.adds && needed_[op.out];
+    const NeededGradients needs = Through(op.in, op.out, Trained(block.linears.at(op.id)));
+    needed_[op.out] = needs.of_output || before;
+    return needs;
+  } else if constexpr (std::is_same_v<Op, model::QkNormOp>) {
+    return Through(op.qkv, op.qkv, block.qk_norms.at(op.id).q.gradient != nullptr);
+  } else if constexpr (std::is_same_v<Op, model::RotateOp>) {
+    return Through(op.qkv, op.qkv, false);
+  } else if constexpr (std::is_same_v<Op, model::AttentionOp>) {
+    return Through(op.qkv, op.out, false);
+  } else if constexpr (std::is_same_v<Op, model::AddOp>) {
+    return Through(op.stream, op.out, needed_[op.branch]);
+  } else if constexpr (std::is_same_v<Op, model::RouteOp>) {
+    weights_[op.id] = op.weights;
+    return Through(op.in, op.weights, block.routers.at(op.id).weight.gradient != nullptr);
+  } else if constexpr (std::is_same_v<Op, model::GroupedLinearOp>) {
+    const ExpertLinear& experts = block.experts.at(op.id);
+    return Through(op.in, op.out,
+                   experts.weight.gradient != nullptr || experts.bias.gradient != nullptr);
+  } else if constexpr (std::is_same_v<Op, model::CombineOp>) {
+    const bool of_weights = needed_[weights_.at(op.routed.route)];
+    NeededGradients needs = Through(op.in, op.out, of_weights);
+    needs.of_weights = of_weights;
+    return needs;
+  } else {
+    return Through(op.in, op.out, false);
+  }
+}
+
+NeededGradients GradientNeeds::Visit(const model::PlainOp& op, int64_t layer) {
   if (layer == 0 && needed_.empty()) {
     needed_[model::BlockInput(0)] =
         model_.embedding.gradient != nullptr || model_.embedding_adapter.a.gradient != nullptr;
   }
-  if (const auto* norm = std::get_if<model::NormOp>(&op)) {
-    return Through(norm->in, norm->out, Trained(block.norms.at(norm->weight)));
-  }
-  if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
-    const bool before = linear->adds && needed_[linear->out];
-    const NeededGradients needs =
-        Through(linear->in, linear->out, Trained(block.linear(linear->pack)));
-    needed_[linear->out] = needs.of_output || before;
-    return needs;
-  }
-  if (const auto* norm = std::get_if<model::QkNormOp>(&op)) {
-    return Through(norm->qkv, norm->qkv, block.q_norm.gradient != nullptr);
-  }
-  if (const auto* rotate = std::get_if<model::RotateOp>(&op)) {
-    return Through(rotate->qkv, rotate->qkv, false);
-  }
-  if (const auto* attention = std::get_if<model::AttentionOp>(&op)) {
-    return Through(attention->qkv, attention->out, false);
-  }
-  if (const auto* gate = std::get_if<model::GateOp>(&op)) {
-    return Through(gate->in, gate->out, false);
-  }
-  if (const auto* activation = std::get_if<model::ActivationOp>(&op)) {
-    return Through(activation->in, activation->out, false);
-  }
-  const auto& add = std::get<model::AddOp>(op);
-  return Through(add.stream, add.out, needed_[add.branch]);
+  const Block& block = model_.blocks[static_cast<size_t>(layer)];
+  return std::visit([&](const auto& plain) { return Of(plain, block); }, op);
 }
 
 }  // namespace coxswain::engine

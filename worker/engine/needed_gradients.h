@@ -12,6 +12,7 @@ namespace coxswain::engine {
 
 struct NeededGradients {
   bool of_input = false, of_output = false;  // the gradient of an op's input, of its output
+  bool of_weights = false;                   // of a CombineOp: that of the router's weights
 };
 
 // Walks the ops of the model in forward order.
@@ -20,13 +21,17 @@ class GradientNeeds {
   explicit GradientNeeds(const Model& model) : model_(model) {}
 
   // Visits the next op, in block `layer`.
-  NeededGradients Visit(const model::Op& op, int64_t layer);
+  NeededGradients Visit(const model::PlainOp& op, int64_t layer);
 
  private:
+  // With the block of the op as `block`.
+  template <typename Op>
+  NeededGradients Of(const Op& op, const Block& block);
   NeededGradients Through(const model::Row& in, const model::Row& out, bool trained);
 
   const Model& model_;
   std::map<model::Row, bool> needed_;
+  std::map<int32_t, model::Row> weights_;  // of the block's routers
 };
 
 }  // namespace coxswain::engine

@@ -1,99 +1,141 @@
 #include "worker/engine/op_specs.h"
 
+#include <algorithm>
+#include <utility>
+#include <variant>
+
 namespace coxswain::engine {
-
-kernels::RmsNormSpec NormSpec(const Model& model) {
-  const model::ModelConfig& config = model.config;
-  kernels::RmsNormSpec spec;
-  spec.dtype = model.compute_dtype;
-  spec.hidden = config.hidden_size;
-  spec.eps = static_cast<float>(config.rms_norm_eps);
-  spec.weight_offset = config.norm_weights_from_one ? 1.0f : 0.0f;
-  return spec;
-}
-
-kernels::LayerNormSpec LayerNormSpecOf(const Model& model, const Norm& norm) {
-  kernels::LayerNormSpec spec;
-  spec.dtype = model.compute_dtype;
-  spec.grad_dtype = norm.weight.gradient_dtype;
-  spec.hidden = model.config.hidden_size;
-  spec.eps = static_cast<float>(model.config.rms_norm_eps);
-  return spec;
-}
-
-kernels::QkNormSpec QkSpec(const Model& model, bool whole) {
-  const model::ModelConfig& config = model.config;
-  kernels::QkNormSpec spec;
-  spec.dtype = model.compute_dtype;
-  spec.num_heads = config.num_heads;
-  spec.num_kv_heads = config.num_kv_heads;
-  spec.head_dim = config.head_dim;
-  spec.eps = static_cast<float>(config.rms_norm_eps);
-  spec.weight_offset = config.norm_weights_from_one ? 1.0f : 0.0f;
-  spec.whole = whole;
-  return spec;
-}
-
 namespace {
 
-kernels::GateActivation ActivationOf(const model::ModelConfig& config) {
-  if (config.activation == "gelu_tanh") return kernels::GateActivation::kGeluTanh;
-  if (config.activation == "gelu") return kernels::GateActivation::kGelu;
-  return kernels::GateActivation::kSilu;
+kernels::GateActivation ActivationOf(model::Activation activation) {
+  switch (activation) {
+    case model::Activation::kSilu:
+      return kernels::GateActivation::kSilu;
+    case model::Activation::kGeluTanh:
+      return kernels::GateActivation::kGeluTanh;
+    default:
+      return kernels::GateActivation::kGelu;
+  }
 }
 
 }  // namespace
 
-kernels::GatedLinearSpec GatedSpec(const Model& model) {
-  const model::ModelConfig& config = model.config;
-  return {.dtype = model.compute_dtype,
-          .hidden = config.hidden_size,
-          .intermediate = config.intermediate_size,
-          .activation = ActivationOf(config)};
+kernels::RmsNormSpec RmsSpec(const Model& model, const model::NormOp& op) {
+  kernels::RmsNormSpec spec;
+  spec.dtype = model.compute_dtype;
+  spec.hidden = op.width;
+  spec.eps = static_cast<float>(op.eps);
+  spec.weight_offset = op.from_one ? 1.0f : 0.0f;
+  return spec;
 }
 
-bool UsesSwiglu(const Model& model) { return model.config.activation == "silu"; }
-
-kernels::GegluSpec GateSpec(const Model& model) {
-  return {.dtype = model.compute_dtype,
-          .intermediate = model.config.intermediate_size,
-          .tanh = model.config.activation == "gelu_tanh"};
+kernels::LayerNormSpec LayerSpec(const Model& model, const model::NormOp& op, const Norm& norm) {
+  kernels::LayerNormSpec spec;
+  spec.dtype = model.compute_dtype;
+  spec.grad_dtype = norm.weight.gradient_dtype;
+  spec.hidden = op.width;
+  spec.eps = static_cast<float>(op.eps);
+  return spec;
 }
 
-kernels::GeluSpec ActivationSpec(const Model& model) {
-  return {.dtype = model.compute_dtype,
-          .columns = model.config.intermediate_size,
-          .tanh = model.config.activation == "gelu_tanh"};
+kernels::QkNormSpec QkSpec(const Model& model, const model::QkNormOp& op) {
+  kernels::QkNormSpec spec;
+  spec.dtype = model.compute_dtype;
+  spec.num_heads = op.heads.queries;
+  spec.num_kv_heads = op.heads.keys;
+  spec.head_dim = op.heads.width;
+  spec.eps = static_cast<float>(op.eps);
+  spec.weight_offset = op.from_one ? 1.0f : 0.0f;
+  spec.whole = op.whole;
+  return spec;
 }
 
-kernels::RopeSpec RotarySpec(const Model& model) {
-  const model::ModelConfig& config = model.config;
+kernels::GatedLinearSpec GatedSpec(const Model& model, const model::GateOp& gate, int64_t hidden) {
+  return {.dtype = model.compute_dtype,
+          .hidden = hidden,
+          .intermediate = gate.width,
+          .activation = ActivationOf(gate.activation)};
+}
+
+kernels::SwigluSpec SwigluOf(const Model& model, const model::GateOp& op) {
+  return {.dtype = model.compute_dtype, .intermediate = op.width};
+}
+
+kernels::GegluSpec GegluOf(const Model& model, const model::GateOp& op) {
+  return {.dtype = model.compute_dtype,
+          .intermediate = op.width,
+          .tanh = op.activation == model::Activation::kGeluTanh};
+}
+
+kernels::GeluSpec GeluOf(const Model& model, const model::ActivationOp& op) {
+  return {.dtype = model.compute_dtype,
+          .columns = op.width,
+          .tanh = op.activation == model::Activation::kGeluTanh};
+}
+
+kernels::RopeSpec RotarySpec(const Model& model, const model::RotateOp& op) {
   kernels::RopeSpec spec;
   spec.dtype = model.compute_dtype;
-  spec.num_heads = config.num_heads;
-  spec.num_kv_heads = config.num_kv_heads;
-  spec.head_dim = config.head_dim;
-  spec.rotated = config.rope.rotated;
-  spec.interleaved = config.rope.interleaved;
+  spec.num_heads = op.heads.queries;
+  spec.num_kv_heads = op.heads.keys;
+  spec.head_dim = op.heads.width;
+  spec.rotated = op.rotated;
+  spec.interleaved = op.interleaved;
   return spec;
 }
 
-kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window) {
-  const model::ModelConfig& config = model.config;
+kernels::AttentionSpec HeadsSpec(const Model& model, const model::AttentionOp& op) {
   kernels::AttentionSpec spec;
   spec.dtype = model.compute_dtype;
-  spec.num_heads = config.num_heads;
-  spec.num_kv_heads = config.num_kv_heads;
-  spec.head_dim = config.head_dim;
-  spec.window = window;
+  spec.num_heads = op.heads.queries;
+  spec.num_kv_heads = op.heads.keys;
+  spec.head_dim = op.heads.width;
+  spec.window = op.window;
   spec.deterministic = model.attention_deterministic;
-  spec.scale = static_cast<float>(config.score_scale());
-  spec.softcap = static_cast<float>(config.attention_softcap);
+  spec.scale = static_cast<float>(op.scale);
+  spec.softcap = static_cast<float>(op.softcap);
   return spec;
 }
 
-kernels::CachedAttentionSpec CachedSpec(const Model& model, int64_t window, int64_t length) {
-  return {.attention = BlockAttentionSpec(model, window), .length = length};
+std::vector<kernels::AttentionSpec> HeadsSpecs(const Model& model,
+                                               const model::Architecture& architecture) {
+  std::vector<model::AttentionOp> distinct;
+  for (const model::Block& block : architecture.blocks) {
+    for (const model::PlainOp& op : block.ops) {
+      const auto* attention = std::get_if<model::AttentionOp>(&op);
+      if (attention == nullptr) continue;
+      model::AttentionOp numbers = *attention;
+      numbers.id = 0;
+      numbers.qkv = numbers.out = numbers.lse = {};
+      const bool known = std::find(distinct.begin(), distinct.end(), numbers) != distinct.end();
+      if (!known) distinct.push_back(std::move(numbers));
+    }
+  }
+  std::vector<kernels::AttentionSpec> specs;
+  for (const model::AttentionOp& op : distinct) specs.push_back(HeadsSpec(model, op));
+  return specs;
+}
+
+kernels::RouteSpec RouterSpec(const model::RouteOp& op) {
+  return {.experts = op.experts,
+          .chosen = op.chosen,
+          .score = op.score == model::Score::kSigmoid ? kernels::RouterScore::kSigmoid
+                                                      : kernels::RouterScore::kSoftmax,
+          .groups = op.groups,
+          .top_groups = op.top_groups,
+          .renormalise = op.renormalise,
+          .scale = static_cast<float>(op.scale)};
+}
+
+kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedLinearOp& op) {
+  return {.dtype = model.compute_dtype,
+          .experts = op.experts,
+          .in_features = op.in_features,
+          .out_features = op.out_features};
+}
+
+kernels::CachedAttentionSpec CachedSpec(const kernels::AttentionSpec& attention, int64_t length) {
+  return {.attention = attention, .length = length};
 }
 
 kernels::CacheRows CacheRowsOf(const Sweep& sweep) {
@@ -107,7 +149,7 @@ kernels::Documents DocumentsOf(const Sweep& sweep) {
 
 kernels::RopeArgs RotationArgs(const Sweep& sweep, const BoundRotation& rotation, void* qkv) {
   kernels::RopeArgs args;
-  args.spec = RotarySpec(sweep.model);
+  args.spec = rotation.spec;
   args.tokens = sweep.batch.tokens;
   args.qkv = qkv;
   args.cos = rotation.cos;

@@ -3,6 +3,7 @@
 #define COXSWAIN_WORKER_ENGINE_OP_SPECS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/attention.h"
 #include "kernels/cached_attention.h"
@@ -13,25 +14,31 @@
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/swiglu.h"
 #include "worker/engine/bound_ops.h"
 #include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
 
 // Gradients of norm weights and biases are float32.
-kernels::RmsNormSpec NormSpec(const Model& model);
-kernels::LayerNormSpec LayerNormSpecOf(const Model& model, const Norm& norm);
-kernels::QkNormSpec QkSpec(const Model& model, bool whole);
-kernels::RopeSpec RotarySpec(const Model& model);
-kernels::AttentionSpec BlockAttentionSpec(const Model& model, int64_t window);
-kernels::GatedLinearSpec GatedSpec(const Model& model);
-// True when the gate's activation is SiLU; else GateSpec has it.
-bool UsesSwiglu(const Model& model);
-kernels::GegluSpec GateSpec(const Model& model);
-kernels::GeluSpec ActivationSpec(const Model& model);
+kernels::RmsNormSpec RmsSpec(const Model& model, const model::NormOp& op);
+kernels::LayerNormSpec LayerSpec(const Model& model, const model::NormOp& op, const Norm& norm);
+kernels::QkNormSpec QkSpec(const Model& model, const model::QkNormOp& op);
+kernels::RopeSpec RotarySpec(const Model& model, const model::RotateOp& op);
+kernels::AttentionSpec HeadsSpec(const Model& model, const model::AttentionOp& op);
+// Of the attentions of all blocks, each once.
+std::vector<kernels::AttentionSpec> HeadsSpecs(const Model& model,
+                                               const model::Architecture& architecture);
+kernels::GatedLinearSpec GatedSpec(const Model& model, const model::GateOp& gate, int64_t hidden);
+// SiLU has the first, other activations the second.
+kernels::SwigluSpec SwigluOf(const Model& model, const model::GateOp& op);
+kernels::GegluSpec GegluOf(const Model& model, const model::GateOp& op);
+kernels::GeluSpec GeluOf(const Model& model, const model::ActivationOp& op);
+kernels::RouteSpec RouterSpec(const model::RouteOp& op);
+kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedLinearOp& op);
 
 // `length`: of the plan's generation.
-kernels::CachedAttentionSpec CachedSpec(const Model& model, int64_t window, int64_t length);
+kernels::CachedAttentionSpec CachedSpec(const kernels::AttentionSpec& attention, int64_t length);
 kernels::CacheRows CacheRowsOf(const Sweep& sweep);
 
 kernels::Documents DocumentsOf(const Sweep& sweep);

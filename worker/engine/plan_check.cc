@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "kernels/gemm.h"
 #include "kernels/rotated_linear.h"
 #include "kernels/row_gather.h"
+#include "kernels/sort_by_expert.h"
 #include "kernels/swiglu.h"
 #include "kernels/target_hits.h"
 #include "worker/engine/buffers.h"
@@ -105,41 +107,115 @@ absl::Status CheckPlan(const plan::Plan& plan, int rank) {
 
 namespace {
 
-bool SupportsActivation(const Model& model) {
-  if (!kernels::GatedLinearSupports(GatedSpec(model))) return false;
-  return UsesSwiglu(model) ||
-         (kernels::GegluSupports(GateSpec(model)) && kernels::GeluSupports(ActivationSpec(model)));
-}
-
-// All norms of a model are of one kind.
-bool SupportsNorm(const Model& model, const Norm& norm) {
-  return norm.layer_norm ? kernels::LayerNormSupports(LayerNormSpecOf(model, norm))
-                         : kernels::RmsNormSupports(NormSpec(model));
-}
-
-bool SupportsQkNorm(const Model& model) {
-  const Block& block = model.blocks.front();
-  return block.q_norm.value == nullptr ||
-         kernels::QkNormSupports(QkSpec(model, block.whole_qk_norm));
-}
-
-bool SupportsRotation(const Model& model) {
-  const kernels::RopeSpec spec = RotarySpec(model);
-  return kernels::RopeSupports(spec) &&
-         kernels::RotatedLinearSupports({spec, model.config.hidden_size});
-}
-
 absl::Status CheckGeneration(const plan::Plan& plan, const Model& model) {
   if (!plan.generates()) return absl::OkStatus();
-  const kernels::CachedAttentionSpec spec = CachedSpec(model, 0, plan.generation.length);
+  for (const kernels::AttentionSpec& heads : HeadsSpecs(model, plan.architecture)) {
+    const kernels::CachedAttentionSpec spec = CachedSpec(heads, plan.generation.length);
+    if (kernels::CachedAttentionSupports(spec)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan: attention over ", spec.length, " cached positions with head_dim ", heads.head_dim,
+        "; wanted head_dim of at most 256; without eval.sample_prompts the model can be trained"));
+  }
   return CheckRules({
-      {kernels::CachedAttentionSupports(spec),
-       absl::StrCat("attention over ", spec.length, " cached positions with head_dim ",
-                    plan.model.head_dim),
-       "head_dim of at most 256; without eval.sample_prompts the model can be trained"},
       {kernels::ArgmaxSupports({.dtype = model.compute_dtype, .columns = plan.model.vocab_size}),
        absl::StrCat("the first maximum of ", plan.model.vocab_size, " logits"), "fewer"},
   });
+}
+
+// Whether this build has the kernels of an op, and what to call it where it has not.
+struct OpCheck {
+  const Model& model;
+  const Block& block;
+
+  Rule operator()(const model::NormOp& op) const { return CheckNorm(op, block.norms.at(op.id)); }
+  Rule operator()(const model::LinearOp& op) const {
+    const Linear& linear = block.linears.at(op.id);
+    if (linear.adapters.members.empty()) return {true, "", ""};
+    const kernels::LoraLinearSpec spec = LoraSpec(model, linear, true);
+    return {kernels::LoraLinearSupports(spec) && (!model.dora || kernels::DoraSupports(spec)),
+            absl::StrCat("a LoRA linear of ", spec.in_features, " inputs, rank ", spec.rank,
+                         ", dropout ", spec.dropout_rate, model.dora ? ", DoRA" : ""),
+            "another"};
+  }
+  Rule operator()(const model::QkNormOp& op) const {
+    return {kernels::QkNormSupports(QkSpec(model, op)),
+            absl::StrCat("QK-norm over ", op.heads.width), "another"};
+  }
+  Rule operator()(const model::RotateOp& op) const {
+    const kernels::RopeSpec spec = RotarySpec(model, op);
+    return {kernels::RopeSupports(spec) &&
+                kernels::RotatedLinearSupports({spec, model.config.hidden_size}),
+            absl::StrCat("RoPE over ", op.heads.width), "another"};
+  }
+  Rule operator()(const model::AttentionOp& op) const {
+    return {kernels::AttentionSupports(HeadsSpec(model, op)),
+            absl::StrCat("attention with ", op.heads.queries, " heads, ", op.heads.keys,
+                         " kv heads, head_dim ", op.heads.width, ", window ", op.window,
+                         ", softcap ", op.softcap),
+            "another"};
+  }
+  Rule operator()(const model::GateOp& op) const {
+    const bool holds = op.activation == model::Activation::kSilu
+                           ? kernels::SwigluSupports(SwigluOf(model, op))
+                           : kernels::GegluSupports(GegluOf(model, op));
+    return {holds && kernels::GatedLinearSupports(GatedSpec(model, op, model.config.hidden_size)),
+            absl::StrCat("the gate over ", op.width), "another"};
+  }
+  Rule operator()(const model::ActivationOp& op) const {
+    return {kernels::GeluSupports(GeluOf(model, op)),
+            absl::StrCat("the activation over ", op.width), "another"};
+  }
+  Rule operator()(const model::AddOp& /*op*/) const { return {true, "", ""}; }
+  Rule operator()(const model::RouteOp& op) const {
+    const kernels::RouteSpec spec = RouterSpec(op);
+    return {kernels::RouteSupports(spec) &&
+                kernels::SortByExpertSupports({.experts = op.experts, .chosen = op.chosen}),
+            absl::StrCat("a router of ", op.experts, " experts, ", op.chosen, " a token"),
+            "another"};
+  }
+  Rule operator()(const model::DispatchOp& op) const {
+    return {kernels::DispatchSupports({.dtype = model.compute_dtype,
+                                       .hidden = op.width,
+                                       .chosen = op.routed.chosen}),
+            absl::StrCat("rows of experts ", op.width, " wide"), "another"};
+  }
+  Rule operator()(const model::GroupedLinearOp& op) const {
+    return {kernels::GroupedLinearSupports(ExpertsSpec(model, op)),
+            absl::StrCat("linears of ", op.experts, " experts, ", op.in_features, " to ",
+                         op.out_features),
+            "another"};
+  }
+  Rule operator()(const model::CombineOp& op) const {
+    return {kernels::CombineSupports({.dtype = model.compute_dtype,
+                                      .hidden = op.width,
+                                      .chosen = op.routed.chosen}),
+            absl::StrCat("sums of experts ", op.width, " wide"), "another"};
+  }
+
+  Rule CheckNorm(const model::NormOp& op, const Norm& norm) const {
+    const bool holds = op.is_layer_norm() ? kernels::LayerNormSupports(LayerSpec(model, op, norm))
+                                          : kernels::RmsNormSupports(RmsSpec(model, op));
+    return {holds, absl::StrCat("a norm over ", op.width), "another"};
+  }
+};
+
+absl::Status CheckRule(const Model& model, const Rule& rule) {
+  if (rule.holds) return absl::OkStatus();
+  const bool bfloat16 = model.compute_dtype == kernels::DType::kBFloat16;
+  return absl::InvalidArgumentError(absl::StrCat("this build has no kernel for ", rule.field,
+                                                 " of ", bfloat16 ? "bfloat16" : "float32"));
+}
+
+// Every op of every block.
+absl::Status CheckBlocks(const plan::Plan& plan, const Model& model) {
+  for (size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    const OpCheck check{model, model.blocks[layer]};
+    for (const model::PlainOp& op : plan.architecture.blocks[layer].ops) {
+      RETURN_IF_ERROR(CheckRule(model, std::visit(check, op)));
+    }
+  }
+  const OpCheck outside{model, model.blocks.front()};
+  return CheckRule(model, outside.CheckNorm(plan.architecture.outside.norm, model.final_norm));
 }
 
 }  // namespace
@@ -153,32 +229,11 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
                                                    " inputs, rank ", model.lora_rank, ", ",
                                                    c.vocab_size, " outputs"));
   }
-  for (const Linear* linear : Linears(model)) {
-    if (linear->adapters.members.empty()) continue;
-    const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);
-    if (!kernels::LoraLinearSupports(spec) || (model.dora && !kernels::DoraSupports(spec))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("this build has no LoRA linear of ", spec.in_features, " inputs, rank ",
-                       spec.rank, ", dropout ", spec.dropout_rate, model.dora ? ", DoRA" : ""));
-    }
-  }
-  for (const Block& block : model.blocks) {
-    if (kernels::AttentionSupports(BlockAttentionSpec(model, block.window))) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("this build has no attention with ", c.num_heads, " heads, ", c.num_kv_heads,
-                     " kv heads, head_dim ", c.head_dim, ", window ", block.window, ", softcap ",
-                     c.attention_softcap));
-  }
+  RETURN_IF_ERROR(CheckBlocks(plan, model));
   const kernels::DType dtype = model.compute_dtype;
   const std::string name = absl::StrCat(" of ", plan.compute_dtype);
   return CheckRules({
       {kernels::GemmSupports({dtype, dtype}), absl::StrCat("the GEMM", name), "another build"},
-      {SupportsActivation(model),
-       absl::StrCat("the activation", name, " over ", c.intermediate_size), "another"},
-      {SupportsNorm(model, model.final_norm), absl::StrCat("norm", name, " over ", c.hidden_size),
-       "another"},
-      {SupportsQkNorm(model), absl::StrCat("QK-norm", name, " over ", c.head_dim), "another"},
-      {SupportsRotation(model), absl::StrCat("RoPE", name, " over ", c.head_dim), "another"},
       {kernels::CrossEntropySupports(LossSpec(plan)),
        absl::StrCat("cross-entropy", name, " over ", c.vocab_size, " classes"), "another"},
       {kernels::TargetHitsSupports({.dtype = LossSpec(plan).dtype, .vocab = c.vocab_size}),
@@ -213,44 +268,76 @@ std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan) {
   return shapes;
 }
 
+namespace {
+
+// Bytes that an op of a block needs beside its rows, for so many tokens.
+struct OpScratch {
+  const plan::Plan& plan;
+  const Model& model;
+  const Block& block;
+  const int64_t tokens;
+
+  int64_t operator()(const model::NormOp& op) const { return OfNorm(op, block.norms.at(op.id)); }
+  int64_t operator()(const model::LinearOp& op) const {
+    const Linear& linear = block.linears.at(op.id);
+    int64_t bytes = 0;
+    if (linear.bias.gradient != nullptr) {
+      bytes = kernels::BiasBackwardWorkspaceBytes(
+          {model.compute_dtype, linear.bias.gradient_dtype}, tokens, linear.out);
+    }
+    if (linear.adapters.members.empty()) return bytes;
+    const kernels::LoraLinearSpec spec = LoraSpec(model, linear, true);
+    bytes = std::max({bytes, kernels::LoraLinearForwardWorkspaceBytes(spec, tokens),
+                      kernels::LoraLinearBackwardWorkspaceBytes(spec, tokens)});
+    if (!model.dora) return bytes;
+    return std::max({bytes, kernels::DoraFactorsWorkspaceBytes(spec),
+                     kernels::DoraBackwardWorkspaceBytes(spec, tokens)});
+  }
+  int64_t operator()(const model::QkNormOp& op) const {
+    return kernels::QkNormBackwardWorkspaceBytes(QkSpec(model, op), tokens);
+  }
+  int64_t operator()(const model::AttentionOp& op) const {
+    int64_t bytes = 0;
+    const kernels::AttentionSpec spec = HeadsSpec(model, op);
+    for (const kernels::AttentionExtents& extents : AttentionShapes(plan)) {
+      bytes = std::max({bytes, kernels::AttentionForwardWorkspaceBytes(spec, extents),
+                        kernels::AttentionBackwardWorkspaceBytes(spec, extents)});
+    }
+    if (!plan.generates()) return bytes;
+    return std::max(bytes, kernels::CachedAttentionWorkspaceBytes(
+                               CachedSpec(spec, plan.generation.length),
+                               plan.generation.sequences));
+  }
+  int64_t operator()(const model::RouteOp& op) const {
+    return kernels::SortByExpertWorkspaceBytes({.experts = op.experts, .chosen = op.chosen},
+                                               tokens);
+  }
+  template <typename Other>
+  int64_t operator()(const Other& /*op*/) const {
+    return 0;
+  }
+
+  int64_t OfNorm(const model::NormOp& op, const Norm& norm) const {
+    return op.is_layer_norm()
+               ? kernels::LayerNormBackwardWorkspaceBytes(LayerSpec(model, op, norm), tokens)
+               : kernels::RmsNormBackwardWorkspaceBytes(RmsSpec(model, op), tokens);
+  }
+};
+
+}  // namespace
+
 int64_t ScratchBytes(const plan::Plan& plan, const Model& model) {
   const plan::BatchExtents n(plan);
   int64_t bytes = std::max<int64_t>(64, kernels::GemmWorkspaceBytes());
   const auto need = [&bytes](int64_t more) { bytes = std::max(bytes, more); };
-  if (plan.generates()) {
-    need(kernels::CachedAttentionWorkspaceBytes(CachedSpec(model, 0, plan.generation.length),
-                                                plan.generation.sequences));
-  }
-  for (const Block& block : model.blocks) {
-    const kernels::AttentionSpec spec = BlockAttentionSpec(model, block.window);
-    for (const kernels::AttentionExtents& extents : AttentionShapes(plan)) {
-      need(kernels::AttentionForwardWorkspaceBytes(spec, extents));
-      need(kernels::AttentionBackwardWorkspaceBytes(spec, extents));
+  for (size_t layer = 0; layer < model.blocks.size(); ++layer) {
+    const OpScratch scratch{plan, model, model.blocks[layer], n.tokens};
+    for (const model::PlainOp& op : plan.architecture.blocks[layer].ops) {
+      need(std::visit(scratch, op));
     }
   }
-  for (const Linear* linear : Linears(model)) {
-    if (linear->bias.gradient != nullptr) {
-      need(kernels::BiasBackwardWorkspaceBytes({model.compute_dtype, linear->bias.gradient_dtype},
-                                               n.tokens, linear->out));
-    }
-    if (linear->adapters.members.empty()) continue;
-    const kernels::LoraLinearSpec spec = LoraSpec(model, *linear, true);
-    need(kernels::LoraLinearForwardWorkspaceBytes(spec, n.tokens));
-    need(kernels::LoraLinearBackwardWorkspaceBytes(spec, n.tokens));
-    if (!model.dora) continue;
-    need(kernels::DoraFactorsWorkspaceBytes(spec));
-    need(kernels::DoraBackwardWorkspaceBytes(spec, n.tokens));
-  }
-  if (model.final_norm.layer_norm) {
-    need(kernels::LayerNormBackwardWorkspaceBytes(LayerNormSpecOf(model, model.final_norm),
-                                                  n.tokens));
-  } else {
-    need(kernels::RmsNormBackwardWorkspaceBytes(NormSpec(model), n.tokens));
-  }
-  const Block& block = model.blocks.front();
-  if (block.q_norm.value != nullptr) {
-    need(kernels::QkNormBackwardWorkspaceBytes(QkSpec(model, block.whole_qk_norm), n.tokens));
-  }
+  const OpScratch outside{plan, model, model.blocks.front(), n.tokens};
+  need(outside.OfNorm(plan.architecture.outside.norm, model.final_norm));
   if (!model.adapted_head.adapters.members.empty()) {
     const kernels::LoraLinearSpec spec = HeadLoraSpec(model, true);
     need(kernels::LoraLinearForwardWorkspaceBytes(spec, plan.lm_head_chunk_tokens));

@@ -41,7 +41,7 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
     accumulated_.push_back(Beside(WrittenElements(plan, layout.map, flat), flat.elements));
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (plan.parameters[i].role == model::Role::kEmbedding) owned_embedding_ = layout.owned[i];
+    if (model::IsEmbedding(plan.parameters[i])) owned_embedding_ = layout.owned[i];
   }
   residency_ = Nothing();
 }

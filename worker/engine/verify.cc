@@ -34,8 +34,8 @@ absl::Status Failure(const std::vector<VerifiedTensor>& verified, const std::vec
 }
 
 bool IsLookup(const plan::Plan& plan, const model::Parameter& parameter) {
-  if (parameter.role == model::LoraA(model::Role::kEmbedding)) return true;
-  return parameter.role == model::Role::kEmbedding && !plan.model.tie_embeddings;
+  if (model::AdaptsEmbedding(parameter) && model::IsLoraA(parameter)) return true;
+  return model::IsEmbedding(parameter) && !plan.model.tie_embeddings;
 }
 
 }  // namespace

@@ -22,12 +22,11 @@
 #include "kernels/dynamic_map.h"
 #include "kernels/nf4.h"
 #include "worker/engine/random_init.h"
+#include "worker/engine/stacked_weights.h"
 #include "worker/engine/work_count.h"
 
 namespace coxswain::engine {
 namespace {
-
-using model::Role;
 
 // The mean of rows [0, rows) of `tensor`, [rows, cols].
 absl::StatusOr<std::vector<float>> MeanRow(const TensorInfo& tensor, int64_t rows, int64_t cols) {
@@ -50,7 +49,7 @@ absl::StatusOr<std::vector<float>> MeanRow(const TensorInfo& tensor, int64_t row
 
 bool GrowsWithTokens(const plan::Plan& plan, const model::Parameter& parameter) {
   return plan.model.added_tokens.count > 0 &&
-         (parameter.role == Role::kEmbedding || parameter.role == Role::kLmHead);
+         (model::IsEmbedding(parameter) || model::IsHead(parameter));
 }
 
 // Of a tensor of the base with the base's rows: elements `range` of the parameter that has those of
@@ -75,7 +74,7 @@ std::vector<int64_t> SourceShape(const plan::Plan& plan, const model::Parameter&
   if (of_base && GrowsWithTokens(plan, parameter)) {
     shape.front() = plan.model.added_tokens.base_rows;
   }
-  if (model::IsTransposedInFiles(parameter.role)) std::swap(shape[0], shape[1]);
+  if (model::IsTransposedInFiles(parameter)) std::swap(shape[0], shape[1]);
   return shape;
 }
 
@@ -106,7 +105,7 @@ absl::Status LoadPacked(const plan::Plan& plan, size_t i, const PackedMatrix& ma
   if (matrix.shape != wanted) {
     return refuse("has shape ", ShapeText(matrix.shape), ", the model needs ", ShapeText(wanted));
   }
-  if (!model::FileRows(plan.model, parameter).empty()) {
+  if (!model::FileRows(plan.architecture, parameter).empty()) {
     return refuse("is quantised, and its rows are not in the order of the model");
   }
   const bool nf4 = matrix.format != "int8";
@@ -146,8 +145,8 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
                                                    ", the model needs ", ShapeText(wanted)));
   }
   const plan::Range range = store.Loaded(i);
-  const std::vector<model::RowRange> rows = model::FileRows(plan.model, parameter);
-  const bool transposed = model::IsTransposedInFiles(parameter.role);
+  const std::vector<model::RowRange> rows = model::FileRows(plan.architecture, parameter);
+  const bool transposed = model::IsTransposedInFiles(parameter);
   // What is in another order is read whole.
   const plan::Range read =
       rows.empty() && !transposed ? range : plan::Range{0, parameter.elements()};
@@ -162,6 +161,28 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   if (transposed) model::Transpose(parameter.cols, parameter.rows, &staging);
   store.Upload(i, staging.data() + (range.begin - read.begin));
   CountWork();
+  return absl::OkStatus();
+}
+
+// The matrices of experts. What is quantised is so as a whole.
+absl::Status LoadStack(const plan::Plan& plan, size_t i,
+                       const std::vector<model::StackedFile>& stack, const WeightFiles& files,
+                       const ParameterStore& store, std::set<std::string>* known) {
+  const plan::Range range = store.Loaded(i);
+  if (!store.IsQuantized(i)) {
+    return ReadStack(plan, i, stack, files, range, known,
+                     [&](plan::Range part, const float* values) {
+                       store.UploadPart(i, {part.begin - range.begin, part.end - range.begin},
+                                        values);
+                     });
+  }
+  std::vector<float> staging(static_cast<size_t>(range.count()));
+  RETURN_IF_ERROR(ReadStack(plan, i, stack, files, range, known,
+                            [&](plan::Range part, const float* values) {
+                              std::copy_n(values, part.count(),
+                                          staging.begin() + (part.begin - range.begin));
+                            }));
+  store.Upload(i, staging.data());
   return absl::OkStatus();
 }
 
@@ -222,10 +243,16 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(plan.model_path, text.spellings));
   std::set<std::string> known;
-  if (plan.model.tie_embeddings) known.insert(model::OutsideOf(plan.model).head.name);
+  if (plan.model.tie_embeddings) known.insert(plan.architecture.outside.head.name);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (model::IsAdapter(parameter.role)) continue;
+    if (model::IsAdapter(parameter)) continue;
+    const std::vector<model::StackedFile> stack =
+        model::StackedFilesOf(plan.architecture, parameter);
+    if (!stack.empty()) {
+      RETURN_IF_ERROR(LoadStack(plan, i, stack, *files, store, &known));
+      continue;
+    }
     ASSIGN_OR_RETURN(const std::optional<PackedMatrix> packed,
                      FindPackedMatrix(*files, parameter.name));
     if (packed.has_value()) {
@@ -250,7 +277,7 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store
   std::set<std::string> known;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (!model::IsAdapter(parameter.role)) {
+    if (!model::IsAdapter(parameter)) {
       if (plan.trains() && !parameter.trainable()) continue;
       RETURN_IF_ERROR(LoadSavedModule(plan, i, *file, store, &known));
       continue;
@@ -267,7 +294,7 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store
 }  // namespace
 
 std::vector<int64_t> FileShape(const model::Parameter& parameter) {
-  const bool matrix = model::IsAdapter(parameter.role) && !model::IsMagnitude(parameter.role);
+  const bool matrix = model::IsAdapter(parameter) && !model::IsMagnitude(parameter);
   if (parameter.cols == 1 && !matrix) return {parameter.rows};
   return {parameter.rows, parameter.cols};
 }
@@ -276,7 +303,7 @@ absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store
   if (plan.init == "pretrained") return LoadPretrained(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (model::IsAdapter(parameter.role)) continue;
+    if (model::IsAdapter(parameter)) continue;
     store.Fill(i, RandomInit(plan.init_seed, parameter, plan.model));
     CountWork();
   }
@@ -291,9 +318,21 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
   }
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (parameter.layer != layer || model::IsAdapter(parameter.role)) continue;
+    if (parameter.layer != layer || model::IsAdapter(parameter)) continue;
     if (files == nullptr) {
       store.FillWhole(i, RandomInit(plan.init_seed, parameter, plan.model));
+      continue;
+    }
+    std::vector<float> staging(static_cast<size_t>(parameter.elements()));
+    const std::vector<model::StackedFile> stack =
+        model::StackedFilesOf(plan.architecture, parameter);
+    if (!stack.empty()) {
+      std::set<std::string> known;
+      RETURN_IF_ERROR(ReadStack(plan, i, stack, *files, {0, parameter.elements()}, &known,
+                                [&staging](plan::Range part, const float* values) {
+                                  std::copy_n(values, part.count(), staging.begin() + part.begin);
+                                }));
+      store.UploadWhole(i, staging.data());
       continue;
     }
     ASSIGN_OR_RETURN(const std::optional<PackedMatrix> packed,
@@ -303,9 +342,8 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
       continue;
     }
     // LoadBaseWeights has found and checked it.
-    std::vector<float> staging(static_cast<size_t>(parameter.elements()));
     RETURN_IF_ERROR(CopyAsFloat(*files->Find(parameter.name), staging.data()));
-    model::ToMemoryOrder(model::FileRows(plan.model, parameter), parameter.cols, &staging);
+    model::ToMemoryOrder(model::FileRows(plan.architecture, parameter), parameter.cols, &staging);
     store.UploadWhole(i, staging.data());
   }
   return files == nullptr ? absl::OkStatus() : files->Intact();
@@ -316,7 +354,7 @@ absl::Status LoadAdapter(const plan::Plan& plan, const ParameterStore& store) {
   if (!plan.lora.init_from.empty()) return LoadAdapterFile(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
-    if (!model::IsAdapter(parameter.role) || model::IsMagnitude(parameter.role)) continue;
+    if (!model::IsAdapter(parameter) || model::IsMagnitude(parameter)) continue;
     store.Fill(i, RandomInit(plan.seed, parameter, plan.model));
   }
   return absl::OkStatus();

@@ -43,8 +43,7 @@ void ReadCohere2(ConfigKeys& keys, ModelConfig* config) {
 
 Block ParallelBlock(const ModelConfig& config, int64_t layer) {
   BlockBuilder block(config, layer);
-  const Row normed = block.Norm(
-      {.module = "input_layernorm", .weight = Role::kInputNorm, .layer_norm = true}, block.Input());
+  const Row normed = block.Norm({.module = "input_layernorm", .layer_norm = true}, block.Input());
   block.Attention(UsualAttention(config), normed, {});
   return block.Finish(block.Input(), block.GatedMlp({}, normed, {.adds = true}));
 }

@@ -17,7 +17,7 @@ void ReadGlm4(ConfigKeys& keys, ModelConfig* config) {
       ReadWindows(keys, config->num_layers, /*window=*/0, [](int64_t) { return false; });
 }
 
-Block FourNormBlock(const ModelConfig& config, int64_t layer) {
+Block GlmBlock(const ModelConfig& config, int64_t layer) {
   return SandwichBlock(config, layer,
                        {.behind_attention = "post_self_attn_layernorm",
                         .before_mlp = "post_attention_layernorm",
@@ -31,7 +31,7 @@ const Family kGlm4 = {.architecture = "Glm4ForCausalLM",
                       .model_type = "glm4",
                       .checkpoints = "GLM-4 9B and 32B 0414",
                       .read = &ReadGlm4,
-                      .block = &FourNormBlock,
+                      .block = &GlmBlock,
                       .harmless = {}};
 
 }  // namespace coxswain::model

@@ -22,9 +22,9 @@ Block BlockByKvHead(const ModelConfig& config, int64_t layer) {
   attention.by_kv_head = true;
   attention.o = "attention.wo";
   const MlpNames mlp{.gate = "feed_forward.w1", .up = "feed_forward.w3", .down = "feed_forward.w2"};
-  const Row normed = block.Norm({"attention_norm", Role::kInputNorm}, block.Input());
+  const Row normed = block.Norm({"attention_norm"}, block.Input());
   const Row middle = block.AddMiddle(block.Attention(attention, normed, {}));
-  const Row again = block.Norm({"ffn_norm", Role::kPostAttentionNorm}, middle);
+  const Row again = block.Norm({"ffn_norm"}, middle);
   return block.Finish(middle, block.GatedMlp(mlp, again, {}));
 }
 

@@ -23,10 +23,10 @@ Block PostNormBlock(const ModelConfig& config, int64_t layer) {
   names.qk_norm = QkNorm::kWhole;
   const Row attended = block.Attention(names, block.Input(), {.kept = true});
   const Row middle = block.AddMiddle(
-      block.BranchNorm({"post_attention_layernorm", Role::kAttentionNorm}, attended));
+      block.BranchNorm({"post_attention_layernorm"}, attended));
   const Row product = block.GatedMlp({}, middle, {.kept = true});
   return block.Finish(middle,
-                      block.BranchNorm({"post_feedforward_layernorm", Role::kMlpNorm}, product));
+                      block.BranchNorm({"post_feedforward_layernorm"}, product));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace coxswain::plan {
 namespace {
 
 bool HasBias(const model::LinearOp& linear) {
-  return linear.members.front().bias != model::Role::kNone;
+  return linear.members.front().bias != model::kNoTensor;
 }
 
 int64_t FuseGatedLinear(const Plan& plan, OpLists* lists) {

@@ -44,7 +44,7 @@ TEST(FlopsTest, FullIsSixPerMatrixElementPlusAttention) {
 TEST(FlopsTest, FrozenBaseIsFourPlusSixPerAdapterElement) {
   auto table = WithLora(BaseParameterTable(Small()), Small(), {2, {"q_proj", "down_proj"}});
   ASSERT_TRUE(table.ok());
-  for (model::Parameter& p : *table) p.group = static_cast<uint32_t>(p.role) >= 0x100 ? 0 : -1;
+  for (model::Parameter& p : *table) p.group = IsAdapter(p) ? 0 : -1;
   const auto flops = TrainingFlops(Small(), *table, 16);
   EXPECT_EQ(flops.base, 4 * (2 * kBlock + kHead));
   // q: A 2x10, B 12x2; down: A 2x30, B 10x2.

@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::Parameter;
-using model::Role;
 using support::HalfBillion;
 
 fs::path Shared() {
@@ -31,12 +30,19 @@ int64_t Count(const std::vector<Parameter>& table) {
   return elements;
 }
 
-std::vector<Role> RolesOfLayer(const std::vector<Parameter>& table, int32_t layer) {
-  std::vector<Role> roles;
+// Last parts of names, in the order of the table.
+std::vector<std::string> NamesOfLayer(const std::vector<Parameter>& table, int32_t layer,
+                                      bool adapters) {
+  std::vector<std::string> names;
   for (const Parameter& parameter : table) {
-    if (parameter.layer == layer) roles.push_back(parameter.role);
+    if (parameter.layer != layer || IsAdapter(parameter) != adapters) continue;
+    const size_t of_module = parameter.name.rfind('.', parameter.name.find(
+                                                           adapters ? ".lora_" : ".weight") - 1);
+    const size_t of_bias = parameter.name.rfind('.', parameter.name.find(".bias") - 1);
+    const bool bias = parameter.name.find(".bias") != std::string::npos;
+    names.push_back(parameter.name.substr((bias ? of_bias : of_module) + 1));
   }
-  return roles;
+  return names;
 }
 
 TEST(ParameterTableTest, CountsTheHalfBillionModel) {
@@ -68,13 +74,14 @@ TEST(ParameterTableTest, CountsPublishedModels) {
 TEST(ParameterTableTest, OrdersABlockAsTheEngineFusesIt) {
   ModelConfig config = HalfBillion();
   config.qk_norm = config.output_bias = config.mlp_bias = true;
-  const std::vector<Role> expected = {Role::kInputNorm, Role::kQ,      Role::kK,
-                                      Role::kV,         Role::kQBias,  Role::kKBias,
-                                      Role::kVBias,     Role::kQNorm,  Role::kKNorm,
-                                      Role::kO,         Role::kOBias,  Role::kPostAttentionNorm,
-                                      Role::kGate,      Role::kUp,     Role::kDown,
-                                      Role::kGateBias,  Role::kUpBias, Role::kDownBias};
-  EXPECT_EQ(RolesOfLayer(BaseParameterTable(config), 3), expected);
+  const std::vector<std::string> expected = {
+      "input_layernorm.weight", "q_proj.weight", "k_proj.weight",
+      "v_proj.weight",          "q_proj.bias",   "k_proj.bias",
+      "v_proj.bias",            "q_norm.weight", "k_norm.weight",
+      "o_proj.weight",          "o_proj.bias",   "post_attention_layernorm.weight",
+      "gate_proj.weight",       "up_proj.weight", "down_proj.weight",
+      "gate_proj.bias",         "up_proj.bias",  "down_proj.bias"};
+  EXPECT_EQ(NamesOfLayer(BaseParameterTable(config), 3, /*adapters=*/false), expected);
 }
 
 TEST(ParameterTableTest, UnitsRiseAndTiedHeadHasNoEntry) {
@@ -83,8 +90,8 @@ TEST(ParameterTableTest, UnitsRiseAndTiedHeadHasNoEntry) {
   config.tie_embeddings = false;
   const std::vector<Parameter> untied = BaseParameterTable(config);
   EXPECT_EQ(untied.size(), tied.size() + 1);
-  EXPECT_EQ(untied.back().role, Role::kLmHead);
-  EXPECT_EQ(tied.back().role, Role::kFinalNorm);
+  EXPECT_TRUE(IsHead(untied.back()));
+  EXPECT_EQ(tied.back().name, "model.norm.weight");
   EXPECT_EQ(tied.front().unit, 0);
   EXPECT_EQ(tied.back().unit, 25);
   for (size_t i = 1; i < tied.size(); ++i) {
@@ -100,17 +107,14 @@ TEST(ParameterTableTest, LoraFollowsItsUnitWithSharedInputsAdjacent) {
   const ModelConfig config = HalfBillion();
   const auto table = WithLora(BaseParameterTable(config), config, {8, {"all-linear"}});
   ASSERT_TRUE(table.ok()) << table.status();
-  std::vector<Role> adapters;
-  for (const Role role : RolesOfLayer(*table, 5)) {
-    if (static_cast<uint32_t>(role) >= 0x100) adapters.push_back(role);
-  }
-  using model::LoraA;
-  using model::LoraB;
-  EXPECT_EQ(adapters,
-            (std::vector<Role>{LoraA(Role::kQ), LoraA(Role::kK), LoraA(Role::kV), LoraB(Role::kQ),
-                               LoraB(Role::kK), LoraB(Role::kV), LoraA(Role::kO), LoraB(Role::kO),
-                               LoraA(Role::kGate), LoraA(Role::kUp), LoraB(Role::kGate),
-                               LoraB(Role::kUp), LoraA(Role::kDown), LoraB(Role::kDown)}));
+  EXPECT_EQ(NamesOfLayer(*table, 5, /*adapters=*/true),
+            (std::vector<std::string>{"q_proj.lora_A.weight", "k_proj.lora_A.weight",
+                                      "v_proj.lora_A.weight", "q_proj.lora_B.weight",
+                                      "k_proj.lora_B.weight", "v_proj.lora_B.weight",
+                                      "o_proj.lora_A.weight", "o_proj.lora_B.weight",
+                                      "gate_proj.lora_A.weight", "up_proj.lora_A.weight",
+                                      "gate_proj.lora_B.weight", "up_proj.lora_B.weight",
+                                      "down_proj.lora_A.weight", "down_proj.lora_B.weight"}));
   // Known count of peft for r = 8 on this model, target_modules all-linear.
   EXPECT_EQ(Count(*table) - Count(BaseParameterTable(config)), 4399104);
   for (size_t i = 1; i < table->size(); ++i) EXPECT_GE((*table)[i].unit, (*table)[i - 1].unit);
@@ -122,7 +126,7 @@ TEST(ParameterTableTest, LoraOfChosenModulesOnly) {
   ASSERT_TRUE(table.ok()) << table.status();
   std::vector<std::string> names;
   for (const Parameter& parameter : *table) {
-    if (parameter.layer == 0 && static_cast<uint32_t>(parameter.role) >= 0x100) {
+    if (parameter.layer == 0 && IsAdapter(parameter)) {
       names.push_back(parameter.name + " " + std::to_string(parameter.rows) + "x" +
                       std::to_string(parameter.cols));
     }
@@ -140,7 +144,7 @@ TEST(ParameterTableTest, MagnitudesFollowTheirB) {
   ASSERT_TRUE(table.ok()) << table.status();
   std::vector<std::string> names;
   for (const Parameter& parameter : *table) {
-    if (parameter.layer != 0 || static_cast<uint32_t>(parameter.role) < 0x200) continue;
+    if (parameter.layer != 0 || !(IsLoraB(parameter) || IsMagnitude(parameter))) continue;
     names.push_back(parameter.name + " " + std::to_string(parameter.rows) + "x" +
                     std::to_string(parameter.cols));
   }
@@ -157,7 +161,7 @@ TEST(ParameterTableTest, LoraOfHeadAndEmbeddingWhereTheyAreNamed) {
   ASSERT_TRUE(table.ok()) << table.status();
   std::vector<std::string> names;
   for (const Parameter& parameter : *table) {
-    if (static_cast<uint32_t>(parameter.role) < 0x100) continue;
+    if (!IsAdapter(parameter)) continue;
     names.push_back(parameter.name + " " + std::to_string(parameter.rows) + "x" +
                     std::to_string(parameter.cols));
     EXPECT_EQ(parameter.layer, -1);
@@ -191,8 +195,7 @@ std::map<std::string, std::vector<int64_t>> Shapes(const std::vector<Parameter>&
                                                    bool adapter) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const Parameter& p : table) {
-    const bool is_adapter = static_cast<uint32_t>(p.role) >= 0x100;
-    if (is_adapter != adapter) continue;
+    if (IsAdapter(p) != adapter) continue;
     const bool matrix = p.cols != 1;
     shapes[p.name] = matrix ? std::vector<int64_t>{p.rows, p.cols} : std::vector<int64_t>{p.rows};
   }

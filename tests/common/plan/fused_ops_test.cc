@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/model/family.h"
 #include "common/model/parameter_table.h"
 
 namespace coxswain::plan {
@@ -26,12 +27,19 @@ Plan PlanOf(const std::string& architecture, const std::vector<std::string>& ada
   config.num_kv_heads = 1;
   config.head_dim = 8;
   config.layer_windows = {0, 0};
-  plan.parameters = model::BaseParameterTable(config);
+  plan.architecture = model::ArchitectureOf(config);
+  plan.parameters = model::BaseParameterTable(plan.architecture);
   if (!adapted.empty()) {
     plan.parameters = *model::WithLora(plan.parameters, config, {2, adapted, /*dora=*/false});
   }
   plan.fusions = ApplicableFusions(plan);
   return plan;
+}
+
+// After a change of its config.
+void BuildAgain(Plan* plan) {
+  plan->architecture = model::ArchitectureOf(plan->model);
+  plan->fusions = ApplicableFusions(*plan);
 }
 
 template <typename Op>
@@ -94,7 +102,7 @@ TEST(FusedOpsTest, NormalisedHeadsTurnByThemselves) {
   for (const char* architecture : {"LlamaForCausalLM", "Olmo2ForCausalLM", "Gemma3ForCausalLM"}) {
     Plan plan = PlanOf(architecture);
     plan.model.qk_norm = true;
-    plan.fusions = ApplicableFusions(plan);
+    BuildAgain(&plan);
     EXPECT_EQ(CountForward<model::LinearRotateOp>(plan), 0) << architecture;
     EXPECT_EQ(CountForward<model::RotateOp>(plan), 2) << architecture;
   }
@@ -103,7 +111,7 @@ TEST(FusedOpsTest, NormalisedHeadsTurnByThemselves) {
 TEST(FusedOpsTest, WhatDoesNotTurnHasNoPair) {
   Plan plan = PlanOf("Cohere2ForCausalLM");
   plan.model.unrotated_layers = {1};
-  plan.fusions = ApplicableFusions(plan);
+  BuildAgain(&plan);
   EXPECT_EQ(CountForward<model::LinearRotateOp>(plan), 1);
   EXPECT_EQ(CountForward<model::RotateOp>(plan), 0);
   EXPECT_GE(CountForward<model::LinearOp>(plan), 1);
@@ -118,7 +126,7 @@ TEST(FusedOpsTest, AttentionsGradientTurnsBack) {
       Plan plan = PlanOf(architecture, adapted ? std::vector<std::string>{"all-linear"}
                                                : std::vector<std::string>{});
       plan.model.qk_norm = std::string(architecture) != "Starcoder2ForCausalLM";
-      plan.fusions = ApplicableFusions(plan);
+      BuildAgain(&plan);
       EXPECT_EQ(CountBackward<model::RotatedAttentionOp>(plan), 2) << architecture;
       EXPECT_EQ(CountBackward<model::AttentionOp>(plan), 0) << architecture;
       EXPECT_EQ(CountBackward<model::RotateOp>(plan), 0) << architecture;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/hash.h"
+#include "common/model/family.h"
 #include "common/plan/plan_bytes.h"
 #include "coxswain/v1/plan.pb.h"
 #include "gtest/gtest.h"
@@ -48,14 +49,21 @@ Plan Full() {
   plan.model.rope.low_freq_factor = 2;
   plan.model.rope.high_freq_factor = 5;
   plan.model.rope.original_max_position = 64;
+  plan.architecture = model::ArchitectureOf(plan.model);
   plan.parameters = {{.name = "model.embed_tokens.weight",
-                      .role = model::Role::kEmbedding,
+                      .kind = model::Kind::kEmbedding,
+                      .tensor = model::kEmbeddingTensor,
                       .rows = 512,
                       .cols = 64,
                       .group = model::kFrozen},
                      {.name = "a",
-                      .role = model::LoraB(model::Role::kDown),
+                      .kind = model::Kind::kLinear,
+                      .part = model::Part::kLoraB,
+                      .reach = model::Reach::kScores,
                       .layer = 1,
+                      .tensor = 3,
+                      .packed = 2,
+                      .batch = 2,
                       .rows = 64,
                       .cols = 8,
                       .unit = 2,
@@ -187,7 +195,12 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.model.layer_windows[0] = 1; },
       [](Plan& p) { p.model.unrotated_layers[0] = 0; },
       [](Plan& p) { p.parameters[1].name = "b"; },
-      [](Plan& p) { p.parameters[1].role = model::LoraA(model::Role::kDown); },
+      [](Plan& p) { p.parameters[1].kind = model::Kind::kHead; },
+      [](Plan& p) { p.parameters[1].part = model::Part::kLoraA; },
+      [](Plan& p) { p.parameters[1].reach = model::Reach::kDirect; },
+      [](Plan& p) { ++p.parameters[1].tensor; },
+      [](Plan& p) { ++p.parameters[1].packed; },
+      [](Plan& p) { ++p.parameters[1].batch; },
       [](Plan& p) { p.parameters[1].layer = 0; },
       [](Plan& p) { ++p.parameters[1].rows; },
       [](Plan& p) { ++p.parameters[1].cols; },
@@ -361,9 +374,11 @@ TEST(PlanTest, RefusesTablesOutOfRange) {
   ExpectRefused([](Plan& p) { p.parameters.clear(); }, "parameters");
   ExpectRefused([](Plan& p) { p.parameters[1].name = p.parameters[0].name; }, "unique");
   ExpectRefused([](Plan& p) { p.parameters[1].name = ""; }, "parameter name");
-  ExpectRefused([](Plan& p) { p.parameters[1].role = static_cast<model::Role>(31); }, "role");
-  ExpectRefused([](Plan& p) { p.parameters[1].role = model::LoraA(model::Role::kInputNorm); },
-                "role");
+  ExpectRefused([](Plan& p) { p.parameters[1].kind = static_cast<model::Kind>(31); }, "kind");
+  ExpectRefused([](Plan& p) { p.parameters[1].part = static_cast<model::Part>(31); }, "part");
+  ExpectRefused([](Plan& p) { p.parameters[1].reach = static_cast<model::Reach>(31); }, "reach");
+  ExpectRefused([](Plan& p) { p.parameters[1].tensor = 99; }, "tensor");
+  ExpectRefused([](Plan& p) { p.parameters[1].batch = 99; }, "batch");
   ExpectRefused([](Plan& p) { p.parameters[1].layer = 2; }, "layer");
   ExpectRefused([](Plan& p) { p.parameters[1].rows = 0; }, "rows");
   ExpectRefused([](Plan& p) { p.parameters[1].cols = 0; }, "cols");

@@ -58,7 +58,7 @@ TEST_F(ExportTest, NoExportedFileHoldsAPathOfThisMachine) {
   std::ofstream(model + "/config.json") << config.dump(2);
   UseModel(model);
   AddLora(4, 8, false);
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   WriteCheckpoint(
       [](const model::Parameter& p, float* out) { std::fill(out, out + p.elements(), 1.0f); });
   request_.job.export_merge = true;

@@ -29,7 +29,7 @@ TEST_P(ExportGoldenTest, AdapterIsReadBackByTheSafetensorsPackage) {
   if (python == nullptr) GTEST_SKIP() << "needs COXSWAIN_PYTHON (tests/run.sh sets it)";
   UseModel(fixture);
   AddLora(rank, 16, rslora, std::string(name) == "llama_dora");
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   auto golden = SafetensorsFile::Open(fixture + "/adapter/adapter_model.safetensors");
   ASSERT_TRUE(golden.ok()) << golden.status();
   WriteCheckpoint([&](const model::Parameter& parameter, float* out) {
@@ -75,7 +75,7 @@ TEST_P(ExportOutsideBlocksTest, PeftComputesTheSameFromIt) {
                                          request_.job.lora.modules_to_save);
   ASSERT_TRUE(saved.ok()) << saved.status();
   size_t next = 0;
-  TrainGroup([&](const model::Parameter& p) { return (*saved)[next++] || IsAdapter(p); });
+  TrainGroup([&](const model::Parameter& p) { return (*saved)[next++] || model::IsAdapter(p); });
   auto golden = SafetensorsFile::Open(fixture + "/adapter/adapter_model.safetensors");
   ASSERT_TRUE(golden.ok()) << golden.status();
   WriteCheckpoint([&](const model::Parameter& parameter, float* out) {
@@ -84,7 +84,7 @@ TEST_P(ExportOutsideBlocksTest, PeftComputesTheSameFromIt) {
     ASSERT_NE(tensor, nullptr) << key;
     std::vector<float> values(static_cast<size_t>(parameter.elements()));
     ASSERT_TRUE(CopyAsFloat(*tensor, values.data()).ok());
-    if (model::IsTransposedInFiles(parameter.role)) {
+    if (model::IsTransposedInFiles(parameter)) {
       model::Transpose(parameter.cols, parameter.rows, &values);
     }
     std::copy(values.begin(), values.end(), out);
@@ -123,7 +123,7 @@ TEST_F(ExportTest, AdapterHasAModelCard) {
   fs::copy("deploy/quickstart/model", model, fs::copy_options::recursive);
   UseModel(model);
   AddLora(4, 8, false);
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   WriteCheckpoint(
       [](const model::Parameter& p, float* out) { std::fill(out, out + p.elements(), 1.0f); });
   request_.job.name = "card";

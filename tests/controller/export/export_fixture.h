@@ -16,6 +16,7 @@
 #include "common/checkpoint_tensors.h"
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
+#include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
 #include "controller/export/export_artifacts.h"
@@ -40,6 +41,7 @@ class ExportTest : public testing::Test {
     auto config = model::ReadModelConfig(path);
     ASSERT_TRUE(config.ok()) << config.status();
     request_.plan.model = *config;
+    request_.plan.architecture = model::ArchitectureOf(*config);
     request_.plan.parameters = model::BaseParameterTable(*config);
     request_.job.output_dir = directory_ + "/out";
     request_.checkpoint_dir = directory_ + "/checkpoint";
@@ -132,10 +134,6 @@ class ExportTest : public testing::Test {
   DiskFiles files_;
   ExportRequest request_;
 };
-
-inline bool IsAdapter(const model::Parameter& parameter) {
-  return parameter.name.find(".lora_") != std::string::npos;
-}
 
 }  // namespace coxswain::exports
 

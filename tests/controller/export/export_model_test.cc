@@ -17,7 +17,7 @@ using support::ReadFile;
 TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
   const std::string model = "deploy/quickstart/model";
   UseModel(model);
-  TrainGroup([](const model::Parameter& p) { return p.role != model::Role::kEmbedding; });
+  TrainGroup([](const model::Parameter& p) { return !model::IsEmbedding(p); });
   WriteCheckpoint([](const model::Parameter& p, float* out) {
     for (int64_t i = 0; i < p.elements(); ++i) out[i] = 1.0f + static_cast<float>(i % 7);
   });
@@ -45,10 +45,11 @@ TEST_F(ExportTest, AHeadOfItsOwnIsExportedUntied) {
   UseModel("deploy/quickstart/model");
   ASSERT_TRUE(request_.plan.model.tie_embeddings);
   request_.plan.model.tie_embeddings = false;
+  request_.plan.architecture = model::ArchitectureOf(request_.plan.model);
   request_.plan.parameters = model::BaseParameterTable(request_.plan.model);
   TrainGroup([](const model::Parameter&) { return true; });
   WriteCheckpoint([](const model::Parameter& p, float* out) {
-    std::fill_n(out, p.elements(), p.role == model::Role::kLmHead ? 2.0f : 1.0f);
+    std::fill_n(out, p.elements(), model::IsHead(p) ? 2.0f : 1.0f);
   });
   const auto result = ExportArtifacts(&files_, request_);
   ASSERT_TRUE(result.ok()) << result.status();
@@ -77,6 +78,7 @@ TEST_F(ExportTest, AddedTokensGrowConfigTensorsAndTokenizer) {
   request_.job.added_tokens = {base["added_tokens"][0]["content"], "<|call|>", "<|result|>"};
   config.added_tokens = {.count = 2, .known = known, .base_rows = rows};
   config.vocab_size = std::max(rows, known + 2);
+  request_.plan.architecture = model::ArchitectureOf(config);
   request_.plan.parameters = model::BaseParameterTable(config);
   TrainGroup([](const model::Parameter&) { return true; });
   WriteCheckpoint([](const model::Parameter& p, float* out) {

@@ -38,7 +38,7 @@ TEST_F(ExportTest, ABaseModelThatCameToLieInThePlaceOfTheExportStays) {
 TEST_F(ExportTest, AStrangersFileInThePlaceOfTheExportStands) {
   UseModel("deploy/quickstart/model");
   AddLora(2, 8, false);
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   WriteCheckpoint([](const model::Parameter&, float* out) { out[0] = 0; });
   const std::string mine = request_.job.output_dir + "/adapter/notes.txt";
   fs::create_directories(request_.job.output_dir + "/adapter");
@@ -58,7 +58,7 @@ TEST_F(ExportTest, TheManifestSaysWhoWroteWhatAndWhoseExportWasReplaced) {
   UseModel("deploy/quickstart/model");
   AddLora(2, 8, false);
   request_.job.export_merge = true;
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   WriteCheckpoint([](const model::Parameter&, float* out) { out[0] = 0; });
   request_.author = {.job = "first", .step = 20, .origin = {.job = "before", .step = 5}};
   const auto first = ExportArtifacts(&files_, request_);
@@ -96,7 +96,7 @@ TEST_F(ExportTest, WithoutTheDirectoryNothingIsReplaced) {
 TEST_F(ExportTest, AKillAtAnyOperationLeavesTheOldOrTheNewArtifactWhole) {
   UseModel("deploy/quickstart/model");
   AddLora(2, 8, false);
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   float fill = 1.0f;
   const auto export_with = [&](Files* files) {
     WriteCheckpoint(
@@ -128,7 +128,7 @@ TEST_F(ExportTest, AKillAtAnyOperationLeavesTheOldOrTheNewArtifactWhole) {
 TEST_F(ExportTest, RunsAgainOverAnEarlierExportAndItsLeftovers) {
   UseModel("deploy/quickstart/model");
   AddLora(4, 8, false);
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   float fill = 1.0f;
   const auto constant = [&](const model::Parameter& p, float* out) {
     std::fill(out, out + p.elements(), fill);

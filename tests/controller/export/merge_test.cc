@@ -16,7 +16,7 @@ using support::ReadFile;
 TEST_F(ExportTest, PiecesOfRanksExportAsTheWhole) {
   UseModel("deploy/quickstart/model");
   AddLora(4, 8, false);
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   WriteCheckpoint([](const model::Parameter& p, float* out) {
     for (int64_t i = 0; i < p.elements(); ++i) out[i] = 0.01f * static_cast<float>(i % 11 - 5);
   });
@@ -43,7 +43,7 @@ TEST_F(ExportTest, MergeAddsTheScaledProductAndShardsWithAnIndex) {
   const std::string model = "deploy/quickstart/model";
   UseModel(model);
   AddLora(4, 8, false);
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   WriteCheckpoint([](const model::Parameter& p, float* out) {
     for (int64_t i = 0; i < p.elements(); ++i) out[i] = 0.01f * static_cast<float>(i % 5 - 2);
   });
@@ -81,7 +81,7 @@ TEST_F(ExportTest, MergeGivesEveryRowItsMagnitude) {
   const std::string model = "deploy/quickstart/model";
   UseModel(model);
   AddLora(4, 8, false, /*dora=*/true);
-  TrainGroup(IsAdapter);
+  TrainGroup(model::IsAdapter);
   const auto value = [](int64_t i) { return 0.01 * static_cast<double>(i % 5 - 2); };
   const auto length = [](int64_t i) { return 0.5 + static_cast<double>(i % 7); };
   WriteCheckpoint([&](const model::Parameter& p, float* out) {

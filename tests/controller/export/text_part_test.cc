@@ -9,6 +9,7 @@
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
 #include "common/files/weight_files.h"
+#include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
 #include "controller/checkpoint/staging.h"
@@ -33,6 +34,7 @@ class TextPartExportTest : public testing::Test {
     const auto config = model::ReadModelConfig(request_.plan.model_path);
     EXPECT_TRUE(config.ok()) << config.status();
     request_.plan.model = *config;
+    request_.plan.architecture = model::ArchitectureOf(*config);
     request_.plan.parameters = model::BaseParameterTable(*config);
   }
 
@@ -93,7 +95,7 @@ TEST_F(TextPartExportTest, AdapterNamesTheModulesOfTheTextAlone) {
   ASSERT_TRUE(table.ok()) << table.status();
   request_.plan.parameters = *table;
   for (model::Parameter& parameter : request_.plan.parameters) {
-    parameter.group = model::IsAdapter(parameter.role) ? 0 : model::kFrozen;
+    parameter.group = model::IsAdapter(parameter) ? 0 : model::kFrozen;
   }
   request_.plan.lora.rank = 2;
   request_.plan.lora.scale = 1;

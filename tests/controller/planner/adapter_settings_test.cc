@@ -201,7 +201,7 @@ TEST(TargetModulesTest, AJobAdaptsWhatItsPatternMatches) {
   ASSERT_TRUE(MakeParameters(job, &plan).ok());
   std::vector<int32_t> layers;
   for (const model::Parameter& parameter : plan.parameters) {
-    if (model::IsLoraA(parameter.role)) layers.push_back(parameter.layer);
+    if (model::IsLoraA(parameter)) layers.push_back(parameter.layer);
   }
   EXPECT_EQ(layers, (std::vector<int32_t>{0, 2}));
 }

@@ -125,7 +125,7 @@ TEST_F(PlannerTest, SavedModulesLearnAtThePlainRate) {
   EXPECT_EQ(plan.groups[2].lr_scale, 1.0);
   EXPECT_EQ(plan.groups[2].weight_decay, 0.01);
   for (const model::Parameter& p : plan.parameters) {
-    const bool saved = p.role == model::Role::kEmbedding || model::IsNormWeight(p.role);
+    const bool saved = model::IsEmbedding(p) || model::IsBase(p, model::Kind::kNorm);
     EXPECT_EQ(p.group == 2, saved) << p.name;
   }
   job_.train.decay_norm_and_bias = false;

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/model/family.h"
+#include "common/model/parameter_table.h"
 #include "common/access/call_credentials.h"
 #include "common/grpc_status.h"
 #include "common/net/grpc_endpoint.h"
@@ -137,11 +139,8 @@ plan::Plan TestPlan(int ranks) {
   plan.model.num_kv_heads = 1;
   plan.model.head_dim = 4;
   plan.model.layer_windows = {0};
-  model::Parameter embedding;
-  embedding.name = "model.embed_tokens.weight";
-  embedding.role = model::Role::kEmbedding;
-  embedding.rows = 1000;
-  embedding.cols = 8;
+  plan.architecture = model::ArchitectureOf(plan.model);
+  model::Parameter embedding = model::BaseParameterTable(plan.architecture).front();
   embedding.group = 0;
   plan.parameters = {embedding};
   plan::ParameterGroup group;

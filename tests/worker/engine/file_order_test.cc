@@ -24,27 +24,16 @@ namespace {
 std::vector<float> Values(const Tensors& llama, const model::Parameter& parameter) {
   const std::string layer = "model.layers." + std::to_string(parameter.layer) + ".";
   const auto at = [&](const std::string& name) { return llama.at(layer + name + ".weight"); };
-  switch (parameter.role) {
-    case model::Role::kEmbedding:
-      return llama.at("model.embed_tokens.weight");
-    case model::Role::kFinalNorm:
-      return llama.at("model.norm.weight");
-    case model::Role::kLmHead:
-      return llama.at("lm_head.weight");
-    case model::Role::kInputNorm:
-      return at("input_layernorm");
-    case model::Role::kPostAttentionNorm:
-      return at("post_attention_layernorm");
-    case model::Role::kO:
-      return at("self_attn.o_proj");
-    case model::Role::kGate:
-      return at("mlp.gate_proj");
-    case model::Role::kUp:
-      return at("mlp.up_proj");
-    case model::Role::kDown:
-      return at("mlp.down_proj");
-    default:
-      break;
+  // Names of InternLM2, with those of Llama.
+  const std::pair<const char*, const char*> kNames[] = {
+      {"attention_norm", "input_layernorm"},  {"ffn_norm", "post_attention_layernorm"},
+      {"attention.wo", "self_attn.o_proj"},   {"feed_forward.w1", "mlp.gate_proj"},
+      {"feed_forward.w3", "mlp.up_proj"},     {"feed_forward.w2", "mlp.down_proj"}};
+  if (model::IsEmbedding(parameter)) return llama.at("model.embed_tokens.weight");
+  if (model::IsHead(parameter)) return llama.at("lm_head.weight");
+  if (parameter.layer < 0) return llama.at("model.norm.weight");
+  for (const auto& [name, of_llama] : kNames) {
+    if (parameter.name == layer + name + ".weight") return at(of_llama);
   }
   std::vector<float> qkv = at("self_attn.q_proj");
   for (const char* name : {"self_attn.k_proj", "self_attn.v_proj"}) {
@@ -68,7 +57,7 @@ TEST(FileOrderTest, ALlamaPermutedIntoOneTensorGivesTheSameBits) {
   std::vector<TensorSource> sources;
   for (const model::Parameter& parameter : plan.parameters) {
     std::vector<float> values = Values(golden.initial, parameter);
-    model::ToFileOrder(model::FileRows(plan.model, parameter), parameter.cols, &values);
+    model::ToFileOrder(model::FileRows(plan.architecture, parameter), parameter.cols, &values);
     std::vector<int64_t> shape = {parameter.rows};
     if (parameter.cols > 1) shape.push_back(parameter.cols);
     sources.push_back({parameter.name, DType::kF32, shape, [values](uint8_t* out) {

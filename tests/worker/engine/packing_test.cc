@@ -42,7 +42,7 @@ Gradients GradientsOf(const plan::Plan& plan, const BinBatch& bins, int64_t step
   EXPECT_TRUE(state.ok()) << state.status();
   State& s = **state;
   for (size_t i = 0; i < plan.parameters.size(); ++i) {  // adapters that do something
-    if ((static_cast<uint32_t>(plan.parameters[i].role) & 0x200u) == 0) continue;
+    if (!model::IsLoraB(plan.parameters[i])) continue;
     std::vector<float> b(static_cast<size_t>(plan.parameters[i].elements()));
     for (size_t j = 0; j < b.size(); ++j) b[j] = 0.01f * std::sin(static_cast<float>(j));
     SetTrainedValues(s, i, b);

@@ -46,9 +46,10 @@ struct Field {
   Alter alter;
 };
 
-model::Parameter& Find(plan::Plan* plan, model::Role role, int32_t layer) {
+model::Parameter& Find(plan::Plan* plan, const std::string& part_of_name, int32_t layer) {
   for (model::Parameter& parameter : plan->parameters) {
-    if (parameter.role == role && parameter.layer == layer) return parameter;
+    const bool named = parameter.name.find(part_of_name) != std::string::npos;
+    if (named && parameter.layer == layer) return parameter;
   }
   throw std::runtime_error("no such parameter");
 }
@@ -132,10 +133,12 @@ std::vector<Field> ModelFields() {
 }
 
 std::vector<Field> TableFields() {
-  const model::Role a = model::LoraA(model::Role::kQ), norm = model::Role::kInputNorm;
+  const std::string a = "q_proj.lora_A", norm = "input_layernorm.weight";
   return {
       {"parameter.name", [=](plan::Plan* p) { Find(p, a, 1).name += "x"; }},
-      {"parameter.role", [=](plan::Plan* p) { Find(p, norm, 1).role = model::Role::kFinalNorm; }},
+      {"parameter.part",
+       [=](plan::Plan* p) { Find(p, norm, 1).part = model::Part::kMagnitude; }},
+      {"parameter.tensor", [=](plan::Plan* p) { ++Find(p, norm, 1).tensor; }},
       {"parameter.layer", [=](plan::Plan* p) { Find(p, norm, 1).layer = 2; }},
       {"parameter.rows", [=](plan::Plan* p) { Find(p, norm, 1).rows += 1; }},
       {"parameter.cols", [=](plan::Plan* p) { Find(p, norm, 1).cols += 1; }},

@@ -14,7 +14,8 @@ namespace {
 std::vector<float> RandomValues(const model::Parameter& parameter) {
   std::vector<float> values(static_cast<size_t>(parameter.elements()));
   uint32_t state =
-      static_cast<uint32_t>(parameter.role) * 97u + static_cast<uint32_t>(parameter.layer);
+      (static_cast<uint32_t>(parameter.tensor) * 4u + static_cast<uint32_t>(parameter.part)) * 97u +
+      static_cast<uint32_t>(parameter.layer);
   for (float& value : values) {
     state = state * 1664525u + 1013904223u;
     value = (static_cast<float>(state >> 8) * 0x1p-24f - 0.5f) * 0.4f;
@@ -34,7 +35,7 @@ void Encode(float value, DType dtype, uint8_t* out) {
 std::vector<TensorSource> Tensors(const plan::Plan& plan, bool adapter, DType dtype) {
   std::vector<TensorSource> tensors;
   for (const model::Parameter& parameter : plan.parameters) {
-    if (model::IsAdapter(parameter.role) == adapter)
+    if (model::IsAdapter(parameter) == adapter)
       tensors.push_back(RandomTensor(parameter, dtype));
   }
   return tensors;

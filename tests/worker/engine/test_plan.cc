@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
 #include "common/model/saved_modules.h"
@@ -27,10 +28,10 @@ void AssignGroups(const PlanOptions& options, plan::Plan* plan) {
                    options.weight_decay, 0}};
   if (options.dora) plan->groups.push_back({"lora_magnitude", 1.0, options.weight_decay, 0});
   for (model::Parameter& parameter : plan->parameters) {
-    const bool adapter = model::IsAdapter(parameter.role);
+    const bool adapter = model::IsAdapter(parameter);
     if (lora && !adapter) continue;
-    const bool second = lora ? !model::IsLoraA(parameter.role) : parameter.cols == 1;
-    parameter.group = model::IsMagnitude(parameter.role) ? 2 : second ? 1 : 0;
+    const bool second = lora ? !model::IsLoraA(parameter) : parameter.cols == 1;
+    parameter.group = model::IsMagnitude(parameter) ? 2 : second ? 1 : 0;
   }
   if (options.modules_to_save.empty()) return;
   const std::vector<bool> saved =
@@ -61,7 +62,8 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.model_path = options.model_path.empty() ? "/nowhere" : options.model_path;
   plan.init = options.init;
   plan.model = config;
-  plan.parameters = model::BaseParameterTable(config);
+  plan.architecture = model::ArchitectureOf(config);
+  plan.parameters = model::BaseParameterTable(plan.architecture);
   if (options.lora_rank > 0) {
     plan.parameters = Value(model::WithLora(
         plan.parameters, config, {options.lora_rank, options.lora_targets, options.dora}));

@@ -142,7 +142,7 @@ std::vector<size_t> TensorsOf(const plan::Plan& plan, const std::string& trainin
   for (const VerifiedTensor& tensor : MakeVerifiedTensors(plan)) {
     const model::Parameter& parameter = plan.parameters[tensor.parameter];
     if (parameter.layer != layer) continue;
-    if (training == "modules_to_save" && model::IsAdapter(parameter.role)) continue;
+    if (training == "modules_to_save" && model::IsAdapter(parameter)) continue;
     if (fault == "zero gradient" && !tensor.needs_gradient) continue;  // by rule
     tensors.push_back(tensor.parameter);
   }

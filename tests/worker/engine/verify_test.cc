@@ -104,7 +104,7 @@ TEST(SelfVerificationTest, ADroppedAdapterFailsAtPrepare) {
   plan::Plan plan = MakePlan(SmallConfig(), Options(4));
   const std::vector<plan::ParameterGroup> groups = plan.groups;
   std::erase_if(plan.parameters, [](const model::Parameter& parameter) {
-    return parameter.layer == 1 && model::IsAdapter(parameter.role) &&
+    return parameter.layer == 1 && model::IsAdapter(parameter) &&
            parameter.name.find("o_proj") != std::string::npos;
   });
   Finish(&plan);

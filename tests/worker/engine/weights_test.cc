@@ -110,7 +110,7 @@ TEST_F(WeightsTest, RowsOfAddedTokensAreTheMeanOfTheOthers) {
       const std::vector<float>& file = written.at(parameter.name);
       const std::vector<float> values = TrainedValues(**state, i);
       const bool grows =
-          parameter.role == model::Role::kEmbedding || parameter.role == model::Role::kLmHead;
+          model::IsEmbedding(parameter) || model::IsHead(parameter);
       if (!grows) {
         EXPECT_EQ(values, file);
         continue;
@@ -187,9 +187,20 @@ TEST_F(WeightsTest, AdapterIsReadAndChecked) {
   ExpectRefused(plan, {"base_model.model.lm_head.lora_A.weight"});
 }
 
-std::vector<float> Init(uint64_t seed, model::Role role, int64_t rows, int64_t cols) {
+struct Drawn {
+  model::Kind kind{};
+  int32_t tensor = 0;
+  model::Part part = model::Part::kBase;
+};
+constexpr Drawn kDrawnUp = {model::Kind::kLinear, 5}, kDrawnGate = {model::Kind::kLinear, 4};
+constexpr Drawn kDrawnA = {model::Kind::kLinear, 1, model::Part::kLoraA};
+constexpr Drawn kDrawnB = {model::Kind::kLinear, 1, model::Part::kLoraB};
+
+std::vector<float> Init(uint64_t seed, const Drawn& drawn, int64_t rows, int64_t cols) {
   model::Parameter parameter;
-  parameter.role = role;
+  parameter.kind = drawn.kind;
+  parameter.tensor = drawn.tensor;
+  parameter.part = drawn.part;
   parameter.layer = 1;
   parameter.rows = rows;
   parameter.cols = cols;
@@ -242,7 +253,7 @@ TEST_F(WeightsTest, ModulesTrainedInFullBesideTheAdapter) {
 }
 
 TEST(RandomInitTest, MatricesAreNormal) {
-  const std::vector<float> values = Init(1, model::Role::kUp, 301, 401);
+  const std::vector<float> values = Init(1, kDrawnUp, 301, 401);
   double sum = 0, squares = 0, fourth = 0;
   for (double x : values) {
     sum += x;
@@ -257,7 +268,7 @@ TEST(RandomInitTest, MatricesAreNormal) {
 }
 
 TEST(RandomInitTest, LoraAIsKaimingUniformAndBZero) {
-  const std::vector<float> a = Init(1, model::LoraA(model::Role::kQ), 16, 400);
+  const std::vector<float> a = Init(1, kDrawnA, 16, 400);
   double squares = 0;
   for (double x : a) {
     EXPECT_LE(std::abs(x), 1.0 / 20);
@@ -265,15 +276,15 @@ TEST(RandomInitTest, LoraAIsKaimingUniformAndBZero) {
   }
   // Variance of the uniform distribution: bound^2 / 3, with a standard error of 2 % here.
   EXPECT_NEAR(squares / static_cast<double>(a.size()) * 3 * 400, 1.0, 0.06);
-  EXPECT_EQ(Init(1, model::LoraB(model::Role::kQ), 5, 3), std::vector<float>(15, 0.0f));
-  EXPECT_EQ(Init(1, model::Role::kQBias, 5, 1), std::vector<float>(5, 0.0f));
-  EXPECT_EQ(Init(1, model::Role::kQNorm, 5, 1), std::vector<float>(5, 1.0f));
+  EXPECT_EQ(Init(1, kDrawnB, 5, 3), std::vector<float>(15, 0.0f));
+  EXPECT_EQ(Init(1, {model::Kind::kBias}, 5, 1), std::vector<float>(5, 0.0f));
+  EXPECT_EQ(Init(1, {model::Kind::kNorm}, 5, 1), std::vector<float>(5, 1.0f));
 }
 
-TEST(RandomInitTest, DependsOnSeedAndRoleOnly) {
-  EXPECT_EQ(Init(1, model::Role::kUp, 9, 7), Init(1, model::Role::kUp, 9, 7));
-  EXPECT_NE(Init(1, model::Role::kUp, 9, 7), Init(2, model::Role::kUp, 9, 7));
-  EXPECT_NE(Init(1, model::Role::kUp, 9, 7), Init(1, model::Role::kGate, 9, 7));
+TEST(RandomInitTest, DependsOnSeedAndTensorOnly) {
+  EXPECT_EQ(Init(1, kDrawnUp, 9, 7), Init(1, kDrawnUp, 9, 7));
+  EXPECT_NE(Init(1, kDrawnUp, 9, 7), Init(2, kDrawnUp, 9, 7));
+  EXPECT_NE(Init(1, kDrawnUp, 9, 7), Init(1, kDrawnGate, 9, 7));
 }
 
 // Before its ranks have met: what products are tuned on, under ZeRO 3 with an adapter and under
@@ -308,12 +319,12 @@ TEST_P(AbsentWeightsTest, AreLikeATrainedModels) {
     }
     const double deviation = std::sqrt(squares / static_cast<double>(read.elements));
     const bool zero = RandomInit(0, parameter, model::ModelConfig()).value == 0.0 &&
-                      !model::IsMagnitude(parameter.role);
+                      !model::IsMagnitude(parameter);
     if (zero) {
       EXPECT_EQ(deviation, 0.0) << parameter.name;
     } else if (parameter.cols == 1) {
       EXPECT_NEAR(deviation, 1.0, 0.75) << parameter.name;
-    } else if (!model::IsAdapter(parameter.role)) {
+    } else if (!model::IsAdapter(parameter)) {
       EXPECT_NEAR(deviation, 0.02, 0.002) << parameter.name;
     }
     // What is this rank's own stays.

@@ -1,0 +1,82 @@
+// The part of a block that routes tokens to experts.
+#include <utility>
+
+#include "common/model/block_builder.h"
+
+namespace coxswain::model {
+
+const RouteOp& BlockBuilder::AddRouter(const ExpertNames& names, const Row& in) {
+  const Mixture& mixture = config_.mixture;
+  RouteOp route{.in = in};
+  route.logits = Own("router_logits");
+  route.weights = Own("router_weights");
+  route.ids = Own("expert_ids");
+  route.order = Own("expert_order");
+  route.places = Own("expert_places");
+  route.offsets = Own("expert_offsets");
+  route.counts = Own("expert_counts");
+  route.weight = AddTensor({.name = names.router + ".weight",
+                            .kind = Kind::kRouter,
+                            .rows = mixture.experts,
+                            .cols = config_.hidden_size});
+  route.width = config_.hidden_size;
+  route.experts = mixture.experts;
+  route.chosen = mixture.chosen;
+  route.groups = mixture.groups;
+  route.top_groups = mixture.top_groups;
+  route.score = mixture.score == "sigmoid" ? Score::kSigmoid : Score::kSoftmax;
+  route.renormalise = mixture.renormalise;
+  route.scale = mixture.scale;
+  return Append(std::move(route));
+}
+
+Row BlockBuilder::Experts(const ExpertNames& names, const Row& in, Branch branch) {
+  const Mixture& mixture = config_.mixture;
+  const int64_t hidden = config_.hidden_size, inner = mixture.width;
+  const Routed routed{.route = AddRouter(names, in).id, .chosen = mixture.chosen};
+  const int32_t gate_up = AddTensor(
+      {.name = names.stacks + ".gate_up_proj",
+       .kind = Kind::kExperts,
+       .rows = 2 * inner,
+       .cols = hidden,
+       .batch = mixture.experts,
+       .members = {{.name = names.gate + ".weight", .row = 0, .rows = inner},
+                   {.name = names.up + ".weight", .row = inner, .rows = inner}}});
+  const int32_t down = AddTensor(
+      {.name = names.stacks + ".down_proj",
+       .kind = Kind::kExperts,
+       .rows = hidden,
+       .cols = inner,
+       .batch = mixture.experts,
+       .members = {{.name = names.down + ".weight", .row = 0, .rows = hidden}}});
+  const Row rows = Own("expert_in"), products = Own("expert_gate_up"), active = Own("expert_act"),
+            back = Own("expert_out");
+  Append(DispatchOp{.routed = routed, .in = in, .out = rows, .width = hidden});
+  Append(GroupedLinearOp{.routed = routed,
+                         .name = "experts_gate_up",
+                         .in = rows,
+                         .out = products,
+                         .weight = gate_up,
+                         .experts = mixture.experts,
+                         .in_features = hidden,
+                         .out_features = 2 * inner,
+                         .feeds_activation = true});
+  Append(GateOp{.in = products,
+                .out = active,
+                .width = inner,
+                .activation = Activation::kSilu,
+                .routed = routed});
+  Append(GroupedLinearOp{.routed = routed,
+                         .name = "experts_down",
+                         .in = active,
+                         .out = back,
+                         .weight = down,
+                         .experts = mixture.experts,
+                         .in_features = inner,
+                         .out_features = hidden});
+  const Row out = branch.kept ? Own("experts") : kBranch;
+  Append(CombineOp{.routed = routed, .in = back, .out = out, .width = hidden});
+  return out;
+}
+
+}  // namespace coxswain::model

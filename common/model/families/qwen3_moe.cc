@@ -1,0 +1,38 @@
+// Qwen3 with experts in some or all layers. Source: transformers modeling_qwen3_moe.
+#include "common/model/families/families.h"
+#include "common/model/read_decoder.h"
+#include "common/model/read_mixture.h"
+#include "common/model/read_rope.h"
+
+namespace coxswain::model {
+namespace {
+
+void ReadQwen3Moe(ConfigKeys& keys, ModelConfig* config) {
+  config->qkv_bias = config->output_bias = keys.Bool("attention_bias", false);
+  config->qk_norm = true;
+  if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return;
+  config->rope = ReadRope(keys, 10000.0);
+  const int64_t window = keys.Bool("use_sliding_window", false) ? ReadWindow(keys) : 0;
+  config->layer_windows =
+      ReadWindows(keys, config->num_layers, window, [](int64_t) { return true; });
+  ReadExperts(keys, 128, 8, &config->mixture);
+  config->mixture.width = keys.Int("moe_intermediate_size", 768);
+  config->mixture.renormalise = keys.Bool("norm_topk_prob", false);
+  config->mixture.aux_loss = ReadAuxLoss(keys);
+  config->mixture.dense_layers = ReadDenseLayers(keys, config->num_layers);
+}
+
+Block QwenExpertsBlock(const ModelConfig& config, int64_t layer) {
+  return ExpertsBlock(config, layer, {});
+}
+
+}  // namespace
+
+const Family kQwen3Moe = {.architecture = "Qwen3MoeForCausalLM",
+                          .model_type = "qwen3_moe",
+                          .checkpoints = "Qwen3 30B-A3B, 235B-A22B, Qwen3-Coder",
+                          .read = &ReadQwen3Moe,
+                          .block = &QwenExpertsBlock,
+                          .harmless = {"sliding_window", "max_window_layers"}};
+
+}  // namespace coxswain::model

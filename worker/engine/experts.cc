@@ -1,0 +1,188 @@
+#include "worker/engine/experts.h"
+
+#include "kernels/convert.h"
+#include "kernels/device.h"
+#include "kernels/gemm.h"
+#include "kernels/sort_by_expert.h"
+#include "worker/engine/dense.h"
+
+namespace coxswain::engine {
+namespace {
+
+// The product with the router's weight, whose output is float32 whatever the compute dtype.
+void RouterLogits(const Sweep& sweep, const BoundRoute& op) {
+  kernels::GemmArgs gemm;
+  gemm.spec.dtype = sweep.model.compute_dtype;
+  gemm.spec.output_dtype = kernels::DType::kFloat32;
+  gemm.spec.transpose_b = true;
+  gemm.m = sweep.batch.tokens;
+  gemm.n = op.spec.experts;
+  gemm.k = op.width;
+  gemm.a = op.x;
+  gemm.lda = op.width;
+  gemm.b = op.router->weight.value;
+  gemm.ldb = op.width;
+  gemm.c = op.logits;
+  gemm.ldc = op.spec.experts;
+  gemm.workspace = sweep.buffers.scratch;
+  kernels::Gemm(gemm, sweep.stream);
+}
+
+int64_t RowsOf(const Sweep& sweep, const RoutedRows& rows) {
+  return sweep.batch.tokens * rows.chosen;
+}
+
+kernels::SortByExpertSpec SortSpec(const BoundRoute& op) {
+  return {.experts = op.spec.experts, .chosen = op.spec.chosen};
+}
+
+void Sort(const Sweep& sweep, const BoundRoute& op) {
+  kernels::SortByExpertArgs sort;
+  sort.spec = SortSpec(op);
+  sort.tokens = sweep.batch.tokens;
+  sort.ids = op.ids;
+  sort.order = op.rows.order;
+  sort.places = op.rows.places;
+  sort.offsets = op.rows.offsets;
+  sort.counts = op.counts;
+  sort.workspace = sweep.buffers.scratch;
+  kernels::SortByExpert(sort, sweep.stream);
+}
+
+// The gradient of the logits as an operand of products.
+const void* ScoreGradient(const Sweep& sweep, const BoundRoute& op) {
+  if (sweep.model.compute_dtype == kernels::DType::kFloat32) return op.dlogits;
+  kernels::Convert({.from = kernels::DType::kFloat32,
+                    .to = sweep.model.compute_dtype,
+                    .count = sweep.batch.tokens * op.spec.experts,
+                    .in = op.dlogits,
+                    .out = op.dscores},
+                   sweep.stream);
+  return op.dscores;
+}
+
+}  // namespace
+
+void RouteForward(const Sweep& sweep, const BoundRoute& op) {
+  RouterLogits(sweep, op);
+  kernels::RouteForwardArgs route;
+  route.spec = op.spec;
+  route.tokens = sweep.batch.tokens;
+  route.logits = op.logits;
+  route.bias = static_cast<const float*>(op.router->correction.value);
+  route.ids = op.ids;
+  route.weights = op.rows.weights;
+  kernels::RouteForward(route, sweep.stream);
+  Sort(sweep, op);
+}
+
+void RouteBackward(const Sweep& sweep, const BoundRoute& op) {
+  kernels::RouteBackwardArgs route;
+  route.spec = op.spec;
+  route.tokens = sweep.batch.tokens;
+  route.logits = op.logits;
+  route.ids = op.ids;
+  route.dweights = op.rows.dweights;
+  route.dlogits = op.dlogits;
+  kernels::RouteBackward(route, sweep.stream);
+  const void* dscores = ScoreGradient(sweep, op);
+  const Tensor& weight = op.router->weight;
+  const Dense dense{&weight, sweep.batch.tokens, op.width, op.spec.experts};
+  if (weight.gradient != nullptr) {
+    DenseWeightGradient(sweep, dense, {dscores, op.x, FindsGradient(sweep, weight)});
+  }
+  if (op.dx != nullptr) DenseInputGradient(sweep, dense, {dscores, op.dx, op.accumulates});
+}
+
+void DispatchForward(const Sweep& sweep, const BoundDispatch& op) {
+  kernels::DispatchForwardArgs dispatch;
+  dispatch.spec = op.spec;
+  dispatch.tokens = sweep.batch.tokens;
+  dispatch.order = op.rows.order;
+  dispatch.x = op.x;
+  dispatch.rows = op.y;
+  kernels::DispatchForward(dispatch, sweep.stream);
+}
+
+void DispatchBackward(const Sweep& sweep, const BoundDispatch& op) {
+  if (op.dx == nullptr) return;
+  kernels::DispatchBackwardArgs dispatch;
+  dispatch.spec = op.spec;
+  dispatch.tokens = sweep.batch.tokens;
+  dispatch.places = op.rows.places;
+  dispatch.drows = op.dy;
+  dispatch.dx = op.dx;
+  dispatch.accumulate = op.accumulates;
+  kernels::DispatchBackward(dispatch, sweep.stream);
+}
+
+void ExpertsForward(const Sweep& sweep, const BoundGroupedLinear& op) {
+  kernels::GroupedLinearForwardArgs linear;
+  linear.spec = op.spec;
+  linear.rows = RowsOf(sweep, op.rows);
+  linear.offsets = op.rows.offsets;
+  linear.x = op.x;
+  linear.weight = op.linear->weight.value;
+  linear.bias = op.linear->bias.value;
+  linear.y = op.y;
+  kernels::GroupedLinearForward(linear, sweep.stream);
+}
+
+void ExpertsBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
+  const Tensor &weight = op.linear->weight, &bias = op.linear->bias;
+  kernels::GroupedLinearWeightGradientArgs gradient;
+  gradient.spec = op.spec;
+  gradient.rows = RowsOf(sweep, op.rows);
+  gradient.offsets = op.rows.offsets;
+  gradient.dy = op.dy;
+  gradient.x = op.x;
+  if (weight.gradient != nullptr) {
+    gradient.spec.grad_dtype = weight.gradient_dtype;
+    gradient.accumulate = FindsGradient(sweep, weight);
+    gradient.dweight = weight.gradient;
+    kernels::GroupedLinearWeightGradient(gradient, sweep.stream);
+  }
+  if (bias.gradient != nullptr) {
+    gradient.spec.grad_dtype = bias.gradient_dtype;
+    gradient.accumulate = true;
+    gradient.dweight = nullptr;
+    gradient.dbias = bias.gradient;
+    kernels::GroupedLinearWeightGradient(gradient, sweep.stream);
+  }
+  if (op.dx == nullptr) return;
+  kernels::GroupedLinearInputGradientArgs input;
+  input.spec = op.spec;
+  input.rows = RowsOf(sweep, op.rows);
+  input.offsets = op.rows.offsets;
+  input.dy = op.dy;
+  input.weight = weight.value;
+  input.dx = op.dx;
+  kernels::GroupedLinearInputGradient(input, sweep.stream);
+}
+
+void CombineForward(const Sweep& sweep, const BoundCombine& op) {
+  kernels::CombineForwardArgs combine;
+  combine.spec = op.spec;
+  combine.tokens = sweep.batch.tokens;
+  combine.places = op.rows.places;
+  combine.weights = op.rows.weights;
+  combine.rows = op.x;
+  combine.y = op.y;
+  kernels::CombineForward(combine, sweep.stream);
+}
+
+void CombineBackward(const Sweep& sweep, const BoundCombine& op) {
+  kernels::CombineBackwardArgs combine;
+  combine.spec = op.spec;
+  combine.tokens = sweep.batch.tokens;
+  combine.order = op.rows.order;
+  combine.places = op.rows.places;
+  combine.weights = op.rows.weights;
+  combine.rows = op.x;
+  combine.dy = op.dy;
+  combine.drows = op.dx;
+  combine.dweights = op.wants_weights ? op.rows.dweights : nullptr;
+  kernels::CombineBackward(combine, sweep.stream);
+}
+
+}  // namespace coxswain::engine
