@@ -21,10 +21,11 @@ bool DispatchSupports(const DispatchSpec& spec);
 
 struct DispatchForwardArgs {
   DispatchSpec spec = {};
-  int64_t tokens = 0;              // T
-  const int32_t* order = nullptr;  // [T k]
-  const void* x = nullptr;         // [T, H]
-  void* rows = nullptr;            // [T k, H]
+  int64_t tokens = 0;               // T
+  const int32_t* order = nullptr;   // [T k]
+  const int32_t* places = nullptr;  // [T, k]: CUDA writes a token's row to its places
+  const void* x = nullptr;          // [T, H]
+  void* rows = nullptr;             // [T k, H]
 };
 void DispatchForward(const DispatchForwardArgs& args, Stream* stream);
 

@@ -44,7 +44,7 @@ typedef struct {
   int32_t dtype;
   int64_t tokens, chosen, hidden;
   const int32_t* order;  /* [tokens chosen]; forward only */
-  const int32_t* places; /* [tokens, chosen]; backward only */
+  const int32_t* places; /* [tokens, chosen] */
   const void* x;         /* [tokens, hidden]; forward only */
   void* rows;            /* [tokens chosen, hidden]; forward only */
   const void* drows;     /* [tokens chosen, hidden]; backward only */

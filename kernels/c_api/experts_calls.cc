@@ -108,6 +108,7 @@ int coxswain_dispatch_forward(const coxswain_dispatch_args* args, void* stream) 
     kernels::DispatchForward({.spec = c_api::SpecOf(*args),
                               .tokens = args->tokens,
                               .order = args->order,
+                              .places = args->places,
                               .x = args->x,
                               .rows = args->rows},
                              c_api::Wrap(stream));

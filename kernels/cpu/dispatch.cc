@@ -19,6 +19,7 @@ void DispatchForward(const DispatchForwardArgs& args, Stream* stream) {
   cpu::RequireSupported(DispatchSupports(args.spec), "Dispatch");
   const int64_t hidden = args.spec.hidden, chosen = args.spec.chosen, pairs = args.tokens * chosen;
   cpu::RequireIndex(args.order, pairs, pairs, "Dispatch", "order");
+  cpu::RequireIndex(args.places, pairs, pairs, "Dispatch", "places");
   const float* x = static_cast<const float*>(args.x);
   float* rows = static_cast<float*>(args.rows);
   cpu::ParallelFor(pairs, hidden, [&](int64_t begin, int64_t end) {

@@ -119,7 +119,8 @@ TEST(CApiExpertsTest, DispatchAndCombine) {
   Floats dweights(kPairs), c_dweights(dweights), dx(x.size()), c_dx(dx);
   const DispatchSpec spec{.hidden = kIn, .chosen = kChosen};
   const CombineSpec combine_spec{.hidden = kIn, .chosen = kChosen};
-  DispatchForward({spec, kTokens, at.order.data(), x.data(), rows.data()}, nullptr);
+  DispatchForward({spec, kTokens, at.order.data(), at.places.data(), x.data(), rows.data()},
+                  nullptr);
   CombineForward(
       {combine_spec, kTokens, at.places.data(), at.weights.data(), rows.data(), y.data()}, nullptr);
   CombineBackward({combine_spec, kTokens, at.order.data(), at.places.data(), at.weights.data(),

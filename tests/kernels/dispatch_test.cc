@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/testing.h"
@@ -20,9 +21,13 @@ TEST(DispatchTest, CopiesRowsAndZerosWhatIsBehindThem) {
   const Floats x = {1, 2, 3, 4, 5, 6}, want = {4, 5, 6, 1, 2, 3, 4, 5, 6, 0, 0, 0};
   Floats rows(12, kNan);
   ExpectNoAllocation none;
-  DispatchForward(
-      {.spec = spec, .tokens = 2, .order = kOrder.data(), .x = x.data(), .rows = rows.data()},
-      nullptr);
+  DispatchForward({.spec = spec,
+                   .tokens = 2,
+                   .order = kOrder.data(),
+                   .places = kPlaces.data(),
+                   .x = x.data(),
+                   .rows = rows.data()},
+                  nullptr);
   EXPECT_TRUE(SameBits(rows, want));
 }
 
@@ -60,11 +65,16 @@ TEST(DispatchTest, RefusesAPlaceThatIsNotThere) {
   const std::vector<int32_t> wrong = {4, 0, 1, 2};
   const DispatchSpec spec{.hidden = 1, .chosen = 2};
   Floats x(2), rows(4);
-  EXPECT_THROW(
-      DispatchForward(
-          {.spec = spec, .tokens = 2, .order = wrong.data(), .x = x.data(), .rows = rows.data()},
-          nullptr),
-      std::invalid_argument);
+  for (const auto& [order, places] : {std::pair(wrong, kPlaces), {kOrder, wrong}}) {
+    EXPECT_THROW(DispatchForward({.spec = spec,
+                                  .tokens = 2,
+                                  .order = order.data(),
+                                  .places = places.data(),
+                                  .x = x.data(),
+                                  .rows = rows.data()},
+                                 nullptr),
+                 std::invalid_argument);
+  }
   EXPECT_THROW(
       DispatchBackward(
           {.spec = spec, .tokens = 2, .places = wrong.data(), .drows = rows.data(), .dx = x.data()},

@@ -93,9 +93,13 @@ Floats ExpertsOf(const GoldenTensors& model, const std::string& layer, const Flo
                 counts.data(),
                 {}},
                nullptr);
-  DispatchForward(
-      {{.hidden = kHidden, .chosen = kChosen}, tokens, order.data(), x.data(), rows.data()},
-      nullptr);
+  DispatchForward({{.hidden = kHidden, .chosen = kChosen},
+                   tokens,
+                   order.data(),
+                   places.data(),
+                   x.data(),
+                   rows.data()},
+                  nullptr);
   GroupedLinearForward({{.experts = kExperts, .in_features = kHidden, .out_features = 2 * kInner},
                         pairs,
                         offsets.data(),

@@ -46,6 +46,7 @@ class ExpertsPass {
     DispatchForward({.spec = {.hidden = s_.in, .chosen = s_.chosen},
                      .tokens = s_.tokens,
                      .order = order_.data(),
+                     .places = places_.data(),
                      .x = x.data(),
                      .rows = rows_.data()},
                     nullptr);
