@@ -191,18 +191,6 @@ void BackwardRow(const RouteBackwardArgs& args, int64_t t) {
 
 }  // namespace
 
-bool RouteSupports(const RouteSpec& spec) {
-  const bool counts = spec.experts > 0 && spec.experts <= kMostExperts && spec.chosen > 0 &&
-                      spec.chosen <= spec.experts;
-  if (!counts || spec.groups < 1 || spec.top_groups < 1 || spec.top_groups > spec.groups ||
-      spec.experts % spec.groups != 0) {
-    return false;
-  }
-  if (spec.score == RouterScore::kSoftmax) return spec.groups == 1;
-  return spec.score == RouterScore::kSigmoid &&
-         spec.experts / spec.groups * spec.top_groups >= spec.chosen;
-}
-
 void RouteForward(const RouteForwardArgs& args, Stream* stream) {
   cpu::RequireSupported(RouteSupports(args.spec), "Route");
   if (args.bias != nullptr && args.spec.score != RouterScore::kSigmoid) {
