@@ -1,5 +1,5 @@
 /* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h, combine.h and
- * router_loss.h, the ops of a mixture of experts. The CPU's library alone has them yet. */
+ * router_loss.h, the ops of a mixture of experts. */
 #ifndef COXSWAIN_KERNELS_C_API_EXPERTS_H_
 #define COXSWAIN_KERNELS_C_API_EXPERTS_H_
 

@@ -1,11 +1,11 @@
-// Translates the structs of kernels/c_api.h into those of the ops: a mixture of experts.
+// Translates the structs of kernels/c_api.h into those of the ops: a mixture of experts, but
+// its products (grouped_linear_calls.cc).
 #include <stdexcept>
 #include <string>
 
 #include "kernels/c_api/calls.h"
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
-#include "kernels/grouped_linear.h"
 #include "kernels/route.h"
 #include "kernels/router_loss.h"
 #include "kernels/sort_by_expert.h"
@@ -37,14 +37,6 @@ DispatchSpec SpecOf(const coxswain_dispatch_args& args) {
 
 CombineSpec SpecOf(const coxswain_combine_args& args) {
   return {.dtype = Type(args.dtype), .hidden = args.hidden, .chosen = args.chosen};
-}
-
-GroupedLinearSpec SpecOf(const coxswain_grouped_linear_args& args) {
-  return {.dtype = Type(args.dtype),
-          .grad_dtype = Type(args.grad_dtype),
-          .experts = args.experts,
-          .in_features = args.in_features,
-          .out_features = args.out_features};
 }
 
 RouterLossSpec SpecOf(const coxswain_router_loss_args& args) {
@@ -150,46 +142,6 @@ int coxswain_combine_backward(const coxswain_combine_args* args, void* stream) {
                               .drows = args->drows,
                               .dweights = args->dweights},
                              c_api::Wrap(stream));
-  });
-}
-
-int coxswain_grouped_linear_forward(const coxswain_grouped_linear_args* args, void* stream) {
-  return c_api::Guarded([&] {
-    kernels::GroupedLinearForward({.spec = c_api::SpecOf(*args),
-                                   .rows = args->rows,
-                                   .offsets = args->offsets,
-                                   .x = args->x,
-                                   .weight = args->weight,
-                                   .bias = args->bias,
-                                   .y = args->y},
-                                  c_api::Wrap(stream));
-  });
-}
-
-int coxswain_grouped_linear_input_gradient(const coxswain_grouped_linear_args* args, void* stream) {
-  return c_api::Guarded([&] {
-    kernels::GroupedLinearInputGradient({.spec = c_api::SpecOf(*args),
-                                         .rows = args->rows,
-                                         .offsets = args->offsets,
-                                         .dy = args->dy,
-                                         .weight = args->weight,
-                                         .dx = args->dx},
-                                        c_api::Wrap(stream));
-  });
-}
-
-int coxswain_grouped_linear_weight_gradient(const coxswain_grouped_linear_args* args,
-                                            void* stream) {
-  return c_api::Guarded([&] {
-    kernels::GroupedLinearWeightGradient({.spec = c_api::SpecOf(*args),
-                                          .rows = args->rows,
-                                          .offsets = args->offsets,
-                                          .dy = args->dy,
-                                          .x = args->x,
-                                          .accumulate = args->accumulate != 0,
-                                          .dweight = args->dweight,
-                                          .dbias = args->dbias},
-                                         c_api::Wrap(stream));
   });
 }
 

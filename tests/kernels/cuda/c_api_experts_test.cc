@@ -1,0 +1,197 @@
+// The functions of kernels/c_api/experts.h: the bits of the ops that they call, and how each
+// refuses.
+#include "kernels/combine.h"
+#include "kernels/dispatch.h"
+#include "kernels/route.h"
+#include "kernels/router_loss.h"
+#include "kernels/sort_by_expert.h"
+#include "tests/kernels/cuda/c_api_twins.h"
+#include "tests/kernels/cuda/expert_pairs.h"
+
+namespace coxswain::kernels {
+namespace gpu_c_api_experts_test {
+namespace {
+
+constexpr int64_t kTokens = 5, kExperts = 6, kChosen = 2, kHidden = 24;
+constexpr int64_t kPairs = kTokens * kChosen;
+constexpr DType kFloat = DType::kFloat32, kType = DType::kBFloat16;
+constexpr RouterLossSpec kLoss{.experts = kExperts, .chosen = kChosen};
+
+TEST(CApiExpertsGpuTest, RouteInGroupsWithBiasAndPadding) {
+  const DeviceTensor logits(kFloat, Normal(kTokens * kExperts, 1, kFloat));
+  const DeviceTensor bias(kFloat, Normal(kExperts, 2, kFloat));
+  const DeviceTensor dweights(kFloat, Normal(kPairs, 3, kFloat));
+  const DeviceValues<int32_t> padding({0, 0, -1, 0, 0});
+  const ValueTwins<int32_t> ids{Ints(kPairs)};
+  const Twins weights(Floats(kPairs), kFloat), dlogits(Floats(kTokens * kExperts), kFloat);
+  const RouteSpec spec{.experts = kExperts,
+                       .chosen = kChosen,
+                       .score = RouterScore::kSigmoid,
+                       .groups = 3,
+                       .top_groups = 2,
+                       .renormalise = true,
+                       .scale = 2.5f};
+  RouteForward({.spec = spec,
+                .tokens = kTokens,
+                .logits = logits.floats(),
+                .bias = bias.floats(),
+                .padding = padding.data(),
+                .ids = ids.op.data(),
+                .weights = weights.op.floats()},
+               TestStream());
+  RouteBackward({.spec = spec,
+                 .tokens = kTokens,
+                 .logits = logits.floats(),
+                 .ids = ids.op.data(),
+                 .dweights = dweights.floats(),
+                 .dlogits = dlogits.op.floats()},
+                TestStream());
+  coxswain_route_args args{};
+  args.score = COXSWAIN_SIGMOID;
+  args.renormalise = 1;
+  args.tokens = kTokens;
+  args.experts = kExperts;
+  args.chosen = kChosen;
+  args.groups = 3;
+  args.top_groups = 2;
+  args.scale = 2.5f;
+  args.logits = logits.floats();
+  args.bias = bias.floats();
+  args.padding = padding.data();
+  args.ids = ids.c.data();
+  args.weights = weights.c.floats();
+  args.dweights = dweights.floats();
+  args.dlogits = dlogits.c.floats();
+  EXPECT_OK(coxswain_route_forward(&args, nullptr));
+  EXPECT_OK(coxswain_route_backward(&args, nullptr));
+  ids.ExpectSame("ids");
+  weights.ExpectSame("weights");
+  dlogits.ExpectSame("dlogits");
+  args.chosen = 7;
+  EXPECT_REFUSED(coxswain_route_forward(&args, nullptr), "Route");
+  args.score = 2;
+  EXPECT_REFUSED(coxswain_route_backward(&args, nullptr), "score is 2");
+}
+
+TEST(CApiExpertsGpuTest, SortByExpert) {
+  const DeviceValues<int32_t> ids(ExpertIds(kPairs, kExperts, 1, true));
+  const ValueTwins<int32_t> order{Ints(kPairs)}, places{Ints(kPairs)};
+  const ValueTwins<int32_t> offsets{Ints(kExperts + 1)}, counts{Ints(kExperts)};
+  const SortByExpertSpec spec{.experts = kExperts, .chosen = kChosen};
+  const Scratch scratch(SortByExpertWorkspaceBytes(spec, kTokens));
+  SortByExpert({spec, kTokens, ids.data(), order.op.data(), places.op.data(), offsets.op.data(),
+                counts.op.data(), scratch.workspace()},
+               TestStream());
+  coxswain_sort_by_expert_args args{};
+  args.tokens = kTokens;
+  args.experts = kExperts;
+  args.chosen = kChosen;
+  args.ids = ids.data();
+  args.order = order.c.data();
+  args.places = places.c.data();
+  args.offsets = offsets.c.data();
+  args.counts = counts.c.data();
+  EXPECT_REFUSED(coxswain_sort_by_expert(&args, nullptr), "workspace of 0 bytes");
+  EXPECT_EQ(coxswain_sort_by_expert_workspace_bytes(&args), scratch.bytes());
+  args.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_sort_by_expert(&args, nullptr));
+  order.ExpectSame("order");
+  places.ExpectSame("places");
+  offsets.ExpectSame("offsets");
+  counts.ExpectSame("counts");
+}
+
+TEST(CApiExpertsGpuTest, DispatchAndCombine) {
+  const SortedPairs pairs(kExperts, ExpertIds(kPairs, kExperts, 1, true));
+  const DeviceValues<int32_t> order(pairs.order), places(pairs.places);
+  const DeviceTensor x(kType, Normal(kTokens * kHidden, 4, kType));
+  const DeviceTensor dy(kType, Normal(kTokens * kHidden, 5, kType));
+  const DeviceTensor weights(kFloat, Normal(kPairs, 6, kFloat));
+  const Twins rows(Floats(kPairs * kHidden), kType), drows(Floats(kPairs * kHidden), kType);
+  const Twins y(Floats(kTokens * kHidden), kType), dx(Floats(kTokens * kHidden), kType);
+  const Twins dweights(Floats(kPairs), kFloat);
+  const DispatchSpec spec{.dtype = kType, .hidden = kHidden, .chosen = kChosen};
+  const CombineSpec combine_spec{.dtype = kType, .hidden = kHidden, .chosen = kChosen};
+  DispatchForward({spec, kTokens, order.data(), places.data(), x.data(), rows.op.data()},
+                  TestStream());
+  CombineForward(
+      {combine_spec, kTokens, places.data(), weights.floats(), rows.op.data(), y.op.data()},
+      TestStream());
+  CombineBackward({combine_spec, kTokens, order.data(), places.data(), weights.floats(),
+                   rows.op.data(), dy.data(), drows.op.data(), dweights.op.floats()},
+                  TestStream());
+  DispatchBackward({spec, kTokens, places.data(), drows.op.data(), dx.op.data()}, TestStream());
+  coxswain_dispatch_args dispatch{};
+  coxswain_combine_args combine{};
+  dispatch.dtype = combine.dtype = COXSWAIN_BFLOAT16;
+  dispatch.tokens = combine.tokens = kTokens;
+  dispatch.chosen = combine.chosen = kChosen;
+  dispatch.hidden = combine.hidden = kHidden;
+  dispatch.order = combine.order = order.data();
+  dispatch.places = combine.places = places.data();
+  dispatch.x = x.data();
+  dispatch.rows = rows.c.data();
+  dispatch.drows = combine.drows = drows.c.data();
+  dispatch.dx = dx.c.data();
+  combine.weights = weights.floats();
+  combine.rows = rows.c.data();
+  combine.y = y.c.data();
+  combine.dy = dy.data();
+  combine.dweights = dweights.c.floats();
+  EXPECT_OK(coxswain_dispatch_forward(&dispatch, nullptr));
+  EXPECT_OK(coxswain_combine_forward(&combine, nullptr));
+  EXPECT_OK(coxswain_combine_backward(&combine, nullptr));
+  EXPECT_OK(coxswain_dispatch_backward(&dispatch, nullptr));
+  rows.ExpectSame("rows");
+  y.ExpectSame("y");
+  drows.ExpectSame("drows");
+  dweights.ExpectSame("dweights");
+  dx.ExpectSame("dx");
+  dispatch.tokens = combine.tokens = -1;
+  EXPECT_REFUSED(coxswain_dispatch_forward(&dispatch, nullptr), "Dispatch: tokens is -1");
+  EXPECT_REFUSED(coxswain_dispatch_backward(&dispatch, nullptr), "Dispatch: tokens is -1");
+  EXPECT_REFUSED(coxswain_combine_forward(&combine, nullptr), "Combine: tokens is -1");
+  EXPECT_REFUSED(coxswain_combine_backward(&combine, nullptr), "Combine: tokens is -1");
+}
+
+TEST(CApiExpertsGpuTest, RouterLoss) {
+  const DeviceTensor logits(kFloat, Normal(kTokens * kExperts, 1, kFloat));
+  const DeviceValues<int32_t> ids({0, 1, 5, 2, -1, -1, 3, 4, 2, 0});
+  const DeviceValues<float> factors({0.5f, 0.25f});
+  const ValueTwins<double> sums{Doubles(14, 1.0)}, losses{Doubles(2)};
+  const Twins dlogits(Floats(kTokens * kExperts), kFloat);
+  const Scratch scratch(RouterLossSumsWorkspaceBytes(kLoss, kTokens));
+  RouterLossSums(
+      {kLoss, kTokens, logits.floats(), ids.data(), true, sums.op.data(), scratch.workspace()},
+      TestStream());
+  RouterLoss({kLoss, sums.op.data(), losses.op.data()}, TestStream());
+  RouterLossGradient({kLoss, kTokens, logits.floats(), ids.data(), sums.op.data(), factors.data(),
+                      dlogits.op.floats()},
+                     TestStream());
+  coxswain_router_loss_args args{};
+  args.tokens = kTokens;
+  args.experts = kExperts;
+  args.chosen = kChosen;
+  args.accumulate = 1;
+  args.logits = logits.floats();
+  args.ids = ids.data();
+  args.sums = sums.c.data();
+  args.losses = losses.c.data();
+  args.factors = factors.data();
+  args.dlogits = dlogits.c.floats();
+  EXPECT_REFUSED(coxswain_router_loss_sums(&args, nullptr), "workspace of 0 bytes");
+  EXPECT_EQ(coxswain_router_loss_sums_workspace_bytes(&args), scratch.bytes());
+  args.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_router_loss_sums(&args, nullptr));
+  EXPECT_OK(coxswain_router_loss(&args, nullptr));
+  EXPECT_OK(coxswain_router_loss_gradient(&args, nullptr));
+  sums.ExpectSame("sums");
+  losses.ExpectSame("losses");
+  dlogits.ExpectSame("dlogits");
+  args.tokens = -1;
+  EXPECT_REFUSED(coxswain_router_loss_gradient(&args, nullptr), "RouterLoss: tokens is -1");
+}
+
+}  // namespace
+}  // namespace gpu_c_api_experts_test
+}  // namespace coxswain::kernels
