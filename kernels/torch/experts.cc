@@ -1,5 +1,5 @@
 // What lies between a router and the sum of its experts; formulas: kernels/sort_by_expert.h,
-// dispatch.h, grouped_linear.h, combine.h. On the CPU alone yet.
+// dispatch.h, grouped_linear.h, combine.h. grouped_linear is on the CPU alone yet.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
@@ -233,6 +233,14 @@ Tensor DifferentiableGroupedLinear(const Tensor& x, const Tensor& weight,
   return GroupedLinearFunction::apply(x, weight, bias, offsets);
 }
 
+void Kernels(torch::Library& library) {
+  library.impl("sort_by_expert", SortByExpert);
+  library.impl("dispatch", Dispatch);
+  library.impl("dispatch_backward", DispatchBackward);
+  library.impl("combine", Combine);
+  library.impl("combine_backward", CombineBackward);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(coxswain, library) {
@@ -250,14 +258,11 @@ TORCH_LIBRARY_FRAGMENT(coxswain, library) {
       "bool wants_weight, bool wants_bias) -> (Tensor, Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(coxswain, CPU, library) {
-  library.impl("sort_by_expert", SortByExpert);
-  library.impl("dispatch", Dispatch);
-  library.impl("dispatch_backward", DispatchBackward);
-  library.impl("combine", Combine);
-  library.impl("combine_backward", CombineBackward);
+  Kernels(library);
   library.impl("grouped_linear", GroupedLinear);
   library.impl("grouped_linear_backward", GroupedLinearBackward);
 }
+TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) {
   library.impl("dispatch", DifferentiableDispatch);
   library.impl("combine", DifferentiableCombine);

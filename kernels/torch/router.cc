@@ -1,5 +1,4 @@
-// The router of a mixture of experts and its losses; formulas: kernels/route.h, router_loss.h. On
-// the CPU alone yet.
+// The router of a mixture of experts and its losses; formulas: kernels/route.h, router_loss.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
@@ -171,6 +170,13 @@ std::tuple<Tensor, Tensor> DifferentiableRouterLoss(const Tensor& logits, const 
   return {out[0], out[1]};
 }
 
+void Kernels(torch::Library& library) {
+  library.impl("route", Route);
+  library.impl("route_backward", RouteBackward);
+  library.impl("router_loss", RouterLoss);
+  library.impl("router_loss_backward", RouterLossBackward);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(coxswain, library) {
@@ -185,12 +191,8 @@ TORCH_LIBRARY_FRAGMENT(coxswain, library) {
   library.def(
       "router_loss_backward(Tensor dlosses, Tensor logits, Tensor ids, Tensor sums) -> Tensor");
 }
-TORCH_LIBRARY_IMPL(coxswain, CPU, library) {
-  library.impl("route", Route);
-  library.impl("route_backward", RouteBackward);
-  library.impl("router_loss", RouterLoss);
-  library.impl("router_loss_backward", RouterLossBackward);
-}
+TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
+TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) {
   library.impl("route", DifferentiableRoute);
   library.impl("router_loss", DifferentiableRouterLoss);

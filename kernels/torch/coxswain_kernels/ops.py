@@ -115,7 +115,7 @@ def route(logits, chosen, score='softmax', bias=None, groups=1, top_groups=1, re
     """(weights [T, k], ids [T, k]) of router logits [T, E] in float32: the k = chosen largest, of equals the lower
     index, and their scores. score: 'softmax' or 'sigmoid'. bias [E], groups and top_groups take part in the choice of
     'sigmoid' alone. renormalise: weights are divided by their sum, so that 'softmax' is over the chosen. padding [T]:
-    where it is negative, ids are -1 and weights 0. The ops of experts run on the CPU alone yet."""
+    where it is negative, ids are -1 and weights 0."""
     return _ops.route(logits, chosen, {'softmax': False, 'sigmoid': True}[score], bias, groups, top_groups, renormalise,
                       scale, padding)
 
