@@ -146,6 +146,7 @@ void BenchLmHead(Bench* bench);
 void BenchLora(Bench* bench);
 void BenchOptimizer(Bench* bench);
 void BenchRows(Bench* bench);
+void BenchExperts(Bench* bench);
 void BenchElementwise(Bench* bench);
 
 }  // namespace coxswain::kernels::bench
