@@ -109,6 +109,17 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   }
 }
 
+// Which rows are padding, and the losses of routers.
+void AddRouters(const Plan& plan, const BatchExtents& n, Table* table) {
+  if (plan.model.mixture.experts == 0) return;
+  if (plan.device == "cuda") table->Row("batch.padding", 4 * n.tokens);
+  if (!plan.trains() || !plan.router_losses.any()) return;
+  const int64_t pools = RouterPools(plan);
+  table->Row("router.sums", 8 * pools * (2 * plan.model.mixture.experts + 2));
+  table->Row("router.losses", 16 * pools);
+  table->Row("router.factors", 2 * kFloat * pools);
+}
+
 void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
   for (const char* name : {"batch.tokens", "batch.positions"}) table->Row(name, 4 * n.tokens);
   for (const char* name : {"batch.labels", "batch.rows"}) table->Row(name, 4 * n.target_rows);
@@ -121,6 +132,7 @@ void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
     }
   }
   table->Row("batch.cu_seqlens", 4 * (n.documents + 1));
+  AddRouters(plan, n, table);
 }
 
 void AddRopes(const Plan& plan, Table* table) {
@@ -179,6 +191,10 @@ BatchExtents::BatchExtents(const Plan& plan)
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
   target_rows = (tokens + chunk - 1) / chunk * chunk;
+}
+
+int64_t RouterPools(const Plan& plan) {
+  return plan.router_losses.by_micro_batch ? 1 : plan.micro_batch_bins;
 }
 
 int64_t CachedLayerBytes(const Plan& plan) {

@@ -34,6 +34,9 @@ std::vector<Buffer> BufferRows(const Plan& plan);
 // "rope.cos", "rope.window.sin": a table of the rope-th of ModelConfig::ropes().
 std::string RopeRow(int64_t rope, const char* name);
 
+// Pools of rows of a micro-step over which the losses of routers are taken.
+int64_t RouterPools(const Plan& plan);
+
 // Of the keys, or values, of one layer in "cache.keys": [sequences, length, kv heads, head_dim].
 int64_t CachedLayerBytes(const Plan& plan);
 

@@ -42,6 +42,13 @@ int64_t CachedAttentionBytes(const plan::Plan& plan) {
          CeilDiv(plan.generation.length, 64);
 }
 
+// Two numbers of each row for the losses, or the counts of blocks of rows while pairs are sorted.
+int64_t RouterScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
+  const model::Mixture& mixture = plan.model.mixture;
+  if (mixture.experts == 0) return 0;
+  return std::max<int64_t>(4 << 20, 32 * n.tokens + 16 * mixture.experts * 1024);
+}
+
 int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const bool dropout = plan.lora.rank > 0 && plan.lora.dropout > 0;
   const int64_t widest = std::max({n.hidden, n.query, n.intermediate});
@@ -73,7 +80,7 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
 int64_t ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t steps =
       plan.device == "cuda" ? CudaScratchBytes(plan, n) : CpuScratchBytes(plan, n);
-  return std::max(steps, plan::QuantizeScratchBytes(plan));
+  return std::max({steps, plan::QuantizeScratchBytes(plan), RouterScratchBytes(plan, n)});
 }
 
 }  // namespace coxswain::planner

@@ -52,8 +52,9 @@ void GradientRow(const RouterLossGradientArgs& args, double rows, int64_t t) {
   for (int64_t e = 0; e < experts; ++e) {
     mean += choices[e] / rows * (cpu::Exp(logits[e] - row.maximum) / row.sum);
   }
-  const double a = args.factors[0] * static_cast<double>(experts) / rows;
-  const double b = 2.0 * args.factors[1] * cpu::LogSum(row) / rows;
+  const double scale = args.scale == nullptr ? 1.0 : static_cast<double>(*args.scale);
+  const double a = scale * args.factors[0] * static_cast<double>(experts) / rows;
+  const double b = scale * 2.0 * args.factors[1] * cpu::LogSum(row) / rows;
   for (int64_t e = 0; e < experts; ++e) {
     const double p = cpu::Exp(logits[e] - row.maximum) / row.sum;
     args.dlogits[t * experts + e] += static_cast<float>(p * (a * (choices[e] / rows - mean) + b));

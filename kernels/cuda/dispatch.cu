@@ -61,7 +61,8 @@ void DispatchBackward(const DispatchBackwardArgs& args, Stream* stream) {
   cuda::RequireSupported(DispatchSupports(args.spec), "Dispatch");
   cuda::RequirePairs(args.tokens, args.spec.chosen, "Dispatch");
   cuda::SumTokens<false>(
-      {args.tokens, args.spec.hidden, args.spec.chosen, args.places, nullptr, args.drows, args.dx},
+      {args.tokens, args.spec.hidden, args.spec.chosen, args.places, nullptr, args.drows, args.dx,
+       args.accumulate},
       args.spec.dtype, cuda::Handle(stream));
   cuda::CheckLaunch("DispatchBackward");
 }

@@ -128,6 +128,8 @@ __global__ void __launch_bounds__(kThreads) RouterLossKernel(const RouterLossArg
   if (threadIdx.x != 0) return;
   args.losses[0] = static_cast<double>(experts) * sum;
   args.losses[1] = rows == 0.0 ? 0.0 : args.sums[2 * experts + 1] / rows;
+  if (args.total == nullptr) return;
+  *args.total += args.factors[0] * args.losses[0] + args.factors[1] * args.losses[1];
 }
 
 // With c_e = N f_e: dl_e += p_e (a E / N^2 (c_e - sum_i c_i p_i) + 2 b lse / N).
@@ -149,8 +151,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   mean = cuda::WarpSum(mean);
   const double rows = args.sums[2 * experts];
-  const double a = args.factors[0] * static_cast<double>(experts) / (rows * rows);
-  const double b = 2.0 * args.factors[1] * cuda::LogSum(softmax) / rows;
+  const double scale = args.scale == nullptr ? 1.0 : static_cast<double>(*args.scale);
+  const double a = scale * args.factors[0] * static_cast<double>(experts) / (rows * rows);
+  const double b = scale * 2.0 * args.factors[1] * cuda::LogSum(softmax) / rows;
   float* dlogits = args.dlogits + t * experts;
 #pragma unroll
   for (int i = 0; i < N; ++i) {

@@ -40,6 +40,7 @@ struct TokenSums {
   const float* weights;  // null: 1
   const void* rows;
   void* sums;
+  bool accumulate = false;  // to what is there, else overwritten
 };
 
 template <typename V, bool kWeighted>
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(kTokenThreads) TokenSumsKernel(const TokenSums
   for (int64_t column = int64_t{threadIdx.x} * V::kSize; column < hidden;
        column += int64_t{blockDim.x} * V::kSize) {
     V sum = {};
+    if (args.accumulate) sum.Load(sums + column);
     for (int64_t slot = 0; slot < args.chosen; slot += kSlots) {
       const int64_t pair = token * args.chosen + slot;
       int32_t places[kSlots];

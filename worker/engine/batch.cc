@@ -87,7 +87,9 @@ BatchStager::Slot::Slot(const plan::Plan& plan)
       bins(plan::BatchExtents(plan).tokens),
       bin_positions(plan::BatchExtents(plan).tokens),
       row_bins(plan::BatchExtents(plan).target_rows),
-      row_positions(plan::BatchExtents(plan).target_rows) {}
+      row_positions(plan::BatchExtents(plan).target_rows),
+      padding(plan::BatchExtents(plan).tokens),
+      router_factors(2 * plan.micro_batch_bins) {}
 
 BatchStager::BatchStager(const plan::Plan& plan)
     : micro_batch_bins_(plan.micro_batch_bins),
@@ -96,7 +98,10 @@ BatchStager::BatchStager(const plan::Plan& plan)
       documents_(plan::BatchExtents(plan).documents),
       dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
       head_dropout_(dropout_ && plan::HasAdapterOf(plan, model::Kind::kHead)),
-      padded_(plan.device == "cuda") {
+      padded_(plan.device == "cuda"),
+      marks_padding_(padded_ && plan.model.mixture.experts > 0),
+      router_losses_(plan.router_losses),
+      ranks_(plan.world_size()) {
   for (std::unique_ptr<Slot>& slot : slots_) slot = std::make_unique<Slot>(plan);
 }
 
@@ -114,6 +119,7 @@ void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_
     }
     slot_->tokens.push_back(bins.token_ids[cursor->token]);
     slot_->positions.push_back(position);
+    if (marks_padding_) slot_->padding.push_back(0);
     if (dropout_) {
       slot_->bins.push_back(static_cast<uint32_t>(bins.bin_ids[static_cast<size_t>(bin)]));
       slot_->bin_positions.push_back(position_in_bin_++);
@@ -126,6 +132,7 @@ void BatchStager::AppendPadding(int64_t rows, int32_t first_position) {
   for (int64_t i = 0; i < rows; ++i) {
     slot_->tokens.push_back(0);
     slot_->positions.push_back(first_position + static_cast<int32_t>(i));
+    if (marks_padding_) slot_->padding.push_back(-1);
     if (dropout_) {
       slot_->bins.push_back(0);
       slot_->bin_positions.push_back(position_in_bin_++);
@@ -134,7 +141,7 @@ void BatchStager::AppendPadding(int64_t rows, int32_t first_position) {
 }
 
 void BatchStager::AppendBin(const BinBatch& bins, BinCursor* cursor) {
-  const int64_t first = slot_->tokens.size();
+  const int64_t first = slot_->tokens.size(), first_target = slot_->rows.size();
   const auto end_document = [this] {
     slot_->cu_seqlens.push_back(static_cast<int32_t>(slot_->tokens.size()));
   };
@@ -156,6 +163,22 @@ void BatchStager::AppendBin(const BinBatch& bins, BinCursor* cursor) {
     AppendPadding(missing, 0);
   }
   end_document();
+  if (!router_losses_.any()) return;
+  slot_->bin_ends.push_back(slot_->tokens.size());
+  slot_->bin_targets.push_back(slot_->rows.size() - first_target);
+}
+
+// The loss of a bin's routers counts as often as the bin has targets, that of a micro-step once a
+// step: both divided by the denominator like the loss of tokens.
+void BatchStager::SetRouterFactors(int64_t loss_denominator) {
+  const auto add = [this](double weight) {
+    slot_->router_factors.push_back(static_cast<float>(router_losses_.balance * weight));
+    slot_->router_factors.push_back(static_cast<float>(router_losses_.z * weight));
+  };
+  if (router_losses_.by_micro_batch) {
+    return add(static_cast<double>(loss_denominator) / static_cast<double>(ranks_));
+  }
+  for (const int64_t targets : slot_->bin_targets) add(static_cast<double>(targets));
 }
 
 void BatchStager::PadLists() {
@@ -182,7 +205,8 @@ bool BatchStager::NextIsDense(const BinBatch& bins, const BinCursor& cursor) con
 }
 
 MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
-                                  kernels::Stream* stream, BinCursor* cursor) {
+                                  kernels::Stream* stream, BinCursor* cursor,
+                                  int64_t loss_denominator) {
   slot_ = slots_[next_slot_].get();
   next_slot_ = 1 - next_slot_;
   slot_->uploaded.Wait();  // what was staged here two micro-steps ago
@@ -194,12 +218,18 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
        {&slot_->bins, &slot_->bin_positions, &slot_->row_bins, &slot_->row_positions}) {
     array->clear();
   }
+  slot_->padding.clear();
+  slot_->router_factors.clear();
+  slot_->bin_ends.clear();
+  slot_->bin_targets.clear();
   slot_->cu_seqlens.push_back(0);
   max_length_ = padded_ ? sequence_len_ : 0;
   dense_ = padded_ && NextIsDense(bins, *cursor);
   for (int64_t i = 0; i < micro_batch_bins_; ++i) {
     if (padded_ || cursor->bin < bins.bin_ids.size()) AppendBin(bins, cursor);
   }
+  const bool router_losses = router_losses_.any() && loss_denominator > 0;
+  if (router_losses) SetRouterFactors(loss_denominator);
   if (padded_) PadLists();
   slot_->tokens.CopyTo(buffers.tokens, stream);
   slot_->positions.CopyTo(buffers.positions, stream);
@@ -210,6 +240,8 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->bin_positions.CopyTo(buffers.bin_positions, stream);
   slot_->row_bins.CopyTo(buffers.row_bins, stream);
   slot_->row_positions.CopyTo(buffers.row_positions, stream);
+  slot_->padding.CopyTo(buffers.padding, stream);
+  slot_->router_factors.CopyTo(buffers.router_factors, stream);
   slot_->uploaded.Record(stream);
   MicroBatch batch;
   batch.tokens = slot_->tokens.size();
@@ -217,6 +249,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   batch.max_length = max_length_;
   batch.dense = dense_;
   batch.target_rows = slot_->rows.size();
+  if (router_losses) batch.bin_ends = &slot_->bin_ends;
   return batch;
 }
 

@@ -29,6 +29,9 @@ struct MicroBatch {
   bool dense = false;       // kernels::Documents
   int64_t target_rows = 0;  // tokens with a target; padded: whole chunks of the LM head
   bool train = false;       // dropout only when training
+  // Rows behind each bin, where the model has losses of routers: the stager's, until it stages the
+  // next but one.
+  const std::vector<int64_t>* bin_ends = nullptr;
 };
 
 // The place in a BinBatch where the next micro-step starts.
@@ -49,19 +52,24 @@ class BatchStager {
   // Copies the next micro_batch_bins bins (fewer at the end) to the device arrays of `buffers` and
   // moves the cursor past them. Positions restart at each document. `bins` must have passed
   // CheckBins.
+  // `loss_denominator`: of the step, for the weight of the routers' losses; 0 when evaluating.
   MicroBatch StageNext(const BinBatch& bins, const Buffers& buffers, kernels::Stream* stream,
-                       BinCursor* cursor);
+                       BinCursor* cursor, int64_t loss_denominator = 0);
 
  private:
   void AppendBin(const BinBatch& bins, BinCursor* cursor);
   void AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_t bin, int32_t length);
   void AppendPadding(int64_t rows, int32_t first_position);
   void PadLists();
+  void SetRouterFactors(int64_t loss_denominator);
   bool NextIsDense(const BinBatch& bins, const BinCursor& cursor) const;
 
   const int64_t micro_batch_bins_, sequence_len_, chunk_;
   const int64_t documents_;  // capacity of the list of documents
   const bool dropout_, head_dropout_, padded_;
+  const bool marks_padding_;
+  const plan::RouterLosses router_losses_;
+  const int64_t ranks_;
   bool dense_ = false;  // of the micro-step being staged
   int64_t max_length_ = 0;
   uint32_t position_in_bin_ = 0;
@@ -70,6 +78,9 @@ class BatchStager {
     explicit Slot(const plan::Plan& plan);
     PinnedArray<int32_t> tokens, positions, rows, labels, cu_seqlens;
     PinnedArray<uint32_t> bins, bin_positions, row_bins, row_positions;
+    PinnedArray<int32_t> padding;        // -1: a row of it
+    PinnedArray<float> router_factors;   // two of each pool
+    std::vector<int64_t> bin_ends, bin_targets;
     EventHandle uploaded;
   };
   std::array<std::unique_ptr<Slot>, 2> slots_;

@@ -392,6 +392,17 @@ BoundNorm BindFinalNorm(const model::NormOp& op, const Model& model, const Buffe
   return norm;
 }
 
+void MarkFirstRouter(BoundModel* bound) {
+  for (BoundBlock& block : bound->blocks) {
+    for (BoundOp& op : block.forward) {
+      auto* route = std::get_if<BoundRoute>(&op);
+      if (route == nullptr) continue;
+      route->first = true;
+      return;
+    }
+  }
+}
+
 BoundOp BindTail(const Op& op, const BoundNorm& norm, const Buffers& buffers) {
   const auto at = [&](const Row& row) { return buffers.At(plan::BufferName(row)); };
   BoundOp bound(norm);
@@ -421,6 +432,7 @@ BoundModel BindOps(const plan::Plan& plan, const Model& model, const Buffers& bu
     binder.BindAgain(lists.forward[i], &block);
     if (!block.backward.empty()) bound.lowest = std::min(bound.lowest, layer);
   }
+  MarkFirstRouter(&bound);
   bound.final_norm = BindFinalNorm(plan.architecture.outside.norm, model, buffers);
   for (const Op& op : lists.forward.back()) {
     bound.tail.push_back(BindTail(op, bound.final_norm, buffers));

@@ -111,6 +111,7 @@ struct BoundRoute {
   const Router* router = nullptr;
   kernels::RouteSpec spec;
   RoutedRows rows;
+  bool first = false;          // of the model's routers
   int64_t width = 0;           // H
   const void* x = nullptr;     // [T, H]
   float* logits = nullptr;     // [T, E]

@@ -114,6 +114,10 @@ void ViewBatch(const Views& view, Buffers* out) {
   view.Set("batch.row_bins", out->row_bins);
   view.Set("batch.row_positions", out->row_positions);
   view.Set("batch.cu_seqlens", out->cu_seqlens);
+  view.Set("batch.padding", out->padding);
+  view.Set("router.sums", out->router_sums);
+  view.Set("router.losses", out->router_losses);
+  view.Set("router.factors", out->router_factors);
   view.Set("cache.sequences", out->cached_sequences);
   view.Set("generated.ids", out->generated_ids);
 }

@@ -88,6 +88,10 @@ struct Buffers {
   // dropout
   uint32_t *row_bins = nullptr, *row_positions = nullptr;
   int32_t* cu_seqlens = nullptr;  // [D + 1]
+  int32_t* padding = nullptr;     // [T], -1: a row of padding; null where no row is
+  // Of each pool (router_losses.h): sums, two losses, two factors; null without such losses.
+  double *router_sums = nullptr, *router_losses = nullptr;
+  float* router_factors = nullptr;
   // [T]: the generated text to which a row belongs, -1: none; null unless the plan generates
   int32_t* cached_sequences = nullptr;
   // [texts] int32: chosen tokens. It has room for as many doubles, in which rank 0 sends them to

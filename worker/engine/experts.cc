@@ -5,6 +5,7 @@
 #include "kernels/gemm.h"
 #include "kernels/sort_by_expert.h"
 #include "worker/engine/dense.h"
+#include "worker/engine/router_losses.h"
 
 namespace coxswain::engine {
 namespace {
@@ -70,10 +71,13 @@ void RouteForward(const Sweep& sweep, const BoundRoute& op) {
   route.tokens = sweep.batch.tokens;
   route.logits = op.logits;
   route.bias = static_cast<const float*>(op.router->correction.value);
+  // A generated token is no padding.
+  route.padding = sweep.cache == CacheUse::kRead ? nullptr : sweep.buffers.padding;
   route.ids = op.ids;
   route.weights = op.rows.weights;
   kernels::RouteForward(route, sweep.stream);
   Sort(sweep, op);
+  if (HasRouterLosses(sweep)) AddRouterRows(sweep, op);
 }
 
 void RouteBackward(const Sweep& sweep, const BoundRoute& op) {
@@ -85,6 +89,7 @@ void RouteBackward(const Sweep& sweep, const BoundRoute& op) {
   route.dweights = op.rows.dweights;
   route.dlogits = op.dlogits;
   kernels::RouteBackward(route, sweep.stream);
+  if (HasRouterLosses(sweep)) AddRouterGradient(sweep, op);
   const void* dscores = ScoreGradient(sweep, op);
   const Tensor& weight = op.router->weight;
   const Dense dense{&weight, sweep.batch.tokens, op.width, op.spec.experts};
@@ -99,6 +104,7 @@ void DispatchForward(const Sweep& sweep, const BoundDispatch& op) {
   dispatch.spec = op.spec;
   dispatch.tokens = sweep.batch.tokens;
   dispatch.order = op.rows.order;
+  dispatch.places = op.rows.places;
   dispatch.x = op.x;
   dispatch.rows = op.y;
   kernels::DispatchForward(dispatch, sweep.stream);

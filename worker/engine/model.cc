@@ -345,6 +345,8 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.lora_rank = plan.lora.rank;
   model.dora = plan.lora.dora;
   model.seed = plan.seed;
+  model.router_losses = plan.router_losses;
+  model.router_spec = {.experts = c.mixture.experts, .chosen = c.mixture.chosen};
   model.generation_length = plan.generation.length;
   Table table(plan, layout, flats);
   RETURN_IF_ERROR(table.Index());

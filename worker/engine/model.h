@@ -15,6 +15,7 @@
 #include "common/plan/storage.h"
 #include "kernels/dtype.h"
 #include "kernels/lora_linear.h"
+#include "kernels/router_loss.h"
 
 namespace coxswain::engine {
 
@@ -101,6 +102,8 @@ struct Model {
   int64_t lora_rank = 0;
   bool dora = false;
   uint64_t seed = 0;              // of dropout
+  plan::RouterLosses router_losses;
+  kernels::RouterLossSpec router_spec;  // of every layer with experts
   int64_t generation_length = 0;  // of plan::Generation
 };
 

@@ -18,6 +18,7 @@
 #include "kernels/gemm.h"
 #include "kernels/rotated_linear.h"
 #include "kernels/row_gather.h"
+#include "kernels/router_loss.h"
 #include "kernels/sort_by_expert.h"
 #include "kernels/swiglu.h"
 #include "kernels/target_hits.h"
@@ -169,7 +170,9 @@ struct OpCheck {
   Rule operator()(const model::RouteOp& op) const {
     const kernels::RouteSpec spec = RouterSpec(op);
     return {kernels::RouteSupports(spec) &&
-                kernels::SortByExpertSupports({.experts = op.experts, .chosen = op.chosen}),
+                kernels::SortByExpertSupports({.experts = op.experts, .chosen = op.chosen}) &&
+                kernels::RouterLossSupports(model.router_spec) &&
+                model.router_spec.experts == op.experts && model.router_spec.chosen == op.chosen,
             absl::StrCat("a router of ", op.experts, " experts, ", op.chosen, " a token"),
             "another"};
   }
@@ -309,8 +312,9 @@ struct OpScratch {
                                plan.generation.sequences));
   }
   int64_t operator()(const model::RouteOp& op) const {
-    return kernels::SortByExpertWorkspaceBytes({.experts = op.experts, .chosen = op.chosen},
-                                               tokens);
+    return std::max(
+        kernels::SortByExpertWorkspaceBytes({.experts = op.experts, .chosen = op.chosen}, tokens),
+        kernels::RouterLossSumsWorkspaceBytes(model.router_spec, tokens));
   }
   template <typename Other>
   int64_t operator()(const Other& /*op*/) const {

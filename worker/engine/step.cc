@@ -11,6 +11,7 @@
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/plan_check.h"
+#include "worker/engine/router_losses.h"
 #include "worker/engine/run_sweep.h"
 #include "worker/engine/verified_step.h"
 #include "worker/engine/written_gradients.h"
@@ -78,6 +79,7 @@ void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,
            [](const State& s, const Sweep& p) {
              p.units->Enter(UnitOf(s.plan.model.num_layers));
              if (!p.idle()) LmHead(p, s.plan.lm_head_chunk_tokens, LossSpec(s.plan));
+             if (!p.idle() && HasRouterLosses(p)) AddRouterLosses(p);
              if (p.batch.train) BackwardFromFinalNorm(p);
            });
 }
@@ -183,7 +185,8 @@ void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seco
   for (int64_t round = 0; round < rounds && state.exchange.status().ok(); ++round) {
     MicroBatch batch;
     if (cursor.bin < step.bins.bin_ids.size()) {
-      batch = state.stager.StageNext(step.bins, state.buffers, state.stream, &cursor);
+      batch = state.stager.StageNext(step.bins, state.buffers, state.stream, &cursor,
+                                     step.loss_denominator);
     }
     batch.train = true;
     const Sweep sweep{state.model, state.buffers, state.ops, batch, state.stream, round == 0};

@@ -277,7 +277,8 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
   ExpectRefused(mamba,
                 "GraniteForCausalLM, InternLM2ForCausalLM, LlamaForCausalLM, "
                 "Ministral3ForCausalLM, MistralForCausalLM, Mistral3ForConditionalGeneration, "
-                "Olmo2ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM",
+                "MixtralForCausalLM, Olmo2ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, "
+                "Qwen3ForCausalLM, Qwen3MoeForCausalLM",
                 absl::StatusCode::kUnimplemented);
 }
 

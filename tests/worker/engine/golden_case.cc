@@ -11,12 +11,16 @@
 
 #include "common/files/safetensors.h"
 #include "common/model/file_rows.h"
+#include "common/model/stacked_files.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/golden_folder.h"
 #include "tests/worker/engine/test_plan.h"
 
 namespace coxswain::engine {
 namespace {
+
+// A token whose k-th and next expert are nearer may go elsewhere in float32.
+constexpr double kLeastRouterGap = 1e-4;
 
 nlohmann::json ReadJson(const std::string& path) {
   std::ifstream in(path);
@@ -99,6 +103,38 @@ PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& opti
   return options;
 }
 
+// The stacks of experts, whose matrices the files of a base hold apart.
+void AddStacks(const plan::Plan& plan, Tensors* tensors) {
+  for (const model::Parameter& parameter : plan.parameters) {
+    const auto stack = model::StackedFilesOf(plan.architecture, parameter);
+    if (stack.empty() || tensors->count(stack.front().NameOf(0)) == 0) continue;
+    std::vector<float> values(static_cast<size_t>(parameter.elements()));
+    const int64_t elements = parameter.elements() / parameter.batch;
+    for (int64_t matrix = 0; matrix < parameter.batch; ++matrix) {
+      for (const model::StackedFile& file : stack) {
+        const std::vector<float>& read = tensors->at(file.NameOf(matrix));
+        const int64_t begin = file.one_each() ? 0 : matrix * file.rows * file.cols;
+        model::ToMemoryMatrix(file, read.data() + begin, values.data() + matrix * elements);
+      }
+    }
+    (*tensors)[parameter.name] = std::move(values);
+  }
+}
+
+// transformers 5 calls them otherwise than the files of Mixtral.
+void RenameRouters(const plan::Plan& plan, Tensors* tensors) {
+  for (const model::Parameter& parameter : plan.parameters) {
+    const size_t at = parameter.name.find("block_sparse_moe.gate");
+    if (at == std::string::npos || tensors->count(parameter.name) > 0) continue;
+    std::string other = parameter.name;
+    other.replace(at, std::strlen("block_sparse_moe.gate"), "mlp.gate");
+    const auto found = tensors->find(other);
+    if (found == tensors->end()) continue;
+    (*tensors)[parameter.name] = std::move(found->second);
+    tensors->erase(other);
+  }
+}
+
 }  // namespace
 
 Tensors ReadTensors(const std::string& path) {
@@ -133,6 +169,8 @@ GoldenCase LoadGoldenCase(const std::string& name) {
   golden.loss = expected.at("loss").get<double>();
   golden.grad_norm = expected.at("grad_norm").get<double>();
   for (const nlohmann::json& step : expected.at("trajectory")) {
+    if (step.value("router_gap", 1.0) < kLeastRouterGap) golden.flips = true;
+    if (golden.flips) continue;
     golden.trajectory.push_back({step.at("loss").get<double>(), step.at("grad_norm").get<double>(),
                                  step.at("lr").get<double>()});
   }
@@ -149,6 +187,8 @@ GoldenCase LoadGoldenCase(const std::string& name) {
       ReadTensors(options.lora_rank > 0 ? options.init_from + "/adapter_model.safetensors"
                                         : directory + "/model.safetensors"),
       options.lora_rank);
+  AddStacks(golden.plan, &golden.initial);
+  for (Tensors* tensors : {&golden.gradients, &golden.final}) RenameRouters(golden.plan, tensors);
   return golden;
 }
 

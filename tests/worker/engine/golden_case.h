@@ -52,6 +52,11 @@ inline constexpr const char* kGoldenCases[] = {"qwen2_full",
                                                "llama_outer_lora",
                                                "qwen2_outer_lora"};
 
+// Mixtures of experts.
+inline constexpr const char* kExpertCases[] = {
+    "moe/mixtral_aux_full",   "moe/mixtral_attn_lora",      "moe/qwen3_moe_aux_full",
+    "moe/qwen3_moe_attn_lora", "moe/qwen3_moe_nonorm_aux_full"};
+
 struct GoldenStep {
   double loss = 0, grad_norm = 0, learning_rate = 0;
 };
@@ -62,7 +67,8 @@ struct GoldenCase {
   BinBatch bins;  // one bin with all documents
   int64_t targets = 0;
   double loss = 0, grad_norm = 0;
-  std::vector<GoldenStep> trajectory;
+  std::vector<GoldenStep> trajectory;  // up to the first step in which a router may flip
+  bool flips = false;                  // the steps behind it, and `final`, are not to be compared
   std::vector<float> logits;  // [T, V]
   Tensors gradients;
   Tensors initial, final;  // of trainable tensors

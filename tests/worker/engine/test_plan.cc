@@ -78,6 +78,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.weight_slots = options.weight_slots;
   plan.sequence_len = options.sequence_len;
   plan.micro_batch_bins = options.micro_batch_bins;
+  plan.router_losses = {.balance = config.mixture.aux_loss, .z = 0, .by_micro_batch = true};
   plan.max_documents_per_bin = options.max_documents_per_bin;
   plan.lm_head_chunk_tokens = options.head_chunk;
   plan.recompute = options.recompute;
