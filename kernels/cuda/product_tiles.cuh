@@ -82,16 +82,22 @@ struct AddedStep {
 
 // Terms of a sum over k alone. What a kernel's own terms say of a tile must depend on its column
 // only: both blocks of a cluster take the same steps. They may have `float2 Addend(tile, j)`, what
-// the pair j of a thread's columns in the order of Multiply gets before it is rounded.
+// the pair j of a thread's columns in the order of Multiply gets before it is rounded, and `int
+// LeftOut(tile)`, the first values of k of the first step that are not multiplied, a multiple of 16
+// below a stage's.
 struct WholeTiles {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  __device__ __forceinline__ Columns Of(const Tile&) const { return Columns::kAll; }
+  template <typename AnyTile>
+  __device__ __forceinline__ Columns Of(const AnyTile&) const {
+    return Columns::kAll;
+  }
   // Calls add(AddedStep) for each step behind the first k_steps.
-  template <typename Add>
-  __device__ __forceinline__ void ForAdded(const Tile&, const Add&) const {}
+  template <typename AnyTile, typename Add>
+  __device__ __forceinline__ void ForAdded(const AnyTile&, const Add&) const {}
   // Starts the copies of such a step to where its operands lie; those of the second operand are for
   // both blocks, from one of them.
-  __device__ __forceinline__ void Load(const Tile&, const AddedStep&, void*, unsigned char*,
+  template <typename AnyTile>
+  __device__ __forceinline__ void Load(const AnyTile&, const AddedStep&, void*, unsigned char*,
                                        uint64_t*) const {}
 #endif
 };
@@ -106,14 +112,38 @@ __device__ __forceinline__ Tile TileAt(const TileGrid& grid, int i) {
           within / height};
 }
 
-// Calls use(tile) for every tile of this block.
-template <typename Use>
-__device__ __forceinline__ void ForTiles(const TileGrid& grid, const Use& use) {
-  const int count = grid.row_tiles * grid.column_tiles;
-  for (int i = static_cast<int>(blockIdx.x) / kProductCluster; i < count;
-       i += static_cast<int>(gridDim.x) / kProductCluster) {
-    use(TileAt(grid, i));
+// The tiles of this block, one after another. A kernel's own grid has such a walk and its TilesOf:
+// both blocks of a cluster take the same steps at the same time.
+class TileWalk {
+ public:
+  __device__ __forceinline__ explicit TileWalk(const TileGrid& grid)
+      : grid_(grid), index_(static_cast<int>(blockIdx.x) / kProductCluster) {
+    left_ = (grid.row_tiles * grid.column_tiles + Clusters() - 1 - index_) / Clusters();
   }
+  __device__ __forceinline__ bool Has() const { return left_ > 0; }
+  __device__ __forceinline__ void Next() {
+    --left_;
+    index_ += Clusters();
+  }
+  __device__ __forceinline__ Tile Now() const { return TileAt(grid_, index_); }
+  // Of the sum of tile Now(), those behind them not counted; at least 1.
+  __device__ __forceinline__ int Steps() const { return grid_.k_steps; }
+
+ private:
+  static __device__ __forceinline__ int Clusters() {
+    return static_cast<int>(gridDim.x) / kProductCluster;
+  }
+
+  const TileGrid& grid_;
+  int index_, left_;
+};
+
+__device__ __forceinline__ TileWalk TilesOf(const TileGrid& grid) { return TileWalk(grid); }
+
+// Calls use(tile) for every tile of this block.
+template <typename Grid, typename Use>
+__device__ __forceinline__ void ForTiles(const Grid& grid, const Use& use) {
+  for (auto walk = TilesOf(grid); walk.Has(); walk.Next()) use(walk.Now());
 }
 
 // The steps of `rank` values of k.
@@ -135,8 +165,8 @@ __device__ __forceinline__ void InitOperandBarriers(OperandBarriers<kStages>* ba
 
 // By one thread: load(tile, k, first, second, barrier) starts the copies of a stage, from value k
 // of the sum on, to where its two operands lie.
-template <int kStages, int kDepth, typename Terms, typename Load>
-__device__ __forceinline__ void LoadOperands(const TileGrid& grid, const Terms& terms,
+template <int kStages, int kDepth, typename Grid, typename Terms, typename Load>
+__device__ __forceinline__ void LoadOperands(const Grid& grid, const Terms& terms,
                                              Operands<kStages, kDepth>* operands,
                                              OperandBarriers<kStages>* barriers, const Load& load) {
   using Stage = Operands<kStages, kDepth>;
@@ -150,19 +180,20 @@ __device__ __forceinline__ void LoadOperands(const TileGrid& grid, const Terms& 
     copy(stage, stage + Stage::kFirstBytes, full);
     place.Advance();
   };
-  ForTiles(grid, [&](const Tile& tile) {
+  for (auto walk = TilesOf(grid); walk.Has(); walk.Next()) {
+    const auto tile = walk.Now();
     const Columns columns = terms.Of(tile);
-    for (int step = 0; step < grid.k_steps; ++step) {
-      fill(columns, [&](void* first, unsigned char* second, uint64_t* full) {
+    for (int step = 0; step < walk.Steps(); ++step) {
+      fill(columns, [&](unsigned char* first, unsigned char* second, uint64_t* full) {
         load(tile, step * kDepth, first, second, full);
       });
     }
     terms.ForAdded(tile, [&](const AddedStep& step) {
-      fill(columns, [&](void* first, unsigned char* second, uint64_t* full) {
+      fill(columns, [&](unsigned char* first, unsigned char* second, uint64_t* full) {
         terms.Load(tile, step, first, second, full);
       });
     });
-  });
+  }
 }
 
 // This block's half of a second operand that lies across k, in boxes of kDepth rows by 64 columns,
@@ -179,8 +210,9 @@ __device__ __forceinline__ void LoadAcross(unsigned char* to, const TensorMap& m
   }
 }
 
-// One of the two warpgroups that multiply.
-template <bool kAcross, int kStages, int kDepth>
+// One of the two warpgroups that multiply. kAcross, kFirstAcross: whether the second, the first
+// operand lies across k.
+template <bool kAcross, int kStages, int kDepth, bool kFirstAcross = false>
 class Multiplier {
  public:
   using Stage = Operands<kStages, kDepth>;
@@ -190,7 +222,8 @@ class Multiplier {
       : barriers_(barriers) {
     const unsigned char* first = operands->stages[0];
     const unsigned char* second = first + Stage::kFirstBytes;
-    a_ = RowsAlongK<kDepth>(first + half * 64 * kDepth * kBf16Bytes);
+    first += half * 64 * kDepth * kBf16Bytes;
+    a_ = kFirstAcross ? RowsAcrossK<kDepth>(first) : RowsAlongK<kDepth>(first);
     b_ = kAcross ? RowsAcrossK<kDepth>(second) : RowsAlongK<kDepth>(second);
   }
 
@@ -198,16 +231,13 @@ class Multiplier {
   // Work::kParts, for every tile [64, 256] of this warpgroup; between the two a step of the next
   // tile is put under way. tile[2 j + h], rounded, holds the pair of rows and columns that Multiply
   // names for 4 j + 2 h, counted from the part's first slice, each of which takes j, j + 1.
-  template <typename Terms, typename Work>
-  __device__ __forceinline__ void Run(const TileGrid& grid, const Terms& terms, Work* work) {
+  template <typename Grid, typename Terms, typename Work>
+  __device__ __forceinline__ void Run(const Grid& grid, const Terms& terms, Work* work) {
     uint32_t tile[64];
-    const int clusters = static_cast<int>(gridDim.x) / kProductCluster;
-    int index = static_cast<int>(blockIdx.x) / kProductCluster;
-    int left = (grid.row_tiles * grid.column_tiles + clusters - 1 - index) / clusters;
-    if (left == 0) return;
-    for (bool held = false; left > 0; --left, index += clusters, held = true) {
-      const Tile next = TileAt(grid, index);
-      SumTile(grid.k_steps, terms, next, held, tile, work);
+    auto walk = TilesOf(grid);
+    if (!walk.Has()) return;
+    for (bool held = false; walk.Has(); walk.Next(), held = true) {
+      SumTile(walk.Steps(), terms, walk.Now(), held, tile, work);
     }
 #pragma unroll 1
     for (int part = 0; part < Work::kParts; ++part) {
@@ -220,28 +250,48 @@ class Multiplier {
     }
   }
 
+  // Calls use(sums) for every tile, in the order of Multiply: the sums that Run would round.
+  // Nothing is multiplied meanwhile but by the other warpgroup, as far as the stages go.
+  template <typename Grid, typename Terms, typename Use>
+  __device__ __forceinline__ void RunInFloat32(const Grid& grid, const Terms& terms,
+                                               const Use& use) {
+    for (auto walk = TilesOf(grid); walk.Has(); walk.Next()) {
+      const auto tile = walk.Now();
+      const Columns of = terms.Of(tile);
+      float sums[128];
+      int k = FirstSteps(terms, tile, of, sums);
+#pragma unroll 1
+      for (; k < walk.Steps(); ++k) Step<kDepth>(sums, of, 0, kDepth, k > 0);
+      WaitForProducts<0>();
+      Release(previous_);
+      Finished(sums);
+      use(sums);
+    }
+  }
+
  private:
-  static constexpr uint64_t kStep = kAcross ? kStepAcrossK : kStepAlongK;
+  static constexpr uint64_t kFirstStep = kFirstAcross ? kStepAcrossK : kStepAlongK;
+  static constexpr uint64_t kSecondStep = kAcross ? kStepAcrossK : kStepAlongK;
 
   // What is in `tile`, where it is held, is worked on between the steps, then replaced by the sums
   // of the next one; where that has its first half of the columns alone, what stands for the others
   // is of no meaning. The loops stay loops: with the steps unrolled their code does not fit into
   // the instruction caches.
-  template <typename Terms, typename Work>
-  __device__ __forceinline__ void SumTile(int steps, const Terms& terms, const Tile& next,
+  template <typename Terms, typename AnyTile, typename Work>
+  __device__ __forceinline__ void SumTile(int steps, const Terms& terms, const AnyTile& next,
                                           bool held, uint32_t (&tile)[64], Work* work) {
     constexpr int kSlices = Work::kSlices, kAll = Work::kParts * kSlices;
     const Columns of = terms.Of(next);
     float sums[128];
-    int k = 0;
     if (held) work->Fetch(0, 0);
+    int k = FirstSteps(terms, next, of, sums);
 #pragma unroll 1
     for (int part = 0; part < Work::kParts; ++part) {
 #pragma unroll
       for (int s = 0; s < kSlices; ++s) {
         const int due = (part * kSlices + s) * steps / kAll + 1;
 #pragma unroll 1
-        for (; k < due; ++k) Step<kDepth>(sums, of, kDepth, k > 0);
+        for (; k < due; ++k) Step<kDepth>(sums, of, 0, kDepth, k > 0);
         if (!held) continue;
         work->Finish(part, s, tile);
         if (s + 1 < kSlices) {
@@ -253,8 +303,8 @@ class Multiplier {
       Shift<kSlices>(tile);
     }
 #pragma unroll 1
-    for (; k < steps; ++k) Step<kDepth>(sums, of, kDepth, k > 0);
-    terms.ForAdded(next, [&](const AddedStep& step) { Step<16>(sums, of, step.depth, true); });
+    for (; k < steps; ++k) Step<kDepth>(sums, of, 0, kDepth, k > 0);
+    terms.ForAdded(next, [&](const AddedStep& step) { Step<16>(sums, of, 0, step.depth, true); });
     WaitForProducts<0>();
     Release(previous_);
 #pragma unroll
@@ -274,16 +324,26 @@ class Multiplier {
 #pragma unroll
     for (int j = 0; j + 4 * kSlices < 64; ++j) tile[j] = tile[j + 4 * kSlices];
   }
-  // The next stage's first `depth` values of k, kUnrolled at a time; `add` to what is there.
+  // The steps ahead of those that are alike: the first one, where the terms leave out values of it.
+  template <typename Terms, typename AnyTile>
+  __device__ __forceinline__ int FirstSteps(const Terms& terms, const AnyTile& tile, Columns of,
+                                            float (&sums)[128]) {
+    if constexpr (requires { terms.LeftOut(tile); }) {
+      Step<16>(sums, of, terms.LeftOut(tile), kDepth, false);
+      return 1;
+    }
+    return 0;
+  }
+  // The next stage's values of k in [from, to), kUnrolled at a time; `add` to what is there.
   template <int kUnrolled>
-  __device__ __forceinline__ void Step(float (&sums)[128], Columns of, int depth, bool add) {
+  __device__ __forceinline__ void Step(float (&sums)[128], Columns of, int from, int to, bool add) {
     WaitForOwnPhase(&barriers_->full[place_.stage], place_.phase);
     BeginProducts();
     const uint64_t offset = place_.stage * uint64_t{Stage::kStageBytes >> 4};
     if (of == Columns::kAll) {
-      MultiplyStage<kUnrolled>(sums, offset, depth, add);
+      MultiplyStage<kUnrolled>(sums, offset, from, to, add);
     } else {
-      MultiplyStage<kUnrolled>(reinterpret_cast<float(&)[64]>(sums), offset, depth, add);
+      MultiplyStage<kUnrolled>(reinterpret_cast<float(&)[64]>(sums), offset, from, to, add);
     }
     CommitProducts();
     WaitForProducts<1>();
@@ -292,15 +352,16 @@ class Multiplier {
     place_.Advance();
   }
   template <int kUnrolled, int kSums>
-  __device__ __forceinline__ void MultiplyStage(float (&sums)[kSums], uint64_t offset, int depth,
-                                                bool add) {
+  __device__ __forceinline__ void MultiplyStage(float (&sums)[kSums], uint64_t offset, int from,
+                                                int to, bool add) {
 #pragma unroll 1
-    for (int done = 0; done < depth; done += kUnrolled) {
+    for (int done = from; done < to; done += kUnrolled) {
 #pragma unroll
       for (int i = 0; i < kUnrolled / 16; ++i) {
         const int sixteenth = done / 16 + i;
-        Multiply<kAcross>(sums, a_ + offset + sixteenth * kStepAlongK,
-                          b_ + offset + sixteenth * kStep, add || i > 0);
+        Multiply<kAcross, kFirstAcross>(sums, a_ + offset + sixteenth * kFirstStep,
+                                        b_ + offset + sixteenth * kSecondStep,
+                                        add || i > 0 || done > from);
       }
     }
   }
@@ -325,9 +386,9 @@ inline TileGrid MakeTileGrid(int64_t rows, int64_t columns, int tile_columns, in
           .k_steps = static_cast<int>(CeilDiv(depth, step))};
 }
 
-// As many clusters as run at once, or as there are tiles.
+// As many clusters as run at once, or as there are tiles, at most `tiles`.
 template <typename Kernel, typename... Args>
-void LaunchProduct(Kernel kernel, int shared_bytes, const TileGrid& grid, cudaStream_t stream,
+void LaunchProduct(Kernel kernel, int shared_bytes, int64_t tiles, cudaStream_t stream,
                    const char* op, const Args&... args) {
   AllowSharedMemory(kernel, shared_bytes, op);
   cudaLaunchAttribute attribute{};
@@ -343,9 +404,16 @@ void LaunchProduct(Kernel kernel, int shared_bytes, const TileGrid& grid, cudaSt
   config.numAttrs = 1;
   int resident = 0;
   CheckCuda(cudaOccupancyMaxActiveClusters(&resident, kernel, &config), op);
-  const int clusters = std::min(grid.row_tiles * grid.column_tiles, std::max(resident, 1));
+  const int64_t clusters = std::min(tiles, int64_t{std::max(resident, 1)});
   config.gridDim = dim3(static_cast<unsigned>(clusters * kProductCluster));
   CheckCuda(cudaLaunchKernelEx(&config, kernel, args...), op);
+}
+
+template <typename Kernel, typename... Args>
+void LaunchProduct(Kernel kernel, int shared_bytes, const TileGrid& grid, cudaStream_t stream,
+                   const char* op, const Args&... args) {
+  LaunchProduct(kernel, shared_bytes, int64_t{grid.row_tiles} * grid.column_tiles, stream, op,
+                args...);
 }
 
 }  // namespace coxswain::kernels::cuda

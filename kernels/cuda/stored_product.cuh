@@ -52,7 +52,8 @@ static_assert(kStoredSharedBytes <= 227 * 1024);
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // Of a tile of a result of so many columns.
-__device__ __forceinline__ Columns ColumnsWithin(const Tile& tile, int columns) {
+template <typename AnyTile>
+__device__ __forceinline__ Columns ColumnsWithin(const AnyTile& tile, int columns) {
   return tile.column * kTileColumns + kHalfTileColumns < columns ? Columns::kAll
                                                                  : Columns::kFirstHalf;
 }
@@ -146,9 +147,8 @@ class StoredAsIs {
  public:
   static constexpr int kParts = kStoredChunks, kSlices = kStoredSlices;
 
-  template <typename Terms>
-  __device__ __forceinline__ StoredAsIs(const Terms&, const TileGrid&, StoredShared* shared,
-                                        int half)
+  template <typename Terms, typename Grid>
+  __device__ __forceinline__ StoredAsIs(const Terms&, const Grid&, StoredShared* shared, int half)
       : writer_(shared, half) {}
   __device__ __forceinline__ void Fetch(int, int) {}
   __device__ __forceinline__ void Finish(int chunk, int s, const uint32_t (&tile)[64]) {

@@ -50,10 +50,9 @@ __device__ __forceinline__ void WaitForProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// d = a b (+ d), a [64, 16] along k, or in registers, as four 8x8 blocks of each warp (mma.cuh), b
-// [16, 64], [16, 128] or [16, 256] along k or across it. Warp w of the group and lane l hold in d[4
-// j
-// + 2 h + i] the element (16 w + 8 h + l / 4, 8 j + 2 (l % 4) + i).
+// d = a b (+ d), a [64, 16] along k or across it, or in registers, as four 8x8 blocks of each warp
+// (mma.cuh), b [16, 64], [16, 128] or [16, 256] along k or across it. Warp w of the group and lane
+// l hold in d[4 j + 2 h + i] the element (16 w + 8 h + l / 4, 8 j + 2 (l % 4) + i).
 #define COXSWAIN_D8(d, i)                                                                     \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -75,35 +74,38 @@ __device__ __forceinline__ void WaitForProducts() {
 #define COXSWAIN_D128(d) \
   COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32), COXSWAIN_D32(d, 64), COXSWAIN_D32(d, 96)
 
-template <bool kAcross>
+template <bool kAcross, bool kFirstAcross = false>
 __device__ __forceinline__ void Multiply(float (&d)[32], uint64_t a, uint64_t b, bool add) {
   asm volatile(
       "{ .reg .pred add;\n"
       "  setp.ne.b32 add, %34, 0;\n"
       "  wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" COXSWAIN_NAMES32
-      "}, %32, %33, add, 1, 1, 0, %35; }"
+      "}, %32, %33, add, 1, 1, %35, %36; }"
       : COXSWAIN_D32(d, 0)
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kAcross ? 1 : 0));
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kFirstAcross ? 1 : 0),
+        "n"(kAcross ? 1 : 0));
 }
-template <bool kAcross>
+template <bool kAcross, bool kFirstAcross = false>
 __device__ __forceinline__ void Multiply(float (&d)[64], uint64_t a, uint64_t b, bool add) {
   asm volatile(
       "{ .reg .pred add;\n"
       "  setp.ne.b32 add, %66, 0;\n"
       "  wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" COXSWAIN_NAMES64
-      "}, %64, %65, add, 1, 1, 0, %67; }"
+      "}, %64, %65, add, 1, 1, %67, %68; }"
       : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32)
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kAcross ? 1 : 0));
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kFirstAcross ? 1 : 0),
+        "n"(kAcross ? 1 : 0));
 }
-template <bool kAcross>
+template <bool kAcross, bool kFirstAcross = false>
 __device__ __forceinline__ void Multiply(float (&d)[128], uint64_t a, uint64_t b, bool add) {
   asm volatile(
       "{ .reg .pred add;\n"
       "  setp.ne.b32 add, %130, 0;\n"
       "  wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" COXSWAIN_NAMES128
-      "}, %128, %129, add, 1, 1, 0, %131; }"
+      "}, %128, %129, add, 1, 1, %131, %132; }"
       : COXSWAIN_D128(d)
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kAcross ? 1 : 0));
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kFirstAcross ? 1 : 0),
+        "n"(kAcross ? 1 : 0));
 }
 template <bool kAcross>
 __device__ __forceinline__ void Multiply(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
