@@ -32,13 +32,14 @@ struct Layout {
   const void* data = nullptr;
   std::vector<cuuint64_t> extents, strides;
   std::vector<cuuint32_t> box;
+  CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 };
 
 TensorMap Encoded(const Layout& layout, CUtensorMapSwizzle swizzle) {
   const std::vector<cuuint32_t> steps(layout.box.size(), 1);
   TensorMap map;
   const CUresult result =
-      Encode()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, static_cast<cuuint32_t>(layout.box.size()),
+      Encode()(&map, layout.type, static_cast<cuuint32_t>(layout.box.size()),
                const_cast<void*>(layout.data), layout.extents.data(), layout.strides.data(),
                layout.box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
                CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -52,8 +53,8 @@ TensorMap Encoded(const Layout& layout, CUtensorMapSwizzle swizzle) {
                               std::to_string(static_cast<int>(result)));
 }
 
-cuuint64_t Bytes(int64_t elements) {
-  return static_cast<cuuint64_t>(elements * DTypeBytes(DType::kBFloat16));
+cuuint64_t Bytes(int64_t elements, DType dtype = DType::kBFloat16) {
+  return static_cast<cuuint64_t>(elements * DTypeBytes(dtype));
 }
 
 }  // namespace
@@ -76,6 +77,19 @@ TensorMap MakeHeadMap(const HeadBoxes& boxes) {
        .strides = {Bytes(boxes.dim), Bytes(boxes.stride)},
        .box = {64, static_cast<cuuint32_t>(boxes.box_heads),
                static_cast<cuuint32_t>(boxes.box_tokens)}},
+      CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+TensorMap MakeStackMap(const StackBoxes& boxes) {
+  return Encoded(
+      {.data = boxes.data,
+       .extents = {static_cast<cuuint64_t>(boxes.columns), static_cast<cuuint64_t>(boxes.rows),
+                   static_cast<cuuint64_t>(boxes.matrices)},
+       .strides = {Bytes(boxes.stride, boxes.dtype), Bytes(boxes.matrix_stride, boxes.dtype)},
+       .box = {static_cast<cuuint32_t>(128 / DTypeBytes(boxes.dtype)),
+               static_cast<cuuint32_t>(boxes.box_rows), 1},
+       .type = boxes.dtype == DType::kFloat32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                              : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16},
       CU_TENSOR_MAP_SWIZZLE_128B);
 }
 

@@ -1,10 +1,13 @@
-// A matrix of bfloat16 as the copy engine sees it, and the boxes of it that are copied.
+// Matrices as the copy engine sees them, and the boxes of them that are copied: of bfloat16 where
+// nothing else is said.
 #ifndef COXSWAIN_KERNELS_CUDA_TENSOR_MAP_H_
 #define COXSWAIN_KERNELS_CUDA_TENSOR_MAP_H_
 
 #include <cuda.h>
 
 #include <cstdint>
+
+#include "kernels/dtype.h"
 
 namespace coxswain::kernels::cuda {
 
@@ -33,6 +36,18 @@ struct HeadBoxes {
   int box_tokens = 0, box_heads = 0;
 };
 TensorMap MakeHeadMap(const HeadBoxes& boxes);
+
+// Matrices of the same extents, and boxes of one of them; also windows of one matrix: those of
+// `rows` rows that start at each row of it have matrix_stride = stride. A box that starts before
+// row 0 of its matrix has zeros there, and stores nothing there.
+struct StackBoxes {
+  const void* data = nullptr;  // aligned to 16 bytes
+  int64_t matrices = 0, rows = 0, columns = 0;
+  int64_t stride = 0, matrix_stride = 0;  // elements between rows, between matrices, of 16 bytes
+  int box_rows = 0;                       // at most 256; 128 bytes of columns
+  DType dtype = DType::kBFloat16;
+};
+TensorMap MakeStackMap(const StackBoxes& boxes);
 
 }  // namespace coxswain::kernels::cuda
 

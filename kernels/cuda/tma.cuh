@@ -25,14 +25,19 @@ __device__ __forceinline__ void LoadBox(void* to, const TensorMap& map, int colu
       "l"(MapAddress(map)), "r"(column), "r"(row), "r"(SharedAddress(barrier))
       : "memory");
 }
-// A box of MakeHeadMap.
-__device__ __forceinline__ void LoadHeads(void* to, const TensorMap& map, int column, int head,
-                                          int token, uint64_t* barrier) {
+// A box of a tensor of three extents.
+__device__ __forceinline__ void LoadBox(void* to, const TensorMap& map, int column, int row,
+                                        int matrix, uint64_t* barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
       "{%2, %3, %4}], [%5];" ::"r"(SharedAddress(to)),
-      "l"(MapAddress(map)), "r"(column), "r"(head), "r"(token), "r"(SharedAddress(barrier))
+      "l"(MapAddress(map)), "r"(column), "r"(row), "r"(matrix), "r"(SharedAddress(barrier))
       : "memory");
+}
+// A box of MakeHeadMap.
+__device__ __forceinline__ void LoadHeads(void* to, const TensorMap& map, int column, int head,
+                                          int token, uint64_t* barrier) {
+  LoadBox(to, map, column, head, token, barrier);
 }
 // To the same place in every block of the cluster whose bit is set in `blocks`, counted there by
 // the barrier of the same place.
@@ -42,6 +47,16 @@ __device__ __forceinline__ void LoadBoxForAll(void* to, const TensorMap& map, in
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::"
       "cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(SharedAddress(to)),
       "l"(MapAddress(map)), "r"(column), "r"(row), "r"(SharedAddress(barrier)), "h"(blocks)
+      : "memory");
+}
+// Likewise, a box of a tensor of three extents.
+__device__ __forceinline__ void LoadBoxForAll(void* to, const TensorMap& map, int column, int row,
+                                              int matrix, uint64_t* barrier, uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::"
+      "cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(SharedAddress(to)),
+      "l"(MapAddress(map)), "r"(column), "r"(row), "r"(matrix), "r"(SharedAddress(barrier)),
+      "h"(blocks)
       : "memory");
 }
 // By each thread that wrote shared memory, before the barrier after which the copy engine reads it.
@@ -55,6 +70,25 @@ __device__ __forceinline__ void StoreBox(const TensorMap& map, int column, int r
       "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
           MapAddress(map)),
       "r"(column), "r"(row), "r"(SharedAddress(from))
+      : "memory");
+}
+// Likewise, a box of a tensor of three extents.
+__device__ __forceinline__ void StoreBox(const TensorMap& map, int column, int row, int matrix,
+                                         const void* from) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
+          MapAddress(map)),
+      "r"(column), "r"(row), "r"(matrix), "r"(SharedAddress(from))
+      : "memory");
+}
+// The same, added to what is there, in the tensor's type: rounded to nearest. In float32, values
+// below 2^-126 count as zero.
+__device__ __forceinline__ void AddBox(const TensorMap& map, int column, int row, int matrix,
+                                       const void* from) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3}], "
+      "[%4];" ::"l"(MapAddress(map)),
+      "r"(column), "r"(row), "r"(matrix), "r"(SharedAddress(from))
       : "memory");
 }
 __device__ __forceinline__ void CloseGroup() {
