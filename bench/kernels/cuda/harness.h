@@ -140,6 +140,7 @@ void BenchRotated(Bench* bench);
 void BenchRotations(Bench* bench);
 void BenchActivations(Bench* bench);
 void BenchGatedLinear(Bench* bench);
+void BenchGrouped(Bench* bench);
 void BenchAttention(Bench* bench);
 void BenchLoss(Bench* bench);
 void BenchLmHead(Bench* bench);

@@ -37,7 +37,7 @@ void BenchAll(Bench* bench) {
   bench->MeasureCopy();
   for (auto* family :
        {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations, BenchActivations,
-        BenchGatedLinear, BenchLoss, BenchRows, BenchExperts, BenchElementwise, BenchAttention,
+         BenchGatedLinear, BenchGrouped, BenchLoss, BenchRows, BenchExperts, BenchElementwise, BenchAttention,
         BenchLora, BenchGemm, BenchResidual, BenchRotated, BenchQuantized}) {
     family(bench);
   }

@@ -1,0 +1,211 @@
+// The linears of 128 experts of Qwen3-30B-A3B in one launch, beside one product after the other by
+// cuBLASLt as tuning chooses them. Rows an expert: the same for all; as many as draws give each; one
+// with four times the mean. The draws have too many shapes to tune each.
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "bench/kernels/cuda/harness.h"
+#include "kernels/gemm.h"
+#include "kernels/grouped_linear.h"
+
+namespace coxswain::kernels::bench {
+namespace {
+
+constexpr int64_t kExperts = 128;
+
+struct Linear {
+  const char* name;
+  int64_t in, out;
+};
+constexpr Linear kLinears[] = {{"gate_up", 2048, 1536}, {"down", 768, 2048}};
+constexpr int64_t kMeans[] = {2048, 512};
+
+enum class Pass { kForward, kDgrad, kWgradBFloat16, kWgradFloat32 };
+struct NamedPass {
+  Pass pass;
+  const char* name;
+};
+constexpr NamedPass kPasses[] = {{Pass::kForward, "forward"},
+                                 {Pass::kDgrad, "dgrad"},
+                                 {Pass::kWgradBFloat16, "wgrad bf16"},
+                                 {Pass::kWgradFloat32, "wgrad fp32 beta=1"}};
+
+struct Spread {
+  const char* name;
+  bool tuned;  // whether cuBLASLt is timed
+  std::vector<int32_t> offsets;
+};
+
+std::vector<int32_t> OffsetsOf(const std::vector<int64_t>& counts) {
+  std::vector<int32_t> offsets = {0};
+  for (const int64_t count : counts) {
+    offsets.push_back(offsets.back() + static_cast<int32_t>(count));
+  }
+  return offsets;
+}
+
+std::vector<Spread> Spreads(int64_t mean) {
+  std::vector<int64_t> drawn(kExperts), fullest(kExperts, (kExperts - 4) * mean / (kExperts - 1));
+  std::mt19937 random(1);
+  std::uniform_int_distribution<size_t> expert(0, kExperts - 1);
+  for (int64_t row = 0; row < kExperts * mean; ++row) ++drawn[expert(random)];
+  fullest[kExperts / 2] = 4 * mean;
+  return {{"equal", true, OffsetsOf(std::vector<int64_t>(kExperts, mean))},
+          {"drawn", false, OffsetsOf(drawn)},
+          {"fullest 4x", true, OffsetsOf(fullest)}};
+}
+
+struct Operands {
+  Linear linear;
+  Pass pass;
+  std::vector<int32_t> offsets;
+  void *x, *w, *y;  // of the pass: y is dy, w dW
+  int32_t* device_offsets;
+  Workspace scratch;
+  int64_t rows() const { return offsets.back(); }
+  DType grad() const { return pass == Pass::kWgradFloat32 ? kF32 : kBF16; }
+};
+
+Operands Make(const Linear& linear, Pass pass, const Spread& spread, Memory* memory) {
+  Operands o{linear, pass, spread.offsets, nullptr, nullptr, nullptr, nullptr, {}};
+  o.x = memory->BFloat16(o.rows() * linear.in);
+  const bool wgrad = pass == Pass::kWgradBFloat16 || pass == Pass::kWgradFloat32;
+  o.w = memory->Values(wgrad ? o.grad() : kBF16, kExperts * linear.in * linear.out);
+  o.y = memory->BFloat16(o.rows() * linear.out);
+  o.device_offsets = memory->Upload(spread.offsets);
+  o.scratch = memory->Scratch(GemmWorkspaceBytes());
+  return o;
+}
+
+void Grouped(const Operands& o, Stream* stream) {
+  const GroupedLinearSpec spec{.dtype = kBF16,
+                               .grad_dtype = o.grad(),
+                               .experts = kExperts,
+                               .in_features = o.linear.in,
+                               .out_features = o.linear.out};
+  switch (o.pass) {
+    case Pass::kForward:
+      return GroupedLinearForward({.spec = spec,
+                                   .rows = o.rows(),
+                                   .offsets = o.device_offsets,
+                                   .x = o.x,
+                                   .weight = o.w,
+                                   .y = o.y},
+                                  stream);
+    case Pass::kDgrad:
+      return GroupedLinearInputGradient({.spec = spec,
+                                         .rows = o.rows(),
+                                         .offsets = o.device_offsets,
+                                         .dy = o.y,
+                                         .weight = o.w,
+                                         .dx = o.x},
+                                        stream);
+    case Pass::kWgradBFloat16:
+    case Pass::kWgradFloat32:
+      return GroupedLinearWeightGradient({.spec = spec,
+                                          .rows = o.rows(),
+                                          .offsets = o.device_offsets,
+                                          .dy = o.y,
+                                          .x = o.x,
+                                          .accumulate = o.pass == Pass::kWgradFloat32,
+                                          .dweight = o.w},
+                                         stream);
+  }
+}
+
+const void* At(const void* data, int64_t element, DType dtype = kBF16) {
+  return static_cast<const char*>(data) + element * DTypeBytes(dtype);
+}
+void* At(void* data, int64_t element, DType dtype = kBF16) {
+  return static_cast<char*>(data) + element * DTypeBytes(dtype);
+}
+
+// The product of one expert.
+GemmArgs Product(const Operands& o, int64_t e) {
+  const int64_t in = o.linear.in, out = o.linear.out, first = o.offsets[static_cast<size_t>(e)];
+  const int64_t rows = o.offsets[static_cast<size_t>(e) + 1] - first;
+  const void *x = At(o.x, first * in), *y = At(o.y, first * out), *w = At(o.w, e * in * out);
+  switch (o.pass) {
+    case Pass::kForward:
+      return {.spec = {.dtype = kBF16, .output_dtype = kBF16, .transpose_b = true},
+              .m = rows,
+              .n = out,
+              .k = in,
+              .a = x,
+              .lda = in,
+              .b = w,
+              .ldb = in,
+              .c = At(o.y, first * out),
+              .ldc = out};
+    case Pass::kDgrad:
+      return {.spec = {.dtype = kBF16, .output_dtype = kBF16},
+              .m = rows,
+              .n = in,
+              .k = out,
+              .a = y,
+              .lda = out,
+              .b = w,
+              .ldb = in,
+              .c = At(o.x, first * in),
+              .ldc = in};
+    case Pass::kWgradBFloat16:
+    case Pass::kWgradFloat32:
+      break;
+  }
+  return {.spec = {.dtype = kBF16, .output_dtype = o.grad(), .transpose_a = true},
+          .m = out,
+          .n = in,
+          .k = rows,
+          .a = y,
+          .lda = out,
+          .b = x,
+          .ldb = in,
+          .beta = o.pass == Pass::kWgradFloat32 ? 1.0f : 0.0f,
+          .c = At(o.w, e * in * out, o.grad()),
+          .ldc = in};
+}
+
+void ByExpert(const Operands& o, Stream* stream) {
+  for (int64_t e = 0; e < kExperts; ++e) {
+    GemmArgs product = Product(o, e);
+    product.workspace = o.scratch;
+    Gemm(product, stream);
+  }
+}
+
+void BenchPass(Bench* bench, const Linear& linear, int64_t mean, const NamedPass& pass,
+               const Spread& spread) {
+  const int64_t rows = spread.offsets.back();
+  const auto time = [&](const char* way, void (*launch)(const Operands&, Stream*)) {
+    bench->Time({.name = std::string("grouped ") + linear.name + " " + std::to_string(mean) + " " +
+                         pass.name + " " + spread.name + way,
+                 .extents = std::to_string(rows) + " x " + std::to_string(linear.out) + " x " +
+                            std::to_string(linear.in),
+                 .flops = 2.0 * static_cast<double>(rows) * static_cast<double>(linear.out) *
+                          static_cast<double>(linear.in),
+                 .make = [&, launch](Memory* memory) -> Launch {
+                   const Operands operands = Make(linear, pass.pass, spread, memory);
+                   return [=](Stream* s) { launch(operands, s); };
+                 }});
+  };
+  time("", Grouped);
+  if (spread.tuned) time(" by expert", ByExpert);
+}
+
+}  // namespace
+
+void BenchGrouped(Bench* bench) {
+  SetGemmTuning(true);
+  for (const Linear& linear : kLinears) {
+    for (const int64_t mean : kMeans) {
+      const std::vector<Spread> spreads = Spreads(mean);
+      for (const NamedPass& pass : kPasses) {
+        for (const Spread& spread : spreads) BenchPass(bench, linear, mean, pass, spread);
+      }
+    }
+  }
+  SetGemmTuning(false);
+}
+
+}  // namespace coxswain::kernels::bench
