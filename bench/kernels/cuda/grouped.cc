@@ -10,6 +10,7 @@
 #include "kernels/grouped_linear.h"
 
 namespace coxswain::kernels::bench {
+namespace grouped {
 namespace {
 
 constexpr int64_t kExperts = 128;
@@ -114,9 +115,6 @@ void Grouped(const Operands& o, Stream* stream) {
   }
 }
 
-const void* At(const void* data, int64_t element, DType dtype = kBF16) {
-  return static_cast<const char*>(data) + element * DTypeBytes(dtype);
-}
 void* At(void* data, int64_t element, DType dtype = kBF16) {
   return static_cast<char*>(data) + element * DTypeBytes(dtype);
 }
@@ -194,14 +192,17 @@ void BenchPass(Bench* bench, const Linear& linear, int64_t mean, const NamedPass
 }
 
 }  // namespace
+}  // namespace grouped
 
 void BenchGrouped(Bench* bench) {
   SetGemmTuning(true);
-  for (const Linear& linear : kLinears) {
-    for (const int64_t mean : kMeans) {
-      const std::vector<Spread> spreads = Spreads(mean);
-      for (const NamedPass& pass : kPasses) {
-        for (const Spread& spread : spreads) BenchPass(bench, linear, mean, pass, spread);
+  for (const grouped::Linear& linear : grouped::kLinears) {
+    for (const int64_t mean : grouped::kMeans) {
+      const std::vector<grouped::Spread> spreads = grouped::Spreads(mean);
+      for (const grouped::NamedPass& pass : grouped::kPasses) {
+        for (const grouped::Spread& spread : spreads) {
+          grouped::BenchPass(bench, linear, mean, pass, spread);
+        }
       }
     }
   }
