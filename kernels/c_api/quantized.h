@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: nf4.h and int8_rows.h. */
+/* Of kernels/c_api.h: nf4.h, int8_rows.h, mxfp4.h and fp8_blocks.h. */
 #ifndef COXSWAIN_KERNELS_C_API_QUANTIZED_H_
 #define COXSWAIN_KERNELS_C_API_QUANTIZED_H_
 
@@ -54,6 +54,36 @@ typedef struct {
   void* out;           /* [rows, cols] */
 } coxswain_int8_dequantize_rows_args;
 int coxswain_int8_dequantize_rows(const coxswain_int8_dequantize_rows_args* args, void* stream);
+
+/* Elements with one scale, and rows and columns with one scale. */
+enum { COXSWAIN_MXFP4_BLOCK = 32, COXSWAIN_FP8_BLOCK = 128 };
+
+typedef struct {
+  int64_t elements; /* a multiple of COXSWAIN_MXFP4_BLOCK */
+  const float* in;  /* [elements] */
+  uint8_t* codes;   /* [elements / 2], two codes a byte, the first in the low nibble */
+  uint8_t* scales;  /* [elements / COXSWAIN_MXFP4_BLOCK] */
+} coxswain_mxfp4_quantize_args;
+int coxswain_mxfp4_quantize(const coxswain_mxfp4_quantize_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;         /* of out */
+  int64_t elements;      /* a multiple of COXSWAIN_MXFP4_BLOCK */
+  const uint8_t* codes;  /* [elements / 2], aligned to 4 bytes */
+  const uint8_t* scales; /* [elements / COXSWAIN_MXFP4_BLOCK] */
+  void* out;             /* [elements] */
+} coxswain_mxfp4_dequantize_args;
+int coxswain_mxfp4_dequantize(const coxswain_mxfp4_dequantize_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype; /* of out */
+  int64_t rows, cols;
+  int64_t first_row;    /* of the matrix that scales is of: the row that comes first here */
+  const uint8_t* codes; /* [rows, cols] */
+  const float* scales;  /* [ceil(rows of the matrix / COXSWAIN_FP8_BLOCK), ceil(cols / the same)] */
+  void* out;            /* [rows, cols] */
+} coxswain_fp8_blocks_dequantize_args;
+int coxswain_fp8_blocks_dequantize(const coxswain_fp8_blocks_dequantize_args* args, void* stream);
 
 #ifdef __cplusplus
 }

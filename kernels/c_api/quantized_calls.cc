@@ -1,6 +1,8 @@
 // Translates the structs of kernels/c_api.h into those of the ops: quantised weights.
 #include "kernels/c_api/calls.h"
+#include "kernels/fp8_blocks.h"
 #include "kernels/int8_rows.h"
+#include "kernels/mxfp4.h"
 #include "kernels/nf4.h"
 #include "kernels/quantized_formats.h"
 
@@ -11,6 +13,8 @@ extern "C" {
 
 static_assert(COXSWAIN_NF4_BLOCK == kernels::kNf4Block &&
               COXSWAIN_NF4_SCALE_GROUP == kernels::kNf4ScaleGroup);
+static_assert(COXSWAIN_MXFP4_BLOCK == kernels::kMxfp4Block &&
+              COXSWAIN_FP8_BLOCK == kernels::kFp8Block);
 
 int coxswain_nf4_quantize(const coxswain_nf4_quantize_args* args, void* stream) {
   return c_api::Guarded([&] {
@@ -63,6 +67,38 @@ int coxswain_int8_dequantize_rows(const coxswain_int8_dequantize_rows_args* args
                                  .absmax = args->absmax,
                                  .out = args->out},
                                 c_api::Wrap(stream));
+  });
+}
+
+int coxswain_mxfp4_quantize(const coxswain_mxfp4_quantize_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Mxfp4Quantize(
+        {.elements = args->elements, .in = args->in, .codes = args->codes, .scales = args->scales},
+        c_api::Wrap(stream));
+  });
+}
+
+int coxswain_mxfp4_dequantize(const coxswain_mxfp4_dequantize_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Mxfp4Dequantize({.dtype = c_api::Type(args->dtype),
+                              .elements = args->elements,
+                              .codes = args->codes,
+                              .scales = args->scales,
+                              .out = args->out},
+                             c_api::Wrap(stream));
+  });
+}
+
+int coxswain_fp8_blocks_dequantize(const coxswain_fp8_blocks_dequantize_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Fp8BlocksDequantize({.dtype = c_api::Type(args->dtype),
+                                  .rows = args->rows,
+                                  .cols = args->cols,
+                                  .first_row = args->first_row,
+                                  .codes = args->codes,
+                                  .scales = args->scales,
+                                  .out = args->out},
+                                 c_api::Wrap(stream));
   });
 }
 

@@ -1,4 +1,5 @@
-// Weights in four and eight bits; formats: kernels/nf4.h, kernels/int8_rows.h. None has a gradient.
+// Weights in four and eight bits; formats: nf4.h, int8_rows.h, mxfp4.h and fp8_blocks.h of kernels.
+// None has a gradient.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
@@ -79,11 +80,73 @@ std::tuple<Tensor, Tensor> Int8Quantize(const Tensor& x_given) {
   return {codes, absmax};
 }
 
+// Codes [..., K / 2], two a byte, with scales [..., K / 32]: [..., K].
+Tensor Mxfp4Dequantize(const Tensor& codes, const Tensor& scales, bool bfloat16) {
+  TORCH_CHECK_VALUE(codes.dim() > 0, "coxswain: codes has no dimension");
+  std::vector<int64_t> shape = codes.sizes().vec();
+  shape.back() *= 2;
+  TORCH_CHECK_VALUE(shape.back() % COXSWAIN_MXFP4_BLOCK == 0, "coxswain: codes has rows of ",
+                    shape.back(), " elements, must be a multiple of ", COXSWAIN_MXFP4_BLOCK);
+  Tensor out = at::empty(shape, codes.options().dtype(bfloat16 ? at::kBFloat16 : at::kFloat));
+  RequireSize(scales, out.numel() / COXSWAIN_MXFP4_BLOCK, "scales");
+  coxswain_mxfp4_dequantize_args args = {};
+  args.dtype = Type(out, "out");
+  args.elements = out.numel();
+  args.codes = AddressOf<uint8_t>(codes, at::kByte, codes, "codes");
+  args.scales = AddressOf<uint8_t>(scales, at::kByte, codes, "scales");
+  args.out = out.data_ptr();
+  COXSWAIN_LAUNCH(mxfp4_dequantize, args, codes);
+  return out;
+}
+
+std::tuple<Tensor, Tensor> Mxfp4Quantize(const Tensor& x_given) {
+  const Tensor x = x_given.contiguous();
+  TORCH_CHECK_VALUE(x.dim() > 0, "coxswain: x has no dimension");
+  TORCH_CHECK_VALUE(x.size(-1) % COXSWAIN_MXFP4_BLOCK == 0, "coxswain: x has rows of ", x.size(-1),
+                    " elements, must be a multiple of ", COXSWAIN_MXFP4_BLOCK);
+  const auto bytes = x.options().dtype(at::kByte);
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = x.size(-1) / 2;
+  Tensor codes = at::empty(shape, bytes);
+  shape.back() = x.size(-1) / COXSWAIN_MXFP4_BLOCK;
+  Tensor scales = at::empty(shape, bytes);
+  coxswain_mxfp4_quantize_args args = {};
+  args.elements = x.numel();
+  args.in = Floats(x, x, "x");
+  args.codes = codes.data_ptr<uint8_t>();
+  args.scales = scales.data_ptr<uint8_t>();
+  COXSWAIN_LAUNCH(mxfp4_quantize, args, x);
+  return {codes, scales};
+}
+
+// The bytes of float8_e4m3fn [N, K] with scales [ceil(N / 128), ceil(K / 128)].
+Tensor Fp8BlocksDequantize(const Tensor& codes, const Tensor& scales, bool bfloat16) {
+  RequireDims(codes, 2, "codes");
+  const auto blocks = [](int64_t extent) {
+    return (extent + COXSWAIN_FP8_BLOCK - 1) / COXSWAIN_FP8_BLOCK;
+  };
+  RequireSize(scales, blocks(codes.size(0)) * blocks(codes.size(1)), "scales");
+  Tensor out =
+      at::empty(codes.sizes(), codes.options().dtype(bfloat16 ? at::kBFloat16 : at::kFloat));
+  coxswain_fp8_blocks_dequantize_args args = {};
+  args.dtype = Type(out, "out");
+  args.rows = codes.size(0);
+  args.cols = codes.size(1);
+  args.codes = AddressOf<uint8_t>(codes, at::kByte, codes, "codes");
+  args.scales = Floats(scales, codes, "scales");
+  args.out = out.data_ptr();
+  COXSWAIN_LAUNCH(fp8_blocks_dequantize, args, codes);
+  return out;
+}
+
 void Kernels(torch::Library& library) {
   library.impl("nf4_dequantize", Nf4Dequantize);
   library.impl("nf4_quantize", Nf4Quantize);
   library.impl("int8_dequantize", Int8Dequantize);
   library.impl("int8_quantize", Int8Quantize);
+  library.impl("mxfp4_dequantize", Mxfp4Dequantize);
+  library.impl("mxfp4_quantize", Mxfp4Quantize);
+  library.impl("fp8_blocks_dequantize", Fp8BlocksDequantize);
 }
 
 }  // namespace
@@ -96,6 +159,9 @@ TORCH_LIBRARY_FRAGMENT(coxswain, library) {
   library.def("nf4_quantize(Tensor x) -> (Tensor, Tensor)");
   library.def("int8_dequantize(Tensor codes, Tensor absmax, bool bfloat16) -> Tensor");
   library.def("int8_quantize(Tensor x) -> (Tensor, Tensor)");
+  library.def("mxfp4_dequantize(Tensor codes, Tensor scales, bool bfloat16) -> Tensor");
+  library.def("mxfp4_quantize(Tensor x) -> (Tensor, Tensor)");
+  library.def("fp8_blocks_dequantize(Tensor codes, Tensor scales, bool bfloat16) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }

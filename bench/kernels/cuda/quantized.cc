@@ -2,6 +2,7 @@
 // a model of 7 and of 65 billion.
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/int8_rows.h"
+#include "kernels/mxfp4.h"
 #include "kernels/nf4.h"
 
 namespace coxswain::kernels::bench {
@@ -29,6 +30,22 @@ void BenchNf4(Bench* bench, int64_t rows, int64_t cols, bool twice) {
                }});
 }
 
+void BenchMxfp4(Bench* bench, int64_t rows, int64_t cols) {
+  const int64_t elements = rows * cols, blocks = Mxfp4Blocks(elements);
+  bench->Time({.name = "mxfp4 dequantize",
+               .extents = Extents(rows, cols),
+               .bytes = 2.5 * static_cast<double>(elements) + static_cast<double>(blocks),
+               .make = [=](Memory* memory) -> Launch {
+                 const Mxfp4DequantizeArgs args{
+                     .dtype = kBF16,
+                     .elements = elements,
+                     .codes = static_cast<const uint8_t*>(memory->BFloat16(elements / 4)),
+                     .scales = static_cast<const uint8_t*>(memory->BFloat16(blocks / 2 + 1)),
+                     .out = memory->BFloat16(elements)};
+                 return [=](Stream* s) { Mxfp4Dequantize(args, s); };
+               }});
+}
+
 void BenchInt8(Bench* bench, int64_t rows, int64_t cols) {
   bench->Time({.name = "int8 dequantize",
                .extents = Extents(rows, cols),
@@ -52,7 +69,10 @@ void BenchQuantized(Bench* bench) {
     BenchNf4(bench, rows, cols, /*twice=*/false);
     BenchNf4(bench, rows, cols, /*twice=*/true);
     BenchInt8(bench, rows, cols);
+    BenchMxfp4(bench, rows, cols);
   }
+  // The gates and ups of 32 experts of gpt-oss-20b.
+  BenchMxfp4(bench, 32 * 5760, 2880);
 }
 
 }  // namespace coxswain::kernels::bench

@@ -166,6 +166,23 @@ def int8_dequantize(codes, absmax, dtype=torch.bfloat16):
     return _ops.int8_dequantize(codes, absmax, dtype == torch.bfloat16)
 
 
+def mxfp4_quantize(x):
+    """float32 [..., K] to (codes [..., K / 2], the first of two in the low nibble, and scales [..., K / 32]). K is a
+    multiple of 32."""
+    return _ops.mxfp4_quantize(x)
+
+
+def mxfp4_dequantize(codes, scales, dtype=torch.bfloat16):
+    """codes [..., K / 2] and scales [..., K / 32], both uint8, to [..., K]. The blocks of gpt-oss [E, N, K / 32, 16] are
+    codes.flatten(-2)."""
+    return _ops.mxfp4_dequantize(codes, scales, dtype == torch.bfloat16)
+
+
+def fp8_blocks_dequantize(weight, scale_inv, dtype=torch.bfloat16):
+    """float8_e4m3fn [N, K] with float32 [ceil(N / 128), ceil(K / 128)], as DeepSeek publishes them, to [N, K]."""
+    return _ops.fp8_blocks_dequantize(weight.view(torch.uint8), scale_inv, dtype == torch.bfloat16)
+
+
 def tune_products(on=True):
     """While on, the first product of each shape on a GPU is timed by several algorithms and the fastest kept. They are
     timed on its own operands: gradients of such a step may be anything. Throw them away, and turn it off to train."""

@@ -295,6 +295,23 @@ def _(x):
     return x.new_empty(x.shape, dtype=torch.int8), _floats(x, x.shape[0])
 
 
+@register_fake('coxswain::mxfp4_dequantize')
+def _(codes, scales, bfloat16):
+    shape = (*codes.shape[:-1], codes.shape[-1] * 2)
+    return codes.new_empty(shape, dtype=torch.bfloat16 if bfloat16 else torch.float32)
+
+
+@register_fake('coxswain::mxfp4_quantize')
+def _(x):
+    *rows, k = x.shape
+    return x.new_empty((*rows, k // 2), dtype=torch.uint8), x.new_empty((*rows, k // 32), dtype=torch.uint8)
+
+
+@register_fake('coxswain::fp8_blocks_dequantize')
+def _(codes, scales, bfloat16):
+    return codes.new_empty(codes.shape, dtype=torch.bfloat16 if bfloat16 else torch.float32)
+
+
 @register_fake('coxswain::adamw')
 def _(parameters, *_):
     return parameters[0].new_empty((), dtype=torch.float64)

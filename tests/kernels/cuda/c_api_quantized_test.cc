@@ -1,7 +1,9 @@
 // The functions of kernels/c_api/quantized.h, and the optimizer with states of 8 bits: the bits of
 // the ops that they call.
 #include "kernels/adamw_8bit.h"
+#include "kernels/fp8_blocks.h"
 #include "kernels/int8_rows.h"
+#include "kernels/mxfp4.h"
 #include "kernels/nf4.h"
 #include "tests/kernels/cuda/c_api_twins.h"
 
@@ -115,6 +117,76 @@ TEST(CApiQuantizedGpuTest, Int8RowsAndBack) {
   dequantize.dtype = 7;
   EXPECT_REFUSED(coxswain_int8_quantize_rows(&quantize, nullptr), "Int8QuantizeRows: cols is -1");
   EXPECT_REFUSED(coxswain_int8_dequantize_rows(&dequantize, nullptr), "dtype is 7");
+}
+
+TEST(CApiQuantizedGpuTest, Mxfp4AndBack) {
+  const int64_t elements = 301 * COXSWAIN_MXFP4_BLOCK, blocks = Mxfp4Blocks(elements);
+  const DeviceTensor in(DType::kFloat32, Normal(elements, 1, DType::kFloat32));
+  const ValueTwins<uint8_t> codes(std::vector<uint8_t>(Size(elements / 2)));
+  const ValueTwins<uint8_t> scales(std::vector<uint8_t>(Size(blocks), 0));
+  const Twins out{Floats(Size(elements))};
+  coxswain_mxfp4_quantize_args quantize{};
+  quantize.elements = elements;
+  quantize.in = in.floats();
+  quantize.codes = codes.c.data();
+  quantize.scales = scales.c.data();
+  EXPECT_OK(coxswain_mxfp4_quantize(&quantize, nullptr));
+  Mxfp4Quantize({.elements = elements,
+                 .in = in.floats(),
+                 .codes = codes.op.data(),
+                 .scales = scales.op.data()},
+                TestStream());
+  codes.ExpectSame("codes");
+  scales.ExpectSame("scales");
+  coxswain_mxfp4_dequantize_args dequantize{};
+  dequantize.dtype = COXSWAIN_BFLOAT16;
+  dequantize.elements = elements;
+  dequantize.codes = codes.c.data();
+  dequantize.scales = scales.c.data();
+  dequantize.out = out.c.data();
+  EXPECT_OK(coxswain_mxfp4_dequantize(&dequantize, nullptr));
+  Mxfp4Dequantize({.dtype = kType,
+                   .elements = elements,
+                   .codes = codes.op.data(),
+                   .scales = scales.op.data(),
+                   .out = out.op.data()},
+                  TestStream());
+  out.ExpectSame("values");
+  quantize.elements = dequantize.elements = elements - 1;
+  EXPECT_REFUSED(coxswain_mxfp4_quantize(&quantize, nullptr),
+                 "Mxfp4Quantize: elements is 9631, must be a multiple of 32");
+  EXPECT_REFUSED(coxswain_mxfp4_dequantize(&dequantize, nullptr),
+                 "Mxfp4Dequantize: elements is 9631, must be a multiple of 32");
+}
+
+TEST(CApiQuantizedGpuTest, Fp8Blocks) {
+  const int64_t rows = 200, cols = 260, first_row = 100;
+  std::vector<uint8_t> bytes(Size(rows * cols));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i % 127);
+  const DeviceValues<uint8_t> codes(bytes);
+  const DeviceTensor scales(DType::kFloat32, Normal(3 * 3, 1, DType::kFloat32));
+  const Twins out{Floats(Size(rows * cols))};
+  coxswain_fp8_blocks_dequantize_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.rows = rows;
+  args.cols = cols;
+  args.first_row = first_row;
+  args.codes = codes.data();
+  args.scales = scales.floats();
+  args.out = out.c.data();
+  EXPECT_OK(coxswain_fp8_blocks_dequantize(&args, nullptr));
+  Fp8BlocksDequantize({.dtype = kType,
+                       .rows = rows,
+                       .cols = cols,
+                       .first_row = first_row,
+                       .codes = codes.data(),
+                       .scales = scales.floats(),
+                       .out = out.op.data()},
+                      TestStream());
+  out.ExpectSame("values");
+  args.first_row = -1;
+  EXPECT_REFUSED(coxswain_fp8_blocks_dequantize(&args, nullptr),
+                 "Fp8BlocksDequantize: first_row is -1");
 }
 
 // A parameter in bfloat16, whose rounding draws, as a caller in C writes it.

@@ -399,6 +399,32 @@ TEST_F(OpsTest, ExpertsFromDispatchToCombine) {
       });
 }
 
+// Values of E2M1 under scales of their own: what comes back is what was given, by rows.
+TEST_F(OpsTest, Mxfp4AndBack) {
+  const Tensor values = at::tensor({0.0f, 0.5f, -1.0f, 1.5f, -2.0f, 3.0f, 4.0f, -6.0f});
+  const Tensor scale = at::tensor({0.25f, 1.0f, 8.0f, 1024.0f, 0x1p-100f, 2.0f}).view({2, 3, 1});
+  const Tensor x = (values.repeat({4}) * scale).repeat({1, 1, 2});
+  const Tensors quantized = Call("mxfp4_quantize", {x});
+  EXPECT_EQ(quantized[0].sizes(), (std::vector<int64_t>{2, 3, 32}));
+  EXPECT_EQ(quantized[1].sizes(), (std::vector<int64_t>{2, 3, 2}));
+  for (const bool bfloat16 : {false, true}) {
+    const Tensor back = Call("mxfp4_dequantize", {quantized[0], quantized[1], bfloat16})[0];
+    EXPECT_EQ(back.scalar_type(), bfloat16 ? at::kBFloat16 : at::kFloat);
+    EXPECT_TRUE(at::equal(back.to(at::kFloat), x));
+  }
+}
+
+TEST_F(OpsTest, Fp8Blocks) {
+  const Tensor ones = at::full({130, 140}, 0x38, at::kByte);  // 1
+  ones.narrow(0, 129, 1).fill_(0xc4);                         // -3
+  const Tensor scales = at::tensor({0.5f, 3.0f, 5.0f, 7.0f}).view({2, 2});
+  const Tensor out = Call("fp8_blocks_dequantize", {ones, scales, false})[0];
+  EXPECT_EQ(out[0][0].item<float>(), 0.5f);
+  EXPECT_EQ(out[127][128].item<float>(), 3.0f);
+  EXPECT_EQ(out[128][127].item<float>(), 5.0f);
+  EXPECT_EQ(out[129][139].item<float>(), -21.0f);
+}
+
 TEST_F(OpsTest, RefusesWhatTheKernelsDoNotTake) {
   EXPECT_THROW(Call("swiglu", {at::zeros({2, 3}, at::kFloat)}), c10::Error);
   EXPECT_THROW(Call("swiglu", {at::zeros({2, 4}, at::kDouble)}), c10::Error);

@@ -102,6 +102,10 @@ class OpsTest(unittest.TestCase):
         codes, absmax = ck.int8_quantize(x)
         yield ops.int8_quantize.default, (x,)
         yield ops.int8_dequantize.default, (codes, absmax, False)
+        codes, scales = ck.mxfp4_quantize(x)
+        yield ops.mxfp4_quantize.default, (x,)
+        yield ops.mxfp4_dequantize.default, (codes, scales, False)
+        yield ops.fp8_blocks_dequantize.default, (codes, normal(torch.float32, 1, 1), True)
         gate_up = normal(torch.float32, 6, 256)
         weights = [normal(torch.float32, *shape) for shape in ((128, 64), (128, 64), (64, 128))]
         yield ops.scale_.default, (x.clone(), torch.tensor(0.3, device=DEVICE))
@@ -132,6 +136,18 @@ class OpsTest(unittest.TestCase):
         codes, absmax = ck.int8_quantize(x)
         back = ck.int8_dequantize(codes, absmax, torch.float32)
         self.assertLessEqual(((back - x).abs().amax(1) / absmax).max().item(), 0.5 / 127 * (1 + 2 ** -10))
+        codes, scales = ck.mxfp4_quantize(x)
+        back = ck.mxfp4_dequantize(codes, scales, torch.float32)
+        # Up to 8 becomes 6, where a scale is 1; else half a gap of 2.
+        scale = torch.exp2(scales.float() - 127).repeat_interleave(32, -1)
+        self.assertLess(((back - x).abs() / scale).max().item(), 2)
+
+    def test_fp8_blocks_are_torchs_floats_times_scales(self):
+        weight = normal(torch.float32, 130, 140).to(torch.float8_e4m3fn)
+        scale = normal(torch.float32, 2, 2)
+        wide = scale.repeat_interleave(128, 0)[:130].repeat_interleave(128, 1)[:, :140]
+        for dtype in (torch.float32, torch.bfloat16):
+            self.assertTrue(torch.equal(ck.fp8_blocks_dequantize(weight, scale, dtype), (weight.float() * wide).to(dtype)))
 
     def test_optimizer_is_torchs(self):
         parameters = [torch.randn(n, device=DEVICE) for n in (1, 1000, 40000)]
