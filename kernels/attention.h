@@ -4,8 +4,16 @@
 //   S = scale Q K^T;  P = softmax(S);  O = P V;  lse = log sum exp S
 //   D = rowsum(dO O);  dP = dO V^T;  dS = P (dP - D);  dQ = scale dS K;  dK = scale dS^T Q;  dV =
 //   P^T dO
+// A head of q and k has hd elements, one of v and O vd, which may differ.
+//
+// With sinks each query head h has a learnt logit s, which takes part in its softmax and has no
+// value. Scale and softcap do not change it:
+//   lse = log (exp s + sum exp S);  P = exp(S - lse);  p = exp(s - lse);  O = P V
+// Backward: rows of P and p sum to 1, and dp = dO 0 = 0. So D = p dp + rowsum(P dP) is rowsum(dO O)
+// as before, dS = P (dP - D) as before, and the sink's gradient is that of one more score,
+//   ds_h = sum over the rows of h of p (dp - D) = -sum p D
 // Source: Dao, "FlashAttention-2", 2023, section 3; transformers sliding_window_overlay (kv > q -
-// window).
+// window), modeling_gpt_oss.py eager_attention_forward (sinks).
 #ifndef COXSWAIN_KERNELS_ATTENTION_H_
 #define COXSWAIN_KERNELS_ATTENTION_H_
 
@@ -23,25 +31,35 @@ struct AttentionSpec {
   int64_t num_heads = 0;     // nq, a multiple of nkv
   int64_t num_kv_heads = 0;  // nkv
   int64_t head_dim = 0;      // hd
-  // Elements from one row to the next of q and dq, and of k, v, dk and dv; 0: they are views of one
-  // tensor [T, (nq + 2 nkv) hd].
-  int64_t q_row = 0, kv_row = 0;
-  int64_t window = 0;         // last positions visible, itself included; 0: all before
-  float scale = 0.0f;         // usually 1/sqrt(hd)
-  float softcap = 0.0f;       // c > 0: S = c tanh(S / c) before the softmax; 0: none
+  int64_t value_dim = 0;     // vd; 0: hd
+  // Elements from one row to the next of q and dq, and of k and dk; 0: they are views of one tensor
+  // [T, (nq + nkv) hd + nkv vd]. Of v and dv; 0: as those of k.
+  int64_t q_row = 0, kv_row = 0, v_row = 0;
+  int64_t window = 0;                  // last positions visible, itself included; 0: all before
+  float scale = 0.0f;                  // usually 1/sqrt(hd)
+  float softcap = 0.0f;                // c > 0: S = c tanh(S / c) before the softmax; 0: none
+  bool sinks = false;                  // query heads have sinks
+  DType sink_dtype = DType::kFloat32;  // of them: float32 or `dtype`
   bool deterministic = true;  // false: the backward may differ in its last bits between runs
 };
 bool AttentionSupports(const AttentionSpec& spec);
 
-// Element i of head h in row t is data[t * row + h * hd + i].
+inline int64_t ValueDim(const AttentionSpec& spec) {
+  return spec.value_dim > 0 ? spec.value_dim : spec.head_dim;
+}
+// Element i of head h in row t is data[t * row + h * hd + i], of v and O data[t * row + h * vd +
+// i].
 inline int64_t PackedRow(const AttentionSpec& spec) {
-  return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim;
+  return (spec.num_heads + spec.num_kv_heads) * spec.head_dim + spec.num_kv_heads * ValueDim(spec);
 }
 inline int64_t QueryRow(const AttentionSpec& spec) {
   return spec.q_row > 0 ? spec.q_row : PackedRow(spec);
 }
 inline int64_t KeyRow(const AttentionSpec& spec) {
   return spec.kv_row > 0 ? spec.kv_row : PackedRow(spec);
+}
+inline int64_t ValueRow(const AttentionSpec& spec) {
+  return spec.v_row > 0 ? spec.v_row : KeyRow(spec);
 }
 template <typename Data>
 struct HeadViews {
@@ -52,7 +70,7 @@ struct HeadViews {
 using HeadInputs = HeadViews<const void*>;
 using HeadOutputs = HeadViews<void*>;
 
-// Views of one tensor [T, (nq + 2 nkv) hd]: q heads, k heads, v heads. For strides 0.
+// Views of one tensor [T, (nq + nkv) hd + nkv vd]: q heads, k heads, v heads. For strides 0.
 inline HeadOutputs PackedOutputs(const AttentionSpec& spec, void* qkv) {
   char* data = static_cast<char*>(qkv);
   const int64_t head = spec.head_dim * DTypeBytes(spec.dtype);
@@ -95,8 +113,9 @@ struct AttentionForwardArgs {
   int64_t tokens = 0;  // T
   Documents documents = {};
   HeadInputs in = {};
-  void* out = nullptr;   // [T, nq hd]
-  float* lse = nullptr;  // nq T floats, saved for backward; their order is the algorithm's
+  const void* sinks = nullptr;  // [nq] of spec.sink_dtype; null without spec.sinks
+  void* out = nullptr;          // [T, nq vd]
+  float* lse = nullptr;         // nq T floats, saved for backward; their order is the algorithm's
   Workspace workspace = {};
 };
 void AttentionForward(const AttentionForwardArgs& args, Stream* stream);
@@ -105,15 +124,17 @@ struct AttentionBackwardArgs {
   AttentionSpec spec = {};
   int64_t tokens = 0;
   Documents documents = {};
-  HeadInputs in = {};          // as forward read them
-  const void* out = nullptr;   // [T, nq hd]
-  const float* lse = nullptr;  // as forward with the same spec and documents wrote it
-  const void* dout = nullptr;  // [T, nq hd]
-  HeadOutputs gradients = {};  // rows as those of `in`, overwritten; none of `in`
+  HeadInputs in = {};              // as forward read them
+  const void* sinks = nullptr;     // likewise
+  const void* out = nullptr;       // [T, nq vd]
+  const float* lse = nullptr;      // as forward with the same spec and documents wrote it
+  const void* dout = nullptr;      // [T, nq vd]
+  HeadOutputs gradients = {};      // rows as those of `in`, overwritten; none of `in`
+  float* sink_gradient = nullptr;  // [nq], added to; null: the sinks are frozen, or none
   Workspace workspace = {};
   // What turned q and k of `in`: dq and dk are turned back, as RopeBackward does with what
   // `gradients` would be, or before they are rounded. Its qkv is that of `gradients`, which are
-  // views of one tensor. null: gradients of q and k as `in` has them.
+  // views of one tensor, with vd = hd. null: gradients of q and k as `in` has them.
   const RopeArgs* rotation = nullptr;
 };
 void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream);

@@ -2,6 +2,8 @@
 // Row r of sequence s = sequences[r] lies at position p = positions[r] and sees the cached
 // positions max(0, p - window + 1) .. p of s (window 0: 0 .. p), p's own included:
 //   S = scale q K^T;  P = softmax(S);  out = P V
+// Heads of v and out may be narrower or wider than those of q and k, and heads may have sinks, as
+// in kernels/attention.h.
 // Source: kernels/attention.h, of which it is a row; Dao et al., "Flash-Decoding for long-context
 // inference", 2023 (keys in parts that are joined by their maxima and sums).
 #ifndef COXSWAIN_KERNELS_CACHED_ATTENTION_H_
@@ -15,18 +17,18 @@
 
 namespace coxswain::kernels {
 
-// Of `attention`: heads, head_dim, window, scale, softcap and dtype; strides 0.
+// Of `attention`: heads, their widths, window, scale, softcap, sinks and dtypes; strides 0.
 struct CachedAttentionSpec {
   AttentionSpec attention = {};
   int64_t length = 0;  // L, positions that the cache has of each sequence
 };
-// head_dim at most 256.
+// head_dim and value_dim at most 256.
 bool CachedAttentionSupports(const CachedAttentionSpec& spec);
 
-// Keys and values of one layer, of all sequences: [S, L, nkv hd] each.
+// Keys and values of one layer, of all sequences.
 struct KeyValueCache {
-  void* keys = nullptr;
-  void* values = nullptr;
+  void* keys = nullptr;    // [S, L, nkv hd]
+  void* values = nullptr;  // [S, L, nkv vd]
 };
 
 // Rows of a batch and what they are of, in device memory. Sequence -1: none, the row is padding.
@@ -40,7 +42,7 @@ struct CacheRows {
 struct CacheAppendArgs {
   CachedAttentionSpec spec = {};
   CacheRows rows = {};
-  const void* qkv = nullptr;  // [R, (nq + 2 nkv) hd], k rotated
+  const void* qkv = nullptr;  // [R, (nq + nkv) hd + nkv vd], k rotated
   KeyValueCache cache = {};
 };
 void CacheAppend(const CacheAppendArgs& args, Stream* stream);
@@ -50,9 +52,10 @@ int64_t CachedAttentionWorkspaceBytes(const CachedAttentionSpec& spec, int64_t r
 struct CachedAttentionArgs {
   CachedAttentionSpec spec = {};
   CacheRows rows = {};
-  const void* qkv = nullptr;  // [R, (nq + 2 nkv) hd]: q is read
+  const void* qkv = nullptr;    // [R, (nq + nkv) hd + nkv vd]: q is read
+  const void* sinks = nullptr;  // [nq] of attention.sink_dtype; null without attention.sinks
   KeyValueCache cache = {};
-  void* out = nullptr;  // [R, nq hd]; zeros in a row without sequence
+  void* out = nullptr;  // [R, nq vd]; zeros in a row without sequence
   Workspace workspace = {};
 };
 void CachedAttention(const CachedAttentionArgs& args, Stream* stream);

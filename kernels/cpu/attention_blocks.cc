@@ -15,10 +15,12 @@ COXSWAIN_INLINE void CopyScaled(const float* x, float scale, float* y, int64_t n
 
 AttentionShape::AttentionShape(const AttentionSpec& spec)
     : dim(spec.head_dim),
+      value_dim(ValueDim(spec)),
       heads(spec.num_heads / spec.num_kv_heads),
       q_row(QueryRow(spec)),
-      kv_row(KeyRow(spec)),
-      out_row(spec.num_heads * spec.head_dim),
+      k_row(KeyRow(spec)),
+      v_row(ValueRow(spec)),
+      out_row(spec.num_heads * value_dim),
       block_queries(std::max(kMinBlockQueries, kBlockRows / heads)),
       window(spec.window),
       softcap(spec.softcap) {}
@@ -39,7 +41,7 @@ AttentionBlock MakeBlock(const AttentionShape& shape, int64_t start, int64_t len
 }
 
 COXSWAIN_VECTORIZE void GatherBlock(const BlockCopy& copy, const float* heads, float* rows) {
-  const int64_t dim = copy.shape.dim;
+  const int64_t dim = copy.dim;
   const int64_t token = copy.block.start + copy.block.first;
   for (int64_t h = 0; h < copy.shape.heads; ++h) {
     for (int64_t i = 0; i < copy.block.queries; ++i, rows += dim) {
@@ -49,7 +51,7 @@ COXSWAIN_VECTORIZE void GatherBlock(const BlockCopy& copy, const float* heads, f
 }
 
 COXSWAIN_VECTORIZE void ScatterBlock(const BlockCopy& copy, const float* rows, float* heads) {
-  const int64_t dim = copy.shape.dim;
+  const int64_t dim = copy.dim;
   const int64_t token = copy.block.start + copy.block.first;
   for (int64_t h = 0; h < copy.shape.heads; ++h) {
     for (int64_t i = 0; i < copy.block.queries; ++i, rows += dim) {

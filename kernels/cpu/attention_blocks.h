@@ -20,11 +20,12 @@ inline constexpr int64_t kMinBlockQueries = 16;
 // Widths that do not change during a launch.
 struct AttentionShape {
   explicit AttentionShape(const AttentionSpec& spec);
-  int64_t dim;    // hd
-  int64_t heads;  // query heads of one kv head
-  int64_t q_row;  // elements from row to row
-  int64_t kv_row;
-  int64_t out_row;        // nq hd
+  int64_t dim;        // hd
+  int64_t value_dim;  // vd
+  int64_t heads;      // query heads of one kv head
+  int64_t q_row;      // elements from row to row
+  int64_t k_row, v_row;
+  int64_t out_row;        // nq vd
   int64_t block_queries;  // positions of a full block
   int64_t window;         // 0: none
   float softcap;          // 0: none
@@ -50,12 +51,12 @@ struct AttentionBlock {
 
 AttentionBlock MakeBlock(const AttentionShape& shape, int64_t start, int64_t length, int64_t first);
 
-// block [heads queries, hd] = scale times the group's heads of each row; and the reverse copy.
+// block [heads queries, dim] = scale times the group's heads of each row; and the reverse copy.
 // `heads` points at the first head of the group in token 0, rows are `stride` apart.
 struct BlockCopy {
   const AttentionShape& shape;
   const AttentionBlock& block;
-  int64_t stride;
+  int64_t dim, stride;
   float scale;
 };
 void GatherBlock(const BlockCopy& copy, const float* heads, float* rows);

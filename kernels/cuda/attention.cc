@@ -5,11 +5,11 @@
 // same documents agree.
 #include "kernels/attention.h"
 
-#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 
+#include "kernels/attention_contract.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/flash_attention.h"
 #include "kernels/cuda/hopper_attention.h"
@@ -79,10 +79,8 @@ std::string PrepareOwn(const AttentionSpec& spec, const AttentionExtents& extent
 }  // namespace
 
 bool AttentionSupports(const AttentionSpec& spec) {
-  return spec.num_kv_heads > 0 && spec.num_heads > 0 && spec.num_heads % spec.num_kv_heads == 0 &&
-         spec.head_dim > 0 && spec.head_dim <= cuda::kPlainLargestHeadDim && spec.window >= 0 &&
-         spec.q_row >= 0 && spec.kv_row >= 0 && std::isfinite(spec.scale) &&
-         std::isfinite(spec.softcap) && spec.softcap >= 0.0f;
+  return IsAttention(spec) && spec.head_dim <= cuda::kPlainLargestHeadDim && !spec.sinks &&
+         ValueDim(spec) == spec.head_dim && ValueRow(spec) == KeyRow(spec);
 }
 
 std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,

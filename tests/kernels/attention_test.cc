@@ -15,10 +15,13 @@ namespace {
 struct Problem {
   AttentionSpec spec;
   std::vector<int32_t> lengths;
+  Floats sinks = {};
+  float sink_start = 0.0f;  // what their gradients are added to
 
+  const float* sink_data() const { return spec.sinks ? sinks.data() : nullptr; }
   int64_t tokens() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
-  int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
-  int64_t out_row() const { return spec.num_heads * spec.head_dim; }
+  int64_t row() const { return PackedRow(spec); }
+  int64_t out_row() const { return spec.num_heads * ValueDim(spec); }
   std::vector<int32_t> cu_seqlens() const {
     std::vector<int32_t> cu = {0};
     for (int32_t length : lengths) cu.push_back(cu.back() + length);
@@ -40,8 +43,18 @@ Problem Make(int64_t heads, int64_t kv_heads, int64_t dim, int64_t window,
           .lengths = std::move(lengths)};
 }
 
+Problem WithValues(Problem p, int64_t value_dim) {
+  p.spec.value_dim = value_dim;
+  return p;
+}
+Problem WithSinks(Problem p, Floats sinks) {
+  p.spec.sinks = true;
+  p.sinks = std::move(sinks);
+  return p;
+}
+
 struct Result {
-  Floats out, lse, dqkv;
+  Floats out, lse, dqkv, dsinks;
 };
 
 // `rotation`: what turned q and k; of a qkv of its own.
@@ -54,7 +67,7 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout,
   const int64_t tokens = p.tokens();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Result r{Floats(Size(tokens * p.out_row()), nan), Floats(Size(tokens * p.spec.num_heads), nan),
-           Floats(qkv.size(), nan)};
+           Floats(qkv.size(), nan), Floats(p.sinks.size(), p.sink_start)};
   Scratch forward(
       AttentionForwardWorkspaceBytes(p.spec, {.tokens = tokens, .max_length = p.longest()}));
   Scratch backward(
@@ -67,6 +80,7 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout,
                     .tokens = tokens,
                     .documents = documents,
                     .in = PackedInputs(p.spec, qkv.data()),
+                    .sinks = p.sink_data(),
                     .out = r.out.data(),
                     .lse = r.lse.data(),
                     .workspace = forward.view()},
@@ -75,10 +89,12 @@ Result Compute(const Problem& p, const Floats& qkv, const Floats& dout,
                      .tokens = tokens,
                      .documents = documents,
                      .in = PackedInputs(p.spec, qkv.data()),
+                     .sinks = p.sink_data(),
                      .out = r.out.data(),
                      .lse = r.lse.data(),
                      .dout = dout.data(),
                      .gradients = PackedOutputs(p.spec, r.dqkv.data()),
+                     .sink_gradient = p.spec.sinks ? r.dsinks.data() : nullptr,
                      .workspace = backward.view(),
                      .rotation = rotation == nullptr ? nullptr : &back},
                     nullptr);
@@ -111,18 +127,19 @@ double Bound(const Problem& p) {
 void CheckAgainstReference(const Problem& p) {
   const Floats qkv = RandomQkv(p), dout = RandomDout(p);
   const Result got = Compute(p, qkv, dout);
-  const Doubles x = Double(qkv), dy = Double(dout);
-  Doubles out(got.out.size()), lse(got.lse.size()), dqkv(qkv.size());
+  const Doubles x = Double(qkv), dy = Double(dout), logits = Double(p.sinks);
+  const double* sinks = p.spec.sinks ? logits.data() : nullptr;
+  Doubles out(got.out.size()), lse(got.lse.size()), dqkv(qkv.size()), dsinks(logits.size());
   int64_t start = 0;
   for (const int32_t length : p.lengths) {
     const reference::AttentionShape<double> shape{
         length,        p.spec.num_heads, p.spec.num_kv_heads, p.spec.head_dim,
-        p.spec.window, p.spec.scale,     p.spec.softcap};
+        p.spec.window, p.spec.scale,     p.spec.softcap,      p.spec.value_dim};
     Doubles document_lse(Size(length * p.spec.num_heads));
     reference::Attention(shape, &x[Size(start * p.row())], &out[Size(start * p.out_row())],
-                         document_lse.data());
+                         document_lse.data(), sinks);
     reference::AttentionBackward(shape, &x[Size(start * p.row())], &dy[Size(start * p.out_row())],
-                                 &dqkv[Size(start * p.row())]);
+                                 &dqkv[Size(start * p.row())], nullptr, sinks, dsinks.data());
     for (int64_t h = 0; h < p.spec.num_heads; ++h) {
       std::copy_n(document_lse.begin() + h * length, length, lse.begin() + h * p.tokens() + start);
     }
@@ -131,7 +148,13 @@ void CheckAgainstReference(const Problem& p) {
   ExpectRelative(got.out, out, Bound(p), "out");
   ExpectRelative(got.lse, lse, Bound(p), "lse");
   EXPECT_LE(WorstHead(p.spec, got.dqkv, dqkv, Bound(p)), 1.0);
-  for (int64_t h = 0; Norm(dqkv) > 0 && h < p.row() / p.spec.head_dim; ++h) {
+  // A row's D is off by its vd products, a sum over the tokens by their number, which Bound has.
+  const Doubles terms = SinkTerms(p.spec, p.sinks, out, dout, [&](int64_t t, int64_t h) {
+    return lse[Size(h * p.tokens() + t)];
+  });
+  ExpectSinkGradient(got.dsinks, dsinks, terms,
+                     Bound(p) + static_cast<double>(p.tokens() + ValueDim(p.spec)) * kUnit);
+  for (int64_t h = 0; Norm(dqkv) > 1e-20 && h < AllHeads(p.spec); ++h) {
     if (HeadNorm(p.spec, dqkv, h) < 1e-3 * Norm(dqkv))
       continue;  // tokens that see themselves alone
     EXPECT_GT(WorstHead(p.spec, WithOneHeadOff(p.spec, got.dqkv, h), dqkv, Bound(p)), 1.0) << h;
@@ -173,6 +196,59 @@ TEST(AttentionTest, WindowSoftcapAndScaleTogether) {
       }
     }
   }
+}
+
+TEST(AttentionTest, ValuesOfAnotherWidth) {
+  for (const auto& [dim, value_dim] :
+       {std::pair{192, 128}, std::pair{24, 16}, std::pair{16, 8}, std::pair{5, 9}}) {
+    for (const int64_t window : {0, 20}) {
+      CheckAgainstReference(WithValues(Make(4, 2, dim, window, {70, 0, 33, 1}), value_dim));
+    }
+  }
+  Problem p = WithValues(Make(3, 1, 16, 20, {70, 33, 1}), 8);
+  p.spec.softcap = 2.0f;
+  CheckAgainstReference(p);
+}
+
+Floats MixedSinks() { return {0.0f, -1.5f, 2.0f, -40.0f, 40.0f, 0.25f}; }
+
+TEST(AttentionTest, SinksTakePartInTheSoftmax) {
+  for (const int64_t window : {0, 1, 20, 128}) {
+    CheckAgainstReference(WithSinks(Make(6, 2, 16, window, {1, 0, 131, 64, 0, 7}), MixedSinks()));
+  }
+  Problem p = WithSinks(WithValues(Make(6, 1, 24, 20, {0, 70, 33, 1}), 16), MixedSinks());
+  CheckAgainstReference(p);
+  p.spec.softcap = 2.0f;
+  CheckAgainstReference(p);
+}
+
+TEST(AttentionTest, SinksFarAboveAndBelowAllScores) {
+  for (const float logit : {0.0f, -200.0f, 200.0f}) {
+    CheckAgainstReference(WithSinks(Make(4, 2, 8, 0, {100, 33}), Floats(4, logit)));
+  }
+  const Problem none = Make(4, 2, 8, 0, {100, 33}), low = WithSinks(none, Floats(4, -200.0f));
+  const Floats qkv = RandomQkv(none), dout = RandomDout(none);
+  const Result a = Compute(none, qkv, dout), b = Compute(low, qkv, dout);
+  EXPECT_TRUE(SameBits(a.out, b.out) && SameBits(a.lse, b.lse) && SameBits(a.dqkv, b.dqkv));
+  const Result high = Compute(WithSinks(none, Floats(4, 1e4f)), qkv, dout);
+  EXPECT_TRUE(SameBits(high.lse, Floats(high.lse.size(), 1e4f)));
+  EXPECT_EQ(std::count(high.out.begin(), high.out.end(), 0.0f),
+            static_cast<int64_t>(high.out.size()));
+}
+
+TEST(AttentionTest, GradientsOfSinksAreAddedToWhatIsThere) {
+  Problem p = WithSinks(Make(6, 2, 16, 40, {1, 70, 65}), MixedSinks());
+  const Floats qkv = RandomQkv(p), dout = RandomDout(p);
+  const Result from_zero = Compute(p, qkv, dout);
+  EXPECT_TRUE(SameBits(from_zero.dsinks, Compute(p, qkv, dout).dsinks));
+  p.sink_start = 3.0f;
+  const Result added = Compute(p, qkv, dout);
+  for (size_t h = 0; h < 6; ++h) {
+    // A block of rows at a time: few roundings of numbers up to 3 and the gradient.
+    const double largest = 3.0 + std::abs(from_zero.dsinks[h]);
+    EXPECT_NEAR(added.dsinks[h], 3.0 + from_zero.dsinks[h], 40 * kUnit * largest) << h;
+  }
+  EXPECT_TRUE(SameBits(added.dqkv, from_zero.dqkv));
 }
 
 TEST(AttentionTest, EmptyDocumentsAndNoTokens) {
@@ -278,15 +354,19 @@ TEST(AttentionTest, WorkspaceIsBoundedByTheWindow) {
             1 << 20);
 }
 
-TEST(AttentionTest, ViewsOfOtherTensorsGiveTheSameBits) {
-  Problem p = Make(4, 2, 8, 20, {3, 70, 1, 129});
+// v_row: of v and dv; 0: as k and dk.
+void CheckViews(Problem p, int64_t v_row) {
   const Floats qkv = RandomQkv(p), dout = RandomDout(p);
   const Result packed = Compute(p, qkv, dout);
-  const int64_t row = p.row(), tokens = p.tokens(), q_width = 32, kv_width = 16;
-  p.spec.q_row = 40;
-  p.spec.kv_row = 24;
-  const Floats q = Columns(qkv, row, 0, q_width, 40), k = Columns(qkv, row, 32, kv_width, 24),
-               v = Columns(qkv, row, 48, kv_width, 24);
+  const int64_t row = p.row(), tokens = p.tokens(), q_width = 4 * p.spec.head_dim;
+  const int64_t k_width = 2 * p.spec.head_dim, v_width = 2 * ValueDim(p.spec);
+  p.spec.q_row = q_width + 8;
+  p.spec.kv_row = k_width + 8;
+  p.spec.v_row = v_row;
+  const int64_t v_at = q_width + k_width;
+  const Floats q = Columns(qkv, row, 0, q_width, QueryRow(p.spec)),
+               k = Columns(qkv, row, q_width, k_width, KeyRow(p.spec)),
+               v = Columns(qkv, row, v_at, v_width, ValueRow(p.spec));
   Floats dq = q, dk = k, dv = v, out(packed.out.size()), lse(packed.lse.size());
   const std::vector<int32_t> cu = p.cu_seqlens();
   const Documents documents{.count = 4, .cu_seqlens = cu.data(), .max_length = p.longest()};
@@ -311,9 +391,15 @@ TEST(AttentionTest, ViewsOfOtherTensorsGiveTheSameBits) {
                      .workspace = scratch.view()},
                     nullptr);
   EXPECT_TRUE(SameBits(out, packed.out) && SameBits(lse, packed.lse));
-  EXPECT_TRUE(SameBits(dq, Columns(packed.dqkv, row, 0, q_width, 40)));
-  EXPECT_TRUE(SameBits(dk, Columns(packed.dqkv, row, 32, kv_width, 24)));
-  EXPECT_TRUE(SameBits(dv, Columns(packed.dqkv, row, 48, kv_width, 24)));
+  EXPECT_TRUE(SameBits(dq, Columns(packed.dqkv, row, 0, q_width, QueryRow(p.spec))));
+  EXPECT_TRUE(SameBits(dk, Columns(packed.dqkv, row, q_width, k_width, KeyRow(p.spec))));
+  EXPECT_TRUE(SameBits(dv, Columns(packed.dqkv, row, v_at, v_width, ValueRow(p.spec))));
+}
+
+TEST(AttentionTest, ViewsOfOtherTensorsGiveTheSameBits) {
+  CheckViews(Make(4, 2, 8, 20, {3, 70, 1, 129}), 0);
+  CheckViews(WithValues(Make(4, 2, 8, 20, {3, 70, 1, 129}), 6), 0);
+  CheckViews(WithValues(Make(4, 2, 8, 20, {3, 70, 1, 129}), 6), 15);
 }
 
 TEST(AttentionTest, RotationTurnsTheGradientsBack) {
@@ -370,6 +456,47 @@ TEST(AttentionTest, RefusesDocumentsThatDoNotFit) {
   EXPECT_THROW(run({0, 5, 4, 8}, 8), std::invalid_argument);
   EXPECT_FALSE(AttentionSupports({.num_heads = 3, .num_kv_heads = 2, .head_dim = 8}));
   EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 8, .window = -1}));
+  EXPECT_FALSE(
+      AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 8, .value_dim = -8}));
+  EXPECT_FALSE(AttentionSupports({.num_heads = 2,
+                                  .num_kv_heads = 2,
+                                  .head_dim = 8,
+                                  .sinks = true,
+                                  .sink_dtype = DType::kBFloat16}));
+}
+
+// The message of what `launch` throws; empty: nothing.
+std::string Refusal(const std::function<void()>& launch) {
+  try {
+    launch();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(AttentionTest, NamesWhatIsMissing) {
+  AttentionForwardArgs forward{.spec = Make(2, 1, 8, 0, {}).spec};
+  const float sinks[2] = {};
+  forward.sinks = sinks;
+  EXPECT_EQ(Refusal([&] { AttentionForward(forward, nullptr); }),
+            "Attention: sinks are given, but the spec has none");
+  forward.sinks = nullptr;
+  forward.spec.sinks = true;
+  EXPECT_EQ(Refusal([&] { AttentionForward(forward, nullptr); }),
+            "Attention: the spec has sinks, give those of its 2 heads");
+  AttentionBackwardArgs backward{.spec = Make(2, 1, 8, 0, {}).spec};
+  float gradient[2] = {};
+  backward.sink_gradient = gradient;
+  EXPECT_EQ(Refusal([&] { AttentionBackward(backward, nullptr); }),
+            "Attention: a gradient of sinks is asked for, the spec has none");
+  backward.sink_gradient = nullptr;
+  backward.spec.value_dim = 6;
+  const RopeArgs rotation;
+  backward.rotation = &rotation;
+  EXPECT_EQ(Refusal([&] { AttentionBackward(backward, nullptr); }),
+            "Attention: gradients turn back where keys and values have the same width, these have "
+            "8 and 6");
 }
 
 }  // namespace

@@ -17,12 +17,14 @@ namespace coxswain::kernels {
 struct CachedCase {
   CachedAttentionSpec spec;
   std::vector<int32_t> lengths;  // of the sequences, the asking row included; 0: padding
+  Floats sinks = {};             // where spec.attention.sinks
 
   int64_t row() const { return PackedRow(spec.attention); }
-  int64_t out_row() const { return spec.attention.num_heads * spec.attention.head_dim; }
-  int64_t cache_elements() const {
-    return static_cast<int64_t>(lengths.size()) * spec.length * spec.attention.num_kv_heads *
-           spec.attention.head_dim;
+  int64_t out_row() const { return spec.attention.num_heads * ValueDim(spec.attention); }
+  int64_t key_elements() const { return cached_heads() * spec.attention.head_dim; }
+  int64_t value_elements() const { return cached_heads() * ValueDim(spec.attention); }
+  int64_t cached_heads() const {
+    return static_cast<int64_t>(lengths.size()) * spec.length * spec.attention.num_kv_heads;
   }
   int64_t tokens() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
   int32_t longest() const { return *std::max_element(lengths.begin(), lengths.end()); }
@@ -56,6 +58,21 @@ inline std::vector<CachedCase> CachedCases() {
   for (const float softcap : {0.5f, 50.0f}) {
     CachedCase c = MakeCachedCase(4, 2, 12, softcap > 1.0f ? 0 : 40, {100, 33, 1});
     c.spec.attention.softcap = softcap;
+    cases.push_back(std::move(c));
+  }
+  for (const auto& [dim, value_dim] :
+       {std::pair{192, 128}, std::pair{24, 16}, std::pair{16, 8}, std::pair{5, 9}}) {
+    CachedCase c = MakeCachedCase(4, 2, dim, dim > 20 ? 0 : 40, {100, 0, 65, 1});
+    c.spec.attention.value_dim = value_dim;
+    cases.push_back(c);
+    c.spec.attention.sinks = true;
+    c.sinks = {0.0f, -1.5f, 2.0f, 40.0f};
+    cases.push_back(std::move(c));
+  }
+  for (const float logit : {0.0f, -200.0f, 200.0f}) {
+    CachedCase c = MakeCachedCase(14, 2, 64, logit > 0 ? 128 : 0, {700, 3, 1});
+    c.spec.attention.sinks = true;
+    c.sinks = Floats(14, logit);
     cases.push_back(std::move(c));
   }
   return cases;
@@ -100,7 +117,7 @@ inline Floats LastOf(const CachedCase& c, const Floats& qkv) {
 // out [sequences, out_row] of the last rows, from the formulas over whole sequences.
 inline Doubles CachedReference(const CachedCase& c, const Floats& qkv) {
   const AttentionSpec& spec = c.spec.attention;
-  const Doubles x = Double(qkv);
+  const Doubles x = Double(qkv), sinks = Double(c.sinks);
   Doubles want(c.lengths.size() * Size(c.out_row()), 0.0);
   int64_t start = 0;
   for (size_t s = 0; s < c.lengths.size(); ++s) {
@@ -108,9 +125,10 @@ inline Doubles CachedReference(const CachedCase& c, const Floats& qkv) {
     if (length == 0) continue;
     const reference::AttentionShape<double> shape{length,        spec.num_heads, spec.num_kv_heads,
                                                   spec.head_dim, spec.window,    spec.scale,
-                                                  spec.softcap};
+                                                  spec.softcap,  spec.value_dim};
     Doubles out(Size(length * c.out_row())), lse(Size(length * spec.num_heads));
-    reference::Attention(shape, &x[Size(start * c.row())], out.data(), lse.data());
+    reference::Attention(shape, &x[Size(start * c.row())], out.data(), lse.data(),
+                         spec.sinks ? sinks.data() : nullptr);
     std::copy_n(out.end() - c.out_row(), c.out_row(),
                 want.begin() + static_cast<int64_t>(s) * c.out_row());
     start += length;
@@ -118,14 +136,14 @@ inline Doubles CachedReference(const CachedCase& c, const Floats& qkv) {
   return want;
 }
 
-// |got - want| / |want|.
+// |got - want| / |want|; where a sink leaves nothing to the keys, float32 has zeros.
 inline double CachedError(const Floats& got, const Doubles& want) {
   double squares = 0, norm = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     squares += (got[i] - want[i]) * (got[i] - want[i]);
     norm += want[i] * want[i];
   }
-  return std::sqrt(squares / norm);
+  return std::sqrt(squares / std::max(norm, 1e-60));
 }
 
 // As in attention_test.cc: a score is off by (hd + 2) u 5 hd scale, a probability by twice that, 8

@@ -12,7 +12,8 @@ namespace {
 // Places that no row was put to hold NaN.
 struct Cache {
   explicit Cache(const CachedCase& c)
-      : keys(Size(c.cache_elements()), std::numeric_limits<float>::quiet_NaN()), values(keys) {}
+      : keys(Size(c.key_elements()), std::numeric_limits<float>::quiet_NaN()),
+        values(Size(c.value_elements()), std::numeric_limits<float>::quiet_NaN()) {}
   KeyValueCache view() { return {keys.data(), values.data()}; }
   Floats keys, values;
 };
@@ -34,6 +35,7 @@ Floats Attend(const CachedCase& c, const Floats& qkv) {
   CachedAttention({.spec = c.spec,
                    .rows = View(last),
                    .qkv = rows.data(),
+                   .sinks = c.spec.attention.sinks ? c.sinks.data() : nullptr,
                    .cache = cache.view(),
                    .out = out.data(),
                    .workspace = scratch.view()},
@@ -45,7 +47,9 @@ TEST(CachedAttentionTest, IsTheLastRowOfAttentionOverTheWholeSequence) {
   for (const CachedCase& c : CachedCases()) {
     const Floats qkv = Normal(c.tokens() * c.row(), 1);
     EXPECT_LE(CachedError(Attend(c, qkv), CachedReference(c, qkv)), CachedBound(c))
-        << "window " << c.spec.attention.window << " of " << c.longest();
+        << "window " << c.spec.attention.window << " of " << c.longest() << ", heads of "
+        << c.spec.attention.head_dim << " and " << ValueDim(c.spec.attention)
+        << (c.spec.attention.sinks ? " with sinks" : "");
   }
 }
 
@@ -76,6 +80,9 @@ TEST(CachedAttentionTest, LargerHeadsAreNotSupported) {
   CachedCase c = MakeCachedCase(1, 1, 256, 0, {1});
   EXPECT_TRUE(CachedAttentionSupports(c.spec));
   c.spec.attention.head_dim = 258;
+  EXPECT_FALSE(CachedAttentionSupports(c.spec));
+  c.spec.attention.head_dim = 128;
+  c.spec.attention.value_dim = 258;
   EXPECT_FALSE(CachedAttentionSupports(c.spec));
 }
 

@@ -101,32 +101,41 @@ TEST_F(AutogradTest, RotateHeadInterleaved) {
   ExpectEqual(x.grad(), dx, "dx");
 }
 
-// [L, heads, hd] slice of packed rows, repeated to one per query head: [nq, L, hd].
-Tensor Heads(const Tensor& qkv, int64_t first, int64_t heads, int64_t repeat) {
-  return qkv.slice(1, first, first + heads).permute({1, 0, 2}).repeat_interleave(repeat, 0);
+// Heads of packed rows [L, row], of `dim` columns each from column `first` on, repeated to one per
+// query head: [nq, L, dim].
+Tensor Heads(const Tensor& qkv, int64_t first, int64_t heads, int64_t dim, int64_t repeat) {
+  const Tensor columns = qkv.slice(1, first, first + heads * dim);
+  return columns.view({-1, heads, dim}).permute({1, 0, 2}).repeat_interleave(repeat, 0);
 }
 
-void CheckAttention(const AttentionShape<double>& s) {
-  const int64_t nq = s.num_heads, nkv = s.num_kv_heads;
-  const Tensor qkv = Leaf({s.length, nq + 2 * nkv, s.head_dim});
-  const Tensor dout = at::randn({s.length, nq, s.head_dim}, at::kDouble);
-  const Tensor q = Heads(qkv, 0, nq, 1), k = Heads(qkv, nq, nkv, nq / nkv);
-  const Tensor v = Heads(qkv, nq + nkv, nkv, nq / nkv);
+void CheckAttention(const AttentionShape<double>& s, const Tensor& sinks = {}) {
+  const int64_t nq = s.num_heads, nkv = s.num_kv_heads, dim = s.head_dim;
+  const Tensor qkv = Leaf({s.length, s.row()});
+  const Tensor dout = at::randn({s.length, nq, s.values()}, at::kDouble);
+  const Tensor q = Heads(qkv, 0, nq, dim, 1), k = Heads(qkv, nq * dim, nkv, dim, nq / nkv);
+  const Tensor v = Heads(qkv, (nq + nkv) * dim, nkv, s.values(), nq / nkv);
   const Tensor i = at::arange(s.length).unsqueeze(1), j = at::arange(s.length).unsqueeze(0);
   Tensor hidden = j > i;
   if (s.window > 0) hidden = hidden.logical_or(j <= i - s.window);
   Tensor scores = at::matmul(q, k.transpose(1, 2)) * s.scale;
   if (s.softcap > 0) scores = s.softcap * at::tanh(scores / s.softcap);
   scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
-  const Tensor out = at::matmul(scores.softmax(-1), v).permute({1, 0, 2});
+  if (sinks.defined()) {
+    scores = at::cat({scores, sinks.view({nq, 1, 1}).expand({nq, s.length, 1})}, 2);
+  }
+  const Tensor p = scores.softmax(-1).narrow(2, 0, s.length);
+  const Tensor out = at::matmul(p, v).permute({1, 0, 2});
   (out * dout).sum().backward();
   std::vector<double> got(static_cast<size_t>(out.numel())), dqkv(static_cast<size_t>(qkv.numel()));
   std::vector<double> lse(static_cast<size_t>(nq * s.length));
-  Attention(s, Data(qkv), got.data(), lse.data());
-  AttentionBackward(s, Data(qkv), Data(dout), dqkv.data());
+  std::vector<double> dsinks(static_cast<size_t>(nq));
+  const double* logits = sinks.defined() ? Data(sinks) : nullptr;
+  Attention(s, Data(qkv), got.data(), lse.data(), logits);
+  AttentionBackward(s, Data(qkv), Data(dout), dqkv.data(), nullptr, logits, dsinks.data());
   ExpectEqual(out, got, "out");
   ExpectEqual(scores.logsumexp(-1), lse, "lse");
   ExpectEqual(qkv.grad(), dqkv, "dqkv");
+  if (sinks.defined()) ExpectEqual(sinks.grad(), dsinks, "dsinks");
 }
 
 TEST_F(AutogradTest, AttentionGroupedCausal) { CheckAttention({9, 6, 2, 4, 0, 0.5}); }
@@ -134,6 +143,17 @@ TEST_F(AutogradTest, AttentionWindow) { CheckAttention({11, 2, 1, 3, 4, 0.7}); }
 TEST_F(AutogradTest, AttentionWindowOfOne) { CheckAttention({5, 2, 2, 3, 1, 0.7}); }
 TEST_F(AutogradTest, AttentionSoftcap) { CheckAttention({9, 4, 2, 4, 3, 0.7, 1.5}); }
 TEST_F(AutogradTest, AttentionOneToken) { CheckAttention({1, 4, 2, 5, 0, 0.3}); }
+TEST_F(AutogradTest, AttentionValuesOfAnotherWidth) {
+  CheckAttention({9, 6, 2, 6, 4, 0.5, 0.0, 4});
+  CheckAttention({9, 4, 4, 3, 0, 0.5, 1.5, 5});
+}
+TEST_F(AutogradTest, AttentionSinks) {
+  CheckAttention({9, 6, 2, 4, 0, 0.5}, Leaf({6}));
+  CheckAttention({11, 2, 1, 3, 4, 0.7, 1.5, 5}, Leaf({2}));
+  for (const double logit : {0.0, -30.0, 30.0}) {
+    CheckAttention({9, 4, 2, 4, 3, 0.7}, at::full({4}, logit, at::kDouble).set_requires_grad(true));
+  }
+}
 
 TEST_F(AutogradTest, Swiglu) {
   const Tensor gate = Leaf({50}), up = Leaf({50}), dy = at::randn({50}, at::kDouble);
