@@ -71,16 +71,17 @@ std::string PrepareOwn(const AttentionSpec& spec, const AttentionExtents& extent
   }
   if (cuda::HopperAttentionSupports(spec)) return "warpgroup kernels over packed documents";
   if (cuda::FlashAttentionSupports(spec)) return "flash kernels over packed documents";
-  return spec.dtype == DType::kFloat32 ? "plain kernels for float32"
-                                       : "plain kernels: " + std::to_string(spec.head_dim) +
-                                             "-wide heads have no faster ones";
+  if (spec.dtype == DType::kFloat32) return "plain kernels for float32";
+  const std::string keys = std::to_string(spec.head_dim), values = std::to_string(ValueDim(spec));
+  return "plain kernels: " + (keys == values ? keys : keys + " and " + values) +
+         "-wide heads have no faster ones";
 }
 
 }  // namespace
 
 bool AttentionSupports(const AttentionSpec& spec) {
-  return IsAttention(spec) && spec.head_dim <= cuda::kPlainLargestHeadDim && !spec.sinks &&
-         ValueDim(spec) == spec.head_dim && ValueRow(spec) == KeyRow(spec);
+  return IsAttention(spec) && spec.head_dim <= cuda::kPlainLargestHeadDim &&
+         ValueDim(spec) <= cuda::kPlainLargestHeadDim;
 }
 
 std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,
@@ -108,6 +109,7 @@ int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec,
 
 void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   cuda::RequireSupported(AttentionSupports(args.spec), "Attention");
+  RequireSinks(args.spec, args.sinks, "Attention");
   RequireDocuments(args.documents, args.tokens);
   cuda::RequireWorkspace(args.workspace, ForwardBytes(args.spec, args.documents), "Attention");
   if (args.tokens == 0) return;
@@ -124,6 +126,7 @@ void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
 
 void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
   cuda::RequireSupported(AttentionSupports(args.spec), "Attention");
+  RequireGradients(args);
   RequireDocuments(args.documents, args.tokens);
   cuda::RequireWorkspace(args.workspace, BackwardBytes(args.spec, args.documents, args.tokens),
                          "Attention");

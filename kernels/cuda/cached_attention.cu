@@ -3,15 +3,18 @@
 // lane for every 32nd element of a row. Each part leaves its maximum m, sum l = sum exp(S - m) and
 // unnormalised O; a warp per (row, head) joins them:
 //   M = max m_i;  O = sum exp(m_i - M) O_i / sum exp(m_i - M) l_i
+// A sink joins as a part of m = sink, l = 1 and O = 0.
 // Parts that a row does not see end at once: lengths lie in device memory, and one captured graph
-// serves every step. All in float32; 2 hd sizeof(T) bytes per visible key and head, of which a
+// serves every step. All in float32; (hd + vd) sizeof(T) bytes per visible key and head, of which a
 // group shares what the cache holds. Every sum has one warp and a fixed order: bitwise
 // deterministic.
 #include "kernels/cached_attention.h"
 
 #include <algorithm>
 
+#include "kernels/attention_contract.h"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/sinks.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -27,27 +30,29 @@ constexpr int kMostHeadDim = 256, kPerLane = kMostHeadDim / kWarp;
 template <typename T>
 struct Params {
   int64_t rows = 0, length = 0;
-  int heads = 0, kv_heads = 0, dim = 0, window = 0, parts = 0;
+  int heads = 0, kv_heads = 0, dim = 0, value_dim = 0, window = 0, parts = 0;
   float scale = 0, softcap = 0;
+  cuda::Sinks sinks = {};
   const int32_t* sequences = nullptr;
   const int32_t* positions = nullptr;
   const T* qkv = nullptr;
   T* keys = nullptr;
   T* values = nullptr;
   T* out = nullptr;
-  float* partial = nullptr;  // [rows, heads, parts, dim + 2]: O, m, l
+  float* partial = nullptr;  // [rows, heads, parts, value_dim + 2]: O, m, l
 
   __device__ __forceinline__ int64_t row_width() const {
-    return int64_t{heads + 2 * kv_heads} * dim;
+    return int64_t{heads + kv_heads} * dim + int64_t{kv_heads} * value_dim;
   }
   __device__ __forceinline__ int first_key(int position) const {
     return window == 0 ? 0 : max(0, position + 1 - window);
   }
-  __device__ __forceinline__ int64_t place(int64_t sequence, int64_t position) const {
-    return (sequence * length + position) * kv_heads * dim;
+  // Of a kv head, in heads of the cache.
+  __device__ __forceinline__ int64_t place(int64_t sequence, int64_t position, int g) const {
+    return (sequence * length + position) * kv_heads + g;
   }
   __device__ __forceinline__ float* part(int64_t row, int head, int i) const {
-    return partial + ((row * heads + head) * parts + i) * (dim + 2);
+    return partial + ((row * heads + head) * parts + i) * (value_dim + 2);
   }
 };
 
@@ -56,12 +61,12 @@ __global__ void __launch_bounds__(kThreads) AppendKernel(const Params<T> p) {
   const int64_t row = blockIdx.x;
   const int64_t sequence = p.sequences[row];
   if (sequence < 0) return;
-  const int width = p.kv_heads * p.dim;
+  const int k_width = p.kv_heads * p.dim, v_width = p.kv_heads * p.value_dim;
   const T* k = p.qkv + row * p.row_width() + int64_t{p.heads} * p.dim;
-  const int64_t place = p.place(sequence, p.positions[row]);
-  for (int c = threadIdx.x; c < width; c += kThreads) {
-    p.keys[place + c] = k[c];
-    p.values[place + c] = k[width + c];
+  const int64_t place = p.place(sequence, p.positions[row], 0);
+  for (int c = threadIdx.x; c < k_width; c += kThreads) p.keys[place * p.dim + c] = k[c];
+  for (int c = threadIdx.x; c < v_width; c += kThreads) {
+    p.values[place * p.value_dim + c] = k[k_width + c];
   }
 }
 
@@ -100,16 +105,17 @@ struct PartSums {
   }
 };
 
-// `first` is the first key of a tile of up to 32, `end` behind the last that is seen.
+// `base` is the place of the row's kv head at position 0, `first` the first key of a tile of up to
+// 32, `end` behind the last that is seen.
 template <typename V>
 __device__ __forceinline__ void AddTile(const Params<typename V::Element>& p, const float* q,
                                         int64_t base, int first, int end,
                                         PartSums<typename V::Element>* part) {
-  const int64_t stride = int64_t{p.kv_heads} * p.dim;
+  const int64_t heads = p.kv_heads;
   const int key = first + threadIdx.x % kWarp;
   float score = -INFINITY;
   if (key < end) {
-    score = Dot<V>(q, p.keys + base + key * stride, p.dim) * p.scale;
+    score = Dot<V>(q, p.keys + (base + key * heads) * p.dim, p.dim) * p.scale;
     if (p.softcap != 0.0f) score = p.softcap * tanhf(score / p.softcap);
   }
   part->Rescale(fmaxf(part->maximum, cuda::WarpMax(score)));
@@ -117,7 +123,8 @@ __device__ __forceinline__ void AddTile(const Params<typename V::Element>& p, co
   part->total += cuda::WarpSum(weight);
   const int keys = min(kWarp, end - first);
   for (int j = 0; j < keys; ++j) {
-    part->Add(__shfl_sync(~0u, weight, j), p.values + base + (first + j) * stride, p.dim);
+    part->Add(__shfl_sync(~0u, weight, j), p.values + (base + (first + j) * heads) * p.value_dim,
+              p.value_dim);
   }
 }
 
@@ -137,17 +144,17 @@ __global__ void __launch_bounds__(kThreads) PartKernel(const Params<typename V::
   const T* from = p.qkv + row * p.row_width() + int64_t{head} * p.dim;
   for (int c = lane; c < p.dim; c += kWarp) q[c] = cuda::ToFloat(from[c]);
   __syncwarp();
-  const int64_t base = p.place(sequence, 0) + int64_t{head / (p.heads / p.kv_heads)} * p.dim;
+  const int64_t base = p.place(sequence, 0, head / (p.heads / p.kv_heads));
   PartSums<T> part;
   for (int tile = first; tile < end; tile += kWarp) AddTile<V>(p, q, base, tile, end, &part);
   float* out = p.part(row, head, part_index);
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
-    if (lane + i * kWarp < p.dim) out[lane + i * kWarp] = part.sums[i];
+    if (lane + i * kWarp < p.value_dim) out[lane + i * kWarp] = part.sums[i];
   }
   if (lane == 0) {
-    out[p.dim] = part.maximum;
-    out[p.dim + 1] = part.total;
+    out[p.value_dim] = part.maximum;
+    out[p.value_dim + 1] = part.total;
   }
 }
 
@@ -161,21 +168,26 @@ __global__ void __launch_bounds__(kThreads) JoinKernel(const Params<T> p) {
   const int begin = p.first_key(position) / kPartKeys;
   const int end = seen ? position / kPartKeys + 1 : begin;
   float maximum = -INFINITY, total = 0.0f, sums[kPerLane] = {};
-  for (int i = begin; i < end; ++i) maximum = fmaxf(maximum, p.part(row, head, i)[p.dim]);
+  for (int i = begin; i < end; ++i) maximum = fmaxf(maximum, p.part(row, head, i)[p.value_dim]);
+  if (p.sinks.any()) {
+    const float sink = p.sinks.of(head);
+    maximum = fmaxf(maximum, sink);
+    total = __expf(sink - maximum);
+  }
   for (int i = begin; i < end; ++i) {
     const float* part = p.part(row, head, i);
-    const float weight = __expf(part[p.dim] - maximum);
-    total += weight * part[p.dim + 1];
+    const float weight = __expf(part[p.value_dim] - maximum);
+    total += weight * part[p.value_dim + 1];
 #pragma unroll
     for (int c = 0; c < kPerLane; ++c) {
-      if (lane + c * kWarp < p.dim) sums[c] += weight * part[lane + c * kWarp];
+      if (lane + c * kWarp < p.value_dim) sums[c] += weight * part[lane + c * kWarp];
     }
   }
-  T* out = p.out + (row * p.heads + head) * p.dim;
+  T* out = p.out + (row * p.heads + head) * p.value_dim;
 #pragma unroll
   for (int c = 0; c < kPerLane; ++c) {
     const float value = seen ? sums[c] / total : 0.0f;
-    if (lane + c * kWarp < p.dim) out[lane + c * kWarp] = cuda::FromFloat<T>(value);
+    if (lane + c * kWarp < p.value_dim) out[lane + c * kWarp] = cuda::FromFloat<T>(value);
   }
 }
 
@@ -189,6 +201,7 @@ Params<T> MakeParams(const CachedAttentionSpec& spec, const CacheRows& rows, con
   p.heads = static_cast<int>(attention.num_heads);
   p.kv_heads = static_cast<int>(attention.num_kv_heads);
   p.dim = static_cast<int>(attention.head_dim);
+  p.value_dim = static_cast<int>(ValueDim(attention));
   p.window = static_cast<int>(std::min(attention.window, spec.length));
   p.parts = static_cast<int>(cuda::CeilDiv(spec.length, kPartKeys));
   p.scale = attention.scale;
@@ -209,8 +222,8 @@ constexpr int64_t kMostParts = 65535, kMostRows = 65535;
 bool CachedAttentionSupports(const CachedAttentionSpec& spec) {
   const AttentionSpec& attention = spec.attention;
   return AttentionSupports(attention) && attention.head_dim <= kMostHeadDim &&
-         attention.q_row == 0 && attention.kv_row == 0 && spec.length > 0 &&
-         spec.length <= kMostParts * kPartKeys;
+         ValueDim(attention) <= kMostHeadDim && attention.q_row == 0 && attention.kv_row == 0 &&
+         attention.v_row == 0 && spec.length > 0 && spec.length <= kMostParts * kPartKeys;
 }
 
 void CacheAppend(const CacheAppendArgs& args, Stream* stream) {
@@ -227,13 +240,14 @@ void CacheAppend(const CacheAppendArgs& args, Stream* stream) {
 
 int64_t CachedAttentionWorkspaceBytes(const CachedAttentionSpec& spec, int64_t rows) {
   const int64_t parts = cuda::CeilDiv(spec.length, kPartKeys);
-  return rows * spec.attention.num_heads * parts * (spec.attention.head_dim + 2) *
+  return rows * spec.attention.num_heads * parts * (ValueDim(spec.attention) + 2) *
          static_cast<int64_t>(sizeof(float));
 }
 
 void CachedAttention(const CachedAttentionArgs& args, Stream* stream) {
   cuda::RequireSupported(CachedAttentionSupports(args.spec) && args.rows.count <= kMostRows,
                          "CachedAttention");
+  RequireSinks(args.spec.attention, args.sinks, "CachedAttention");
   cuda::RequireWorkspace(args.workspace, CachedAttentionWorkspaceBytes(args.spec, args.rows.count),
                          "CachedAttention");
   if (args.rows.count == 0) return;
@@ -242,6 +256,7 @@ void CachedAttention(const CachedAttentionArgs& args, Stream* stream) {
     using V = decltype(vector);
     using T = typename V::Element;
     Params<T> p = MakeParams<T>(args.spec, args.rows, args.qkv, args.cache);
+    p.sinks = cuda::MakeSinks(spec, args.sinks);
     p.out = static_cast<T*>(args.out);
     p.partial = static_cast<float*>(args.workspace.data);
     const auto heads = static_cast<unsigned>(cuda::CeilDiv(spec.num_heads, kWarps));

@@ -83,7 +83,7 @@ std::unique_ptr<fe::graph::Graph> ForwardGraph(const Shape& shape) {
   auto graph = NewGraph();
   const Tensor q = graph->tensor(View(shape, kQ, spec.num_heads, QueryRow(spec)));
   const Tensor k = graph->tensor(View(shape, kK, spec.num_kv_heads, KeyRow(spec)));
-  const Tensor v = graph->tensor(View(shape, kV, spec.num_kv_heads, KeyRow(spec)));
+  const Tensor v = graph->tensor(View(shape, kV, spec.num_kv_heads, ValueRow(spec)));
   auto attributes = fe::graph::SDPA_attributes().set_name("attention").set_is_inference(false);
   SetMask(shape, &attributes);
   const auto [out, lse] = graph->sdpa(q, k, v, std::move(attributes));
@@ -97,7 +97,7 @@ std::unique_ptr<fe::graph::Graph> BackwardGraph(const Shape& shape) {
   auto graph = NewGraph();
   const Tensor q = graph->tensor(View(shape, kQ, spec.num_heads, QueryRow(spec)));
   const Tensor k = graph->tensor(View(shape, kK, spec.num_kv_heads, KeyRow(spec)));
-  const Tensor v = graph->tensor(View(shape, kV, spec.num_kv_heads, KeyRow(spec)));
+  const Tensor v = graph->tensor(View(shape, kV, spec.num_kv_heads, ValueRow(spec)));
   const Tensor out = graph->tensor(View(shape, kOut, spec.num_heads, shape.out_row()));
   const Tensor dout = graph->tensor(View(shape, kDout, spec.num_heads, shape.out_row()));
   const Tensor lse = graph->tensor(Lse(shape));
@@ -108,7 +108,7 @@ std::unique_ptr<fe::graph::Graph> BackwardGraph(const Shape& shape) {
   const auto [dq, dk, dv] = graph->sdpa_backward(q, k, v, out, dout, lse, std::move(attributes));
   SetOutput(dq, View(shape, kDq, spec.num_heads, QueryRow(spec)));
   SetOutput(dk, View(shape, kDk, spec.num_kv_heads, KeyRow(spec)));
-  SetOutput(dv, View(shape, kDv, spec.num_kv_heads, KeyRow(spec)));
+  SetOutput(dv, View(shape, kDv, spec.num_kv_heads, ValueRow(spec)));
   return graph;
 }
 
@@ -132,11 +132,12 @@ std::string Mebibytes(int64_t bytes) {
   return std::to_string((bytes + (int64_t{1} << 20) - 1) >> 20) + " MiB";
 }
 
-using Key =
-    std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float, bool, int64_t, int64_t>;
+using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float, bool,
+                       int64_t, int64_t>;
 Key ShapeKey(const AttentionSpec& spec, int64_t documents, int64_t length) {
-  return {spec.num_heads, spec.num_kv_heads, spec.head_dim,      QueryRow(spec), KeyRow(spec),
-          spec.window,    spec.scale,        spec.deterministic, documents,      length};
+  return {spec.num_heads,     spec.num_kv_heads, spec.head_dim, QueryRow(spec),
+          KeyRow(spec),       ValueRow(spec),    spec.window,   spec.scale,
+          spec.deterministic, documents,         length};
 }
 
 }  // namespace
@@ -205,7 +206,8 @@ void* Read(const void* data) { return const_cast<void*>(data); }
 
 bool CudnnAttentionSupports(const AttentionSpec& spec) {
   return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && spec.head_dim <= 256 &&
-         QueryRow(spec) % 8 == 0 && KeyRow(spec) % 8 == 0 && spec.softcap == 0.0f;
+         ValueDim(spec) == spec.head_dim && QueryRow(spec) % 8 == 0 && KeyRow(spec) % 8 == 0 &&
+         ValueRow(spec) % 8 == 0 && spec.softcap == 0.0f && !spec.sinks;
 }
 
 const CudnnAttention* PrepareCudnnAttention(const AttentionSpec& spec, int64_t documents,

@@ -12,7 +12,8 @@
 
 namespace coxswain::kernels::cuda {
 
-// bfloat16, head sizes that are multiples of 8, no softcap. cuDNN may still refuse a shape.
+// bfloat16, heads of q, k and v of one width, a multiple of 8, neither softcap nor sinks. cuDNN may
+// still refuse a shape. Source: cuDNN frontend 1.12, whose SDPA attributes have no sinks.
 bool CudnnAttentionSupports(const AttentionSpec& spec);
 
 // The plans of both directions for one spec and shape. Their lse is [documents, nq, length].

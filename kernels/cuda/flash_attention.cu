@@ -162,7 +162,8 @@ __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 4 : 2)
 
 bool FlashAttentionSupports(const AttentionSpec& spec) {
   return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && spec.head_dim <= 256 &&
-         QueryRow(spec) % 8 == 0 && KeyRow(spec) % 8 == 0 && spec.scale > 0.0f;
+         QueryRow(spec) % 8 == 0 && KeyRow(spec) % 8 == 0 && spec.scale > 0.0f && !spec.sinks &&
+         ValueDim(spec) == spec.head_dim && ValueRow(spec) == KeyRow(spec);
 }
 
 void FlashAttentionForward(const AttentionForwardArgs& args, Stream* stream) {

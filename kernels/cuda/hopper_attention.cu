@@ -76,7 +76,8 @@ bool HopperAttentionSupports(const AttentionSpec& spec) {
   return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 &&
          spec.head_dim > kFlashHeadDim && spec.head_dim <= 256 &&
          spec.num_heads <= kMostGroupHeads * spec.num_kv_heads && QueryRow(spec) % 8 == 0 &&
-         KeyRow(spec) % 8 == 0 && spec.scale > 0.0f && Capability() == 90;
+         KeyRow(spec) % 8 == 0 && spec.scale > 0.0f && !spec.sinks &&
+         ValueDim(spec) == spec.head_dim && ValueRow(spec) == KeyRow(spec) && Capability() == 90;
 }
 
 // Source: gpu_bench on one H100, bench/results/h100_attention.json, 28/4 and 32/8 heads x 128, ms

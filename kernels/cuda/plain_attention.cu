@@ -1,12 +1,14 @@
 // Attention straight from the formulas of kernels/attention.h, in float32 whatever the dtype.
 //   forward: softmax kept online (Milakov and Gimelshein, "Online normalizer calculation for
-//            softmax", 2018): maximum m, sum l and O are rescaled when m grows; lse = m + log l
+//            softmax", 2018): maximum m, sum l and O are rescaled when m grows; lse = m + log l.
+//            A sink is m and l = 1 before the first key
 //   backward: P = exp(S - lse), D = rowsum(dO O), dS = P (dO V^T - D), with softcap c times
-//             1 - (S / c)^2; dQ_i sums over keys, dK_j and dV_j over the group's heads and rows
+//             1 - (S / c)^2; dQ_i sums over keys, dK_j and dV_j over the group's heads and rows;
+//             those of sinks: sink_gradient.cu
 //
 // One warp per (row, head): query heads forward and for dQ, kv heads for dK and dV. A lane holds
 // the elements lane, lane + 32, ... of a row; one dot product is a warp sum. K and V (or Q and dO)
-// come from the cache: 2 hd sizeof(T) bytes per visible pair. Deterministic: every sum has one
+// come from the cache: (hd + vd) sizeof(T) bytes per visible pair. Deterministic: every sum has one
 // warp and a fixed order.
 #include "kernels/cuda/plain_attention.h"
 
@@ -15,6 +17,7 @@
 
 #include "kernels/cuda/documents.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/sinks.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -26,10 +29,11 @@ constexpr int kThreads = 128;
 template <typename T>
 struct PlainParams {
   int64_t tokens = 0;
-  int heads = 0, kv_heads = 0, dim = 0, window = 0, documents = 0;
+  int heads = 0, kv_heads = 0, dim = 0, value_dim = 0, window = 0, documents = 0;
   float scale = 0, softcap = 0;
   const int32_t* cu_seqlens = nullptr;
-  int64_t q_row = 0, kv_row = 0;
+  int64_t q_row = 0, k_row = 0, v_row = 0;
+  Sinks sinks = {};
   const T* q = nullptr;
   const T* k = nullptr;
   const T* v = nullptr;
@@ -40,8 +44,9 @@ struct PlainParams {
 
   __device__ int group() const { return heads / kv_heads; }
   __device__ int64_t query(int64_t row, int h) const { return row * q_row + h * dim; }
-  __device__ int64_t key(int64_t row, int g) const { return row * kv_row + g * dim; }
-  __device__ int64_t o(int64_t row, int h) const { return (row * heads + h) * dim; }
+  __device__ int64_t key(int64_t row, int g) const { return row * k_row + g * dim; }
+  __device__ int64_t value(int64_t row, int g) const { return row * v_row + g * value_dim; }
+  __device__ int64_t o(int64_t row, int h) const { return (row * heads + h) * value_dim; }
 };
 
 // A row of up to 32 kPerLane elements, spread over a warp; 0 past its end.
@@ -116,9 +121,13 @@ __global__ void __launch_bounds__(kThreads)
   q.Load(p.q + p.query(row, h), p.dim);
   sum.Zero();
   float maximum = -INFINITY, total = 0.0f;
+  if (p.sinks.any()) {
+    maximum = p.sinks.of(h);
+    total = 1.0f;
+  }
   for (int64_t j = FirstKey(p, row); j <= row; ++j) {
     k.Load(p.k + p.key(j, g), p.dim);
-    v.Load(p.v + p.key(j, g), p.dim);
+    v.Load(p.v + p.value(j, g), p.value_dim);
     const float s = MakeScore(q.Dot(k), p.scale, p.softcap).value;
     if (s > maximum) {
       const float shrink = expf(maximum - s);
@@ -131,7 +140,7 @@ __global__ void __launch_bounds__(kThreads)
     total += e;
     sum.Add(e, v);
   }
-  sum.Store(out + p.o(row, h), p.dim, 1.0f / total);
+  sum.Store(out + p.o(row, h), p.value_dim, 1.0f / total);
   if (threadIdx.x % kWarp == 0) lse[h * p.tokens + row] = maximum + logf(total);
 }
 
@@ -143,15 +152,15 @@ __global__ void __launch_bounds__(kThreads)
   if (!WarpRow(p.tokens, p.heads, &row, &h)) return;
   const int g = h / p.group();
   Row<kPerLane> q, dout, k, v, dq;
-  dout.Load(p.dout + p.o(row, h), p.dim);
-  v.Load(p.out + p.o(row, h), p.dim);
+  dout.Load(p.dout + p.o(row, h), p.value_dim);
+  v.Load(p.out + p.o(row, h), p.value_dim);
   const float delta = dout.Dot(v), lse = p.lse[h * p.tokens + row];
   if (threadIdx.x % kWarp == 0) p.delta[h * p.tokens + row] = delta;
   q.Load(p.q + p.query(row, h), p.dim);
   dq.Zero();
   for (int64_t j = FirstKey(p, row); j <= row; ++j) {
     k.Load(p.k + p.key(j, g), p.dim);
-    v.Load(p.v + p.key(j, g), p.dim);
+    v.Load(p.v + p.value(j, g), p.value_dim);
     const Score s = MakeScore(q.Dot(k), p.scale, p.softcap);
     dq.Add(expf(s.value - lse) * (dout.Dot(v) - delta) * s.slope, k);
   }
@@ -169,13 +178,13 @@ __global__ void __launch_bounds__(kThreads)
   if (p.window != 0) end = min(end, row + p.window);
   Row<kPerLane> k, v, q, dout, dk, dv;
   k.Load(p.k + p.key(row, g), p.dim);
-  v.Load(p.v + p.key(row, g), p.dim);
+  v.Load(p.v + p.value(row, g), p.value_dim);
   dk.Zero();
   dv.Zero();
   for (int h = g * p.group(); h < (g + 1) * p.group(); ++h) {
     for (int64_t i = row; i < end; ++i) {
       q.Load(p.q + p.query(i, h), p.dim);
-      dout.Load(p.dout + p.o(i, h), p.dim);
+      dout.Load(p.dout + p.o(i, h), p.value_dim);
       const Score s = MakeScore(q.Dot(k), p.scale, p.softcap);
       const float probability = expf(s.value - p.lse[h * p.tokens + i]);
       dv.Add(probability, dout);
@@ -183,7 +192,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   dk.Store(k_gradient + p.key(row, g), p.dim, p.scale);
-  dv.Store(v_gradient + p.key(row, g), p.dim, 1.0f);
+  dv.Store(v_gradient + p.value(row, g), p.value_dim, 1.0f);
 }
 
 template <typename T, typename Args>
@@ -192,13 +201,16 @@ PlainParams<T> MakeParams(const Args& args) {
           .heads = static_cast<int>(args.spec.num_heads),
           .kv_heads = static_cast<int>(args.spec.num_kv_heads),
           .dim = static_cast<int>(args.spec.head_dim),
+          .value_dim = static_cast<int>(ValueDim(args.spec)),
           .window = static_cast<int>(std::min(args.spec.window, args.tokens)),
           .documents = static_cast<int>(args.documents.count),
           .scale = args.spec.scale,
           .softcap = args.spec.softcap,
           .cu_seqlens = args.documents.cu_seqlens,
           .q_row = QueryRow(args.spec),
-          .kv_row = KeyRow(args.spec),
+          .k_row = KeyRow(args.spec),
+          .v_row = ValueRow(args.spec),
+          .sinks = MakeSinks(args.spec, args.sinks),
           .q = static_cast<const T*>(args.in.q),
           .k = static_cast<const T*>(args.in.k),
           .v = static_cast<const T*>(args.in.v)};
@@ -211,10 +223,11 @@ unsigned Blocks(int64_t rows) {
 // Calls fn(zero of the element type, elements of a row per lane).
 template <typename Fn>
 void ForShape(const AttentionSpec& spec, const Fn& fn) {
+  const int64_t widest = std::max(spec.head_dim, ValueDim(spec));
   ForDType(spec.dtype, [&](auto zero) {
-    if (spec.head_dim <= 64) {
+    if (widest <= 64) {
       fn(zero, std::integral_constant<int, 2>{});
-    } else if (spec.head_dim <= 128) {
+    } else if (widest <= 128) {
       fn(zero, std::integral_constant<int, 4>{});
     } else {
       fn(zero, std::integral_constant<int, kPlainLargestHeadDim / kWarp>{});
@@ -254,6 +267,11 @@ void PlainAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
             p, static_cast<T*>(args.gradients.k), static_cast<T*>(args.gradients.v));
   });
   CheckLaunch("AttentionBackward");
+  LaunchSinkGradient({.tokens = args.tokens,
+                      .heads = static_cast<int>(args.spec.num_heads),
+                      .lse = args.lse,
+                      .delta = static_cast<const float*>(args.workspace.data)},
+                     MakeSinks(args.spec, args.sinks), args.sink_gradient, stream);
 }
 
 }  // namespace coxswain::kernels::cuda

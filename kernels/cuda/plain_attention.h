@@ -1,5 +1,5 @@
-// Attention of every dtype and head size, without tensor cores: float32 runs on it, and what the
-// fast algorithms do not take.
+// Attention of every dtype and width of heads, without tensor cores: float32 runs on it, and what
+// the fast algorithms do not take.
 #ifndef COXSWAIN_KERNELS_CUDA_PLAIN_ATTENTION_H_
 #define COXSWAIN_KERNELS_CUDA_PLAIN_ATTENTION_H_
 
@@ -9,7 +9,7 @@ namespace coxswain::kernels::cuda {
 
 inline constexpr int64_t kPlainLargestHeadDim = 256;
 
-// Head sizes up to kPlainLargestHeadDim. Forward needs no workspace.
+// Heads up to kPlainLargestHeadDim wide. Forward needs no workspace.
 int64_t PlainAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t tokens);
 // lse is [nq, T]. Contracts of kernels/attention.h; extents are checked by the caller.
 void PlainAttentionForward(const AttentionForwardArgs& args, Stream* stream);

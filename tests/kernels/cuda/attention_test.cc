@@ -1,261 +1,23 @@
 // The algorithms against the fp64 formulas: plain (float32, and bfloat16 where it stands in),
 // flash, cuDNN, what takes packed bfloat16 (flash, or the kernels of warpgroups) and what takes it
 // dense (those, or cuDNN). Where a case is too large for fp64 on the CPU, plain is the reference of
-// the others.
+// the others. Sinks and values of their own width: attention_sinks_test.cc.
 #include "kernels/attention.h"
 
-#include <algorithm>
-#include <functional>
 #include <limits>
-#include <numeric>
-#include <utility>
 
-#include "kernels/cuda/cudnn_attention.h"
-#include "kernels/cuda/flash_attention.h"
-#include "kernels/cuda/hopper_attention.h"
-#include "kernels/cuda/plain_attention.h"
-#include "tests/kernels/attention_heads.h"
-#include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/attention.h"
+#include "tests/kernels/cuda/attention_problem.h"
 
 namespace coxswain::kernels {
 namespace gpu_attention_test {
 namespace {
 
-enum class Algorithm { kPlainFloat32, kPlainBFloat16, kFlash, kCudnn, kPacked, kDense };
-
-constexpr Algorithm kOfPacked[] = {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
-                                   Algorithm::kFlash, Algorithm::kPacked};
-
-const char* Name(Algorithm algorithm) {
-  constexpr const char* kNames[] = {"plain float32", "plain bfloat16", "flash",
-                                    "cuDNN",         "packed",         "dense"};
-  return kNames[static_cast<size_t>(algorithm)];
-}
-
-struct Problem {
-  Algorithm algorithm;
-  AttentionSpec spec;
-  std::vector<int32_t> lengths;
-
-  int64_t tokens() const { return std::accumulate(lengths.begin(), lengths.end(), int64_t{0}); }
-  int64_t row() const { return (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim; }
-  int64_t out_row() const { return spec.num_heads * spec.head_dim; }
-  bool dense() const { return algorithm == Algorithm::kDense || algorithm == Algorithm::kCudnn; }
-  bool hopper() const {
-    return (algorithm == Algorithm::kPacked || dense()) && cuda::HopperAttentionSupports(spec);
-  }
-  bool cudnn() const {
-    if (algorithm == Algorithm::kCudnn) return true;
-    return dense() && spec.softcap == 0.0f && !cuda::HopperAttentionIsFastest(spec, longest());
-  }
-  std::vector<int32_t> cu_seqlens() const {
-    std::vector<int32_t> cu = {0};
-    for (int32_t length : lengths) cu.push_back(cu.back() + length);
-    return cu;
-  }
-  int64_t longest() const {
-    return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
-  }
-  AttentionExtents extents() const {
-    return {.tokens = tokens(),
-            .documents = static_cast<int64_t>(lengths.size()),
-            .max_length = longest(),
-            .dense = dense()};
-  }
-};
-
-struct HeadShape {
-  int64_t heads, kv_heads, dim;
-};
-
-Problem Make(Algorithm algorithm, const HeadShape& shape, std::vector<int32_t> lengths) {
-  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.dim));
-  return {
-      .algorithm = algorithm,
-      .spec = {.dtype = algorithm == Algorithm::kPlainFloat32 ? DType::kFloat32 : DType::kBFloat16,
-               .num_heads = shape.heads,
-               .num_kv_heads = shape.kv_heads,
-               .head_dim = shape.dim,
-               .scale = scale},
-      .lengths = std::move(lengths)};
-}
-
-struct Result {
-  Floats out, lse, dqkv;
-};
-
-bool operator==(const Result& a, const Result& b) {
-  return SameBits(a.out, b.out) && SameBits(a.lse, b.lse) && SameBits(a.dqkv, b.dqkv);
-}
-
-const cuda::CudnnAttention& CudnnPlan(const Problem& p) {
-  std::string line;
-  const cuda::CudnnAttention* plan = cuda::PrepareCudnnAttention(
-      p.spec, static_cast<int64_t>(p.lengths.size()), p.longest(), 0, TestStream(), &line);
-  if (plan == nullptr) throw std::runtime_error(line);
-  return *plan;
-}
-
-struct WorkspaceBytes {
-  int64_t forward, backward;
-};
-WorkspaceBytes WorkspaceBytesOf(const Problem& p) {
-  if (p.algorithm == Algorithm::kCudnn) {
-    return {cuda::CudnnAttentionForwardWorkspaceBytes(CudnnPlan(p)),
-            cuda::CudnnAttentionBackwardWorkspaceBytes(CudnnPlan(p))};
-  }
-  const std::string line = PrepareAttention(p.spec, p.extents(), TestStream());
-  EXPECT_EQ(line.starts_with("cuDNN"), p.cudnn()) << line;
-  return {AttentionForwardWorkspaceBytes(p.spec, p.extents()),
-          AttentionBackwardWorkspaceBytes(p.spec, p.extents())};
-}
-
-void Forward(const Problem& p, const AttentionForwardArgs& args) {
-  if (p.algorithm == Algorithm::kPlainBFloat16)
-    return cuda::PlainAttentionForward(args, TestStream());
-  if (p.algorithm == Algorithm::kFlash) return cuda::FlashAttentionForward(args, TestStream());
-  if (p.algorithm == Algorithm::kCudnn) {
-    return cuda::CudnnAttentionForward(CudnnPlan(p), args, TestStream());
-  }
-  AttentionForward(args, TestStream());
-}
-void Backward(const Problem& p, const AttentionBackwardArgs& args) {
-  if (p.algorithm == Algorithm::kPlainBFloat16) {
-    return cuda::PlainAttentionBackward(args, TestStream());
-  }
-  if (p.algorithm == Algorithm::kFlash) return cuda::FlashAttentionBackward(args, TestStream());
-  if (p.algorithm == Algorithm::kCudnn) {
-    return cuda::CudnnAttentionBackward(CudnnPlan(p), args, TestStream());
-  }
-  AttentionBackward(args, TestStream());
-}
-
-// Runs `launch` by way of a captured graph, or directly.
-void Run(bool captured, const std::function<void()>& launch) {
-  if (!captured) return launch();
-  Graph* graph = CaptureGraph(launch, TestStream());
-  LaunchGraph(graph, TestStream());
-  Synchronize(TestStream());
-  DestroyGraph(graph);
-}
-
-// `forward_out`: what the backward reads for out; null: this forward's.
-Result Compute(const Problem& p, const Floats& qkv, const Floats& dout, bool captured = false,
-               const Floats* forward_out = nullptr) {
-  const WorkspaceBytes bytes = WorkspaceBytesOf(p);
-  const DType dtype = p.spec.dtype;
-  const DeviceValues<int32_t> cu(p.cu_seqlens());
-  const Documents documents{.count = static_cast<int64_t>(p.lengths.size()),
-                            .cu_seqlens = cu.data(),
-                            .max_length = p.longest(),
-                            .dense = p.dense()};
-  const DeviceTensor x(dtype, qkv), dy(dtype, dout), out(dtype, p.tokens() * p.out_row());
-  const DeviceTensor lse(DType::kFloat32, p.tokens() * p.spec.num_heads), dx(dtype, x.count());
-  DeviceTensor read_out(dtype, out.count());
-  const Scratch forward(bytes.forward), backward(bytes.backward);
-  Run(captured, [&] {
-    Forward(p, {.spec = p.spec,
-                .tokens = p.tokens(),
-                .documents = documents,
-                .in = PackedInputs(p.spec, x.data()),
-                .out = out.data(),
-                .lse = lse.floats(),
-                .workspace = forward.workspace()});
-    if (forward_out != nullptr) read_out.Write(*forward_out);
-    Backward(p, {.spec = p.spec,
-                 .tokens = p.tokens(),
-                 .documents = documents,
-                 .in = PackedInputs(p.spec, x.data()),
-                 .out = forward_out != nullptr ? read_out.data() : out.data(),
-                 .lse = lse.floats(),
-                 .dout = dy.data(),
-                 .gradients = PackedOutputs(p.spec, dx.data()),
-                 .workspace = backward.workspace()});
-  });
-  return {out.Read(), lse.Read(), dx.Read()};
-}
-
-Floats RandomQkv(const Problem& p) { return Normal(p.tokens() * p.row(), 1, p.spec.dtype); }
-Floats RandomDout(const Problem& p) { return Normal(p.tokens() * p.out_row(), 2, p.spec.dtype); }
-
-// bfloat16: P (or dS) and the result are each rounded once, which the L2 norm of independent
-// roundings of at most kUnit bounds by kUnit each. D is made of O as the kernel gave it, which the
-// reference reads too.
-// float32: the sums of hd and n terms and twice the score's error in a probability, as derived for
-// the CPU kernels in tests/kernels/attention_test.cc.
-double Bound(const Problem& p, int roundings) {
-  if (p.spec.dtype == DType::kBFloat16) return roundings * kUnit(DType::kBFloat16);
-  const double dim = static_cast<double>(p.spec.head_dim), n = static_cast<double>(p.longest());
-  const double score = (dim + 2) * 5 * dim * p.spec.scale;
-  return 4 * (2 * std::sqrt(dim) / dim * score + 8 + n) * kUnit(DType::kFloat32);
-}
-
-// Where the algorithm puts lse of row i of the document [start, start + length).
-int64_t SumIndex(const Problem& p, int64_t start, int64_t length, int64_t i, int64_t h) {
-  if (p.cudnn()) return (start / length * p.spec.num_heads + h) * length + i;
-  if (!p.hopper()) return h * p.tokens() + start + i;
-  const int64_t group = p.spec.num_heads / p.spec.num_kv_heads;
-  return (h / group * p.tokens() + start + i) * group + h % group;
-}
-
-struct Expected {
-  Doubles out, lse, dqkv;
-};
-
-Expected Reference(const Problem& p, const Floats& qkv, const Floats& dout,
-                   const Floats& forward_out) {
-  const Doubles x = Double(qkv), dy = Double(dout), read_out = Double(forward_out);
-  Expected e{Doubles(dy.size()), Doubles(Size(p.tokens() * p.spec.num_heads)), Doubles(x.size())};
-  int64_t start = 0;
-  for (const int64_t length : p.lengths) {
-    if (length == 0) continue;
-    const reference::AttentionShape<double> shape{
-        length,        p.spec.num_heads, p.spec.num_kv_heads, p.spec.head_dim,
-        p.spec.window, p.spec.scale,     p.spec.softcap};
-    Doubles lse(Size(length * p.spec.num_heads));
-    reference::Attention(shape, &x[Size(start * p.row())], &e.out[Size(start * p.out_row())],
-                         lse.data());
-    reference::AttentionBackward(shape, &x[Size(start * p.row())], &dy[Size(start * p.out_row())],
-                                 &e.dqkv[Size(start * p.row())],
-                                 &read_out[Size(start * p.out_row())]);
-    for (int64_t h = 0; h < p.spec.num_heads; ++h) {
-      for (int64_t i = 0; i < length; ++i) {
-        e.lse[Size(SumIndex(p, start, length, i, h))] = lse[Size(h * length + i)];
-      }
-    }
-    start += length;
-  }
-  return e;
-}
-
-void CheckAgainstReference(const Problem& p) {
-  SCOPED_TRACE(testing::Message() << Name(p.algorithm) << " " << p.spec.num_heads << "/"
-                                  << p.spec.num_kv_heads << " x " << p.spec.head_dim << " window "
-                                  << p.spec.window << " softcap " << p.spec.softcap);
-  const Floats qkv = RandomQkv(p), dout = RandomDout(p);
-  const Result got = Compute(p, qkv, dout);
-  const Expected want = Reference(p, qkv, dout, got.out);
-  ExpectRelativeError(got.out, want.out, Bound(p, 2), "out");
-  // Scores and their sum stay in float32 whatever the dtype.
-  ExpectRelativeError(got.lse, want.lse, 1e-4, "lse");
-  const double bound = Bound(p, 2);
-  EXPECT_LE(WorstHead(p.spec, got.dqkv, want.dqkv, bound), 1.0);
-  // 2 kUnit are 0.8 %: a head that is 3 % off, of q, k or v, is found.
-  const double size = HeadNorm(p.spec, want.dqkv, p.row() / p.spec.head_dim - 1);
-  for (const int64_t h : {int64_t{0}, p.spec.num_heads, p.row() / p.spec.head_dim - 1}) {
-    if (HeadNorm(p.spec, want.dqkv, h) < 0.1 * size) continue;  // tokens that see few others
-    EXPECT_GT(WorstHead(p.spec, WithOneHeadOff(p.spec, got.dqkv, h), want.dqkv, bound), 1.0) << h;
-  }
-}
-
-// Elements [first, last) of every row.
-const std::vector<int32_t> kOddLengths = {1, 0, 63, 64, 65, 131, 0, 0, 2, 40};
-
 TEST(AttentionGpuTest, GroupedHeadsOverOddDocuments) {
   for (const Algorithm algorithm : kOfPacked) {
-    for (const HeadShape& shape : {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{2, 2, 16},
-                                   HeadShape{4, 2, 32}, HeadShape{2, 1, 96}}) {
+    for (const HeadShape& shape :
+         {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{2, 2, 16}, HeadShape{4, 2, 32},
+          HeadShape{2, 1, 96}, HeadShape{3, 3, 192, 128}, HeadShape{4, 2, 24, 16},
+          HeadShape{2, 1, 16, 8}, HeadShape{4, 2, 64, 128}}) {
       CheckAgainstReference(Make(algorithm, shape, kOddLengths));
     }
   }
@@ -271,21 +33,24 @@ TEST(AttentionGpuTest, GroupsOfEverySize) {
     for (const int64_t dim : {96, 128, 256}) {
       CheckAgainstReference(Make(Algorithm::kPacked, {group, 1, dim}, {135, 7, 0, 65}));
     }
+    CheckAgainstReference(Make(Algorithm::kPacked, {group, 1, 192, 128}, {135, 7, 0, 65}));
   }
 }
 
 // Tiles of 9, 18 and 27 tokens, and of 64 and 128 keys.
 TEST(AttentionGpuTest, LengthsAroundTheTilesOfPackedRows) {
-  for (const int64_t dim : {64, 128, 256}) {
-    CheckAgainstReference(Make(Algorithm::kPacked, {7, 1, dim},
+  for (const HeadShape& shape : {HeadShape{7, 1, 64}, HeadShape{7, 1, 128}, HeadShape{7, 1, 256},
+                                 HeadShape{7, 1, 192, 128}, HeadShape{2, 2, 192, 128}}) {
+    CheckAgainstReference(Make(Algorithm::kPacked, shape,
                                {8, 9, 10, 17, 18, 19, 26, 27, 28, 127, 128, 129, 191, 193}));
   }
 }
 
 TEST(AttentionGpuTest, WindowsAcrossTilesOfKeys) {
-  for (const int64_t dim : {64, 96, 128, 256}) {
+  for (const HeadShape& shape : {HeadShape{3, 1, 64}, HeadShape{3, 1, 96}, HeadShape{3, 1, 128},
+                                 HeadShape{3, 1, 256}, HeadShape{3, 3, 192, 128}}) {
     for (const int64_t window : {1, 31, 64, 128, 129}) {
-      Problem p = Make(Algorithm::kPacked, {3, 1, dim}, {400, 1, 130});
+      Problem p = Make(Algorithm::kPacked, shape, {400, 1, 130});
       p.spec.window = window;
       CheckAgainstReference(p);
     }
@@ -439,23 +204,22 @@ void CheckAgainstPlain(Problem p) {
   const Result want = Compute(p, qkv, dout, /*captured=*/false, &got.out);
   ExpectRelativeError(got.out, Double(want.out), 3 * kUnit(DType::kBFloat16), "out");
   EXPECT_LE(WorstHead(p.spec, got.dqkv, Double(want.dqkv), 4 * kUnit(DType::kBFloat16)), 1.0);
-}
-
-// Lengths of a lognormal with mean 250, cut at 1,201.
-std::vector<int32_t> MixedLengths(int64_t documents) {
-  std::mt19937 random(5);
-  std::lognormal_distribution<double> length(5.3, 0.7);
-  std::vector<int32_t> lengths;
-  for (int64_t i = 0; i < documents; ++i) {
-    lengths.push_back(static_cast<int32_t>(std::min(length(random), 1201.0)));
-  }
-  return lengths;
+  // lse of both is within Float32Bound of the formulas.
+  const auto lse = [&](int64_t t, int64_t h) { return want.lse[Size(h * p.tokens() + t)]; };
+  ExpectSinkGradient(got.dsinks, Double(want.dsinks),
+                     SinkTerms(p.spec, p.sinks, Double(got.out), dout, lse), 2 * SinkBound(p));
 }
 
 TEST(AttentionGpuTest, ModelShapes) {
   CheckAgainstPlain(Make(Algorithm::kPacked, {14, 2, 64}, MixedLengths(60)));
   CheckAgainstPlain(Make(Algorithm::kPacked, {28, 4, 128}, MixedLengths(20)));
   CheckAgainstPlain(Make(Algorithm::kPacked, {8, 4, 256}, MixedLengths(20)));
+  CheckAgainstPlain(Make(Algorithm::kPacked, {16, 16, 192, 128}, MixedLengths(20)));
+  Problem sinks = WithSinks(Make(Algorithm::kPacked, {64, 8, 64}, MixedLengths(20)), Floats(64));
+  for (size_t h = 0; h < 64; ++h) sinks.sinks[h] = 0.125f * static_cast<float>(h) - 4.0f;
+  CheckAgainstPlain(sinks);
+  sinks.spec.window = 128;
+  CheckAgainstPlain(sinks);
   CheckAgainstPlain(Make(Algorithm::kDense, {14, 2, 64}, std::vector<int32_t>(8, 1024)));
   CheckAgainstPlain(Make(Algorithm::kDense, {28, 4, 128}, std::vector<int32_t>(4, 1024)));
   CheckAgainstPlain(Make(Algorithm::kDense, {14, 2, 80}, std::vector<int32_t>(4, 1024)));
@@ -493,9 +257,13 @@ Floats Rows(const Floats& values, int64_t row, int64_t first, int64_t last) {
 
 // Invariant kernels-5.
 TEST(AttentionGpuTest, PackedIsBitEqualToOneByOne) {
-  std::vector<Problem> problems = {Make(Algorithm::kPacked, {4, 2, 256}, {3, 70, 1, 129, 20, 64})};
+  const std::vector<int32_t> lengths = {3, 70, 1, 129, 20, 64};
+  std::vector<Problem> problems = {
+      Make(Algorithm::kPacked, {4, 2, 256}, lengths),
+      Make(Algorithm::kPacked, {4, 2, 192, 128}, lengths),
+      WithSinks(Make(Algorithm::kPacked, {6, 2, 64}, lengths), MixedSinks())};
   for (const Algorithm algorithm : kOfPacked) {
-    problems.push_back(Make(algorithm, {4, 2, 64}, {3, 70, 1, 129, 20, 64}));
+    problems.push_back(Make(algorithm, {4, 2, 64}, lengths));
   }
   for (const Problem& packed : problems) {
     const Floats qkv = RandomQkv(packed), dout = RandomDout(packed);
@@ -516,7 +284,8 @@ TEST(AttentionGpuTest, PackedIsBitEqualToOneByOne) {
 
 // Invariant kernels-5.
 TEST(AttentionGpuTest, NanInOneDocumentLeavesTheOthersBitEqual) {
-  std::vector<Problem> problems = {Make(Algorithm::kPacked, {4, 2, 256}, {100, 100, 100})};
+  std::vector<Problem> problems = {Make(Algorithm::kPacked, {4, 2, 256}, {100, 100, 100}),
+                                   Make(Algorithm::kPacked, {4, 2, 192, 128}, {100, 100, 100})};
   for (const Algorithm algorithm : {Algorithm::kPlainFloat32, Algorithm::kPlainBFloat16,
                                     Algorithm::kPacked, Algorithm::kDense}) {
     problems.push_back(Make(algorithm, {4, 2, 64}, {100, 100, 100}));
@@ -572,6 +341,8 @@ TEST(AttentionGpuTest, SameBitsTwiceAndInAGraph) {
     problems.push_back(Make(algorithm, {6, 2, 64}, {1, 2, 7, 64, 65, 131, 1, 343}));
     problems.push_back(Make(algorithm, {4, 1, 128}, {200, 65, 300}));
     problems.push_back(Make(algorithm, {4, 2, 256}, {200, 0, 65, 300}));
+    problems.push_back(Make(algorithm, {4, 2, 192, 128}, {200, 0, 65, 300}));
+    problems.push_back(WithSinks(Make(algorithm, {6, 2, 64}, {200, 0, 65, 300}), MixedSinks()));
   }
   for (const Problem& p : problems) {
     SCOPED_TRACE(Name(p.algorithm));
@@ -635,11 +406,16 @@ TEST(AttentionGpuTest, TheLastBudgetOfAShapeDecides) {
 TEST(AttentionGpuTest, RefusesWhatItCannotRun) {
   EXPECT_FALSE(AttentionSupports({.num_heads = 3, .num_kv_heads = 2, .head_dim = 8}));
   EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 257}));
+  EXPECT_FALSE(
+      AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 8, .value_dim = 257}));
   EXPECT_FALSE(AttentionSupports({.num_heads = 2, .num_kv_heads = 2, .head_dim = 8, .window = -1}));
   const Problem p = Make(Algorithm::kPlainFloat32, {2, 1, 8}, {4, 4});
   AttentionBackwardArgs args{
       .spec = p.spec, .tokens = 8, .documents = {.count = 2, .max_length = 4}};
   EXPECT_THROW(AttentionBackward(args, TestStream()), std::invalid_argument);  // no workspace
+  args.spec.sinks = true;
+  EXPECT_THROW(AttentionBackward(args, TestStream()), std::invalid_argument);  // no sinks
+  args.spec.sinks = false;
   args.documents.count = 0;
   EXPECT_THROW(AttentionBackward(args, TestStream()), std::invalid_argument);
 }

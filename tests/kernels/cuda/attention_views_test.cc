@@ -23,7 +23,7 @@ double Norm(const Doubles& values) {
 
 struct Case {
   DType dtype;
-  int64_t dim;
+  int64_t dim, value_dim;
   bool dense;  // cuDNN or what else takes it, which may choose otherwise for other strides
 };
 
@@ -34,6 +34,7 @@ class AttentionViewsGpuTest : public testing::TestWithParam<Case> {
             .num_heads = kHeads,
             .num_kv_heads = kKvHeads,
             .head_dim = GetParam().dim,
+            .value_dim = GetParam().value_dim,
             .scale = 1.0f / std::sqrt(static_cast<float>(GetParam().dim))};
   }
 
@@ -87,19 +88,22 @@ class AttentionViewsGpuTest : public testing::TestWithParam<Case> {
 
 TEST_P(AttentionViewsGpuTest, EqualThoseOfOneTensor) {
   const DType dtype = GetParam().dtype;
-  const int64_t dim = GetParam().dim, q_width = kHeads * dim, kv_width = kKvHeads * dim;
+  const int64_t dim = GetParam().dim, value_dim = GetParam().value_dim;
+  const int64_t q_width = kHeads * dim, k_width = kKvHeads * dim, v_width = kKvHeads * value_dim;
   AttentionSpec spec = Spec();
   const int64_t row = PackedRow(spec);
   const Floats qkv = Normal(kTokens * row, 1, dtype);
-  const DeviceTensor dout(dtype, Normal(kTokens * q_width, 2, dtype));
+  const DeviceTensor dout(dtype, Normal(kTokens * kHeads * value_dim, 2, dtype));
   const DeviceTensor packed(dtype, qkv), packed_out(dtype, dout.count()),
       dqkv(dtype, packed.count());
   Run(spec, PackedInputs(spec, packed.data()), packed_out, dout, PackedOutputs(spec, dqkv.data()));
 
   spec.q_row = q_width + 8;
-  spec.kv_row = kv_width + 16;
-  const Floats k_values = Columns(qkv, row, q_width, kv_width, spec.kv_row);
-  const Floats v_values = Columns(qkv, row, q_width + kv_width, kv_width, spec.kv_row);
+  spec.kv_row = k_width + 16;
+  if (value_dim != dim) spec.v_row = v_width + 24;
+  const int64_t v_row = ValueRow(spec);
+  const Floats k_values = Columns(qkv, row, q_width, k_width, spec.kv_row);
+  const Floats v_values = Columns(qkv, row, q_width + k_width, v_width, v_row);
   const DeviceTensor q(dtype, Columns(qkv, row, 0, q_width, spec.q_row)), k(dtype, k_values),
       v(dtype, v_values), out(dtype, dout.count());
   const DeviceTensor dq(dtype, Floats(static_cast<size_t>(q.count()), 7.0f)), dk(dtype, k_values),
@@ -109,15 +113,17 @@ TEST_P(AttentionViewsGpuTest, EqualThoseOfOneTensor) {
   const Floats want = dqkv.Read();
   ExpectSame(out.Read(), packed_out.Read(), "out");
   ExpectSame(dq.Read(), Columns(want, row, 0, q_width, spec.q_row), "dq");
-  ExpectSame(dk.Read(), Columns(want, row, q_width, kv_width, spec.kv_row), "dk");
-  ExpectSame(dv.Read(), Columns(want, row, q_width + kv_width, kv_width, spec.kv_row), "dv");
+  ExpectSame(dk.Read(), Columns(want, row, q_width, k_width, spec.kv_row), "dk");
+  ExpectSame(dv.Read(), Columns(want, row, q_width + k_width, v_width, v_row), "dv");
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Algorithms, AttentionViewsGpuTest,
-    testing::Values(Case{DType::kFloat32, 24, false}, Case{DType::kBFloat16, 64, false},
-                    Case{DType::kBFloat16, 128, false}, Case{DType::kBFloat16, 256, false},
-                    Case{DType::kBFloat16, 64, true}, Case{DType::kBFloat16, 80, true}));
+    testing::Values(Case{DType::kFloat32, 24, 24, false}, Case{DType::kFloat32, 24, 16, false},
+                    Case{DType::kBFloat16, 64, 64, false}, Case{DType::kBFloat16, 128, 128, false},
+                    Case{DType::kBFloat16, 256, 256, false}, Case{DType::kBFloat16, 24, 16, false},
+                    Case{DType::kBFloat16, 192, 128, false}, Case{DType::kBFloat16, 64, 64, true},
+                    Case{DType::kBFloat16, 80, 80, true}, Case{DType::kBFloat16, 192, 128, true}));
 
 }  // namespace
 }  // namespace gpu_attention_views_test

@@ -15,6 +15,7 @@ class CachedAttentionGpuTest : public testing::TestWithParam<DType> {
     const DeviceTensor all(GetParam(), qkv), last(GetParam(), LastOf(c, qkv));
     const DeviceTensor keys(GetParam(), c.key_elements()), values(GetParam(), c.value_elements());
     const DeviceTensor out(GetParam(), static_cast<int64_t>(c.lengths.size()) * c.out_row());
+    const DeviceTensor sinks(c.spec.attention.sink_dtype, c.sinks);
     const CachedPlaces every = AllRows(c), asking = LastRows(c);
     const DeviceValues<int32_t> all_sequences(every.sequences), all_positions(every.positions);
     const DeviceValues<int32_t> sequences(asking.sequences), positions(asking.positions);
@@ -30,6 +31,7 @@ class CachedAttentionGpuTest : public testing::TestWithParam<DType> {
     CachedAttention({.spec = c.spec,
                      .rows = rows,
                      .qkv = last.data(),
+                     .sinks = c.spec.attention.sinks ? sinks.data() : nullptr,
                      .cache = cache,
                      .out = out.data(),
                      .workspace = scratch.workspace()},
@@ -41,12 +43,24 @@ class CachedAttentionGpuTest : public testing::TestWithParam<DType> {
 // Sums are float32; in bfloat16 the result is rounded once.
 TEST_P(CachedAttentionGpuTest, IsTheLastRowOfAttentionOverTheWholeSequence) {
   for (const CachedCase& c : CachedCases()) {
-    if (!CachedAttentionSupports(c.spec)) continue;
     const Floats qkv = Normal(c.tokens() * c.row(), 1, GetParam());
     const double rounding = GetParam() == DType::kBFloat16 ? kUnit(DType::kBFloat16) : 0.0;
     EXPECT_LE(CachedError(Attend(c, qkv), CachedReference(c, qkv)), CachedBound(c) + rounding)
-        << "window " << c.spec.attention.window << " of " << c.longest();
+        << "window " << c.spec.attention.window << " of " << c.longest() << ", heads of "
+        << c.spec.attention.head_dim << " and " << ValueDim(c.spec.attention)
+        << (c.spec.attention.sinks ? " with sinks" : "");
   }
+}
+
+TEST_P(CachedAttentionGpuTest, SinksOfTheTypeOfTheRest) {
+  CachedCase c = MakeCachedCase(4, 2, 24, 0, {100, 0, 65});
+  c.spec.attention.dtype = GetParam();
+  c.spec.attention.sinks = true;
+  c.sinks = {0.0f, -1.5f, 2.0f, 4.0f};
+  const Floats qkv = Normal(c.tokens() * c.row(), 1, GetParam());
+  const Floats as_floats = Attend(c, qkv);
+  c.spec.attention.sink_dtype = GetParam();
+  EXPECT_TRUE(SameBits(Attend(c, qkv), as_floats));
 }
 
 // Invariants kernels-3 and kernels-5.
