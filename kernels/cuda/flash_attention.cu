@@ -1,6 +1,7 @@
 // Forward of attention over packed documents on mma.sync, and what the flash kernels take.
 //   m, l, O over tiles of keys: m' = max(m, rowmax S), P = exp(S - m'), l' = e^{m - m'} l + rowsum
-//   P, O' = e^{m - m'} O + P V; out = O / l, lse = m + log l
+//   P, O' = e^{m - m'} O + P V; out = O / l, lse = m + log l. A sink joins when all keys are met,
+//   as a score without a value.
 // Source: Dao, "FlashAttention-2", 2023, algorithm 1.
 //
 // One block of 4 warps per (tile of 64 rows of a document, query head); a warp owns 16 rows, Q in
@@ -77,9 +78,9 @@ __device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const Do
                                                   int g, int first_key, uint32_t stage) {
   const int rows = tile.end - first_key;
   constexpr int kKeys = kPassingRows<kDim>;
-  LoadTile<kDim, kKeys>(stage, p.k + p.key(first_key, g), p.kv_row, rows, p.dim);
-  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.v + p.key(first_key, g), p.kv_row, rows,
-                        p.dim);
+  LoadTile<kDim, kKeys>(stage, p.k + p.key(first_key, g), p.k_row, rows, p.dim);
+  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.v + p.value(first_key, g), p.v_row, rows,
+                        p.value_dim);
 }
 
 // Shared memory is free again for the block when it returns.
@@ -131,17 +132,14 @@ __device__ __forceinline__ void ForwardTile(const FlashParams& p, const Document
   float scale[2];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float total = QuadSum(state.total[half]);
-    scale[half] = 1.0f / total;
+    const RowEnd end = EndOfRow(p, h, state.maximum[half], QuadSum(state.total[half]));
+    scale[half] = end.scale;
     const int row = tile.first + warp_row + lane / 4 + half * 8;
-    if (lane % 4 == 0 && row < tile.end) {
-      lse[int64_t{h} * p.tokens + row] =
-          state.maximum[half] * (p.Log2Factor() / kLog2E) + logf(total);
-    }
+    if (lane % 4 == 0 && row < tile.end) lse[int64_t{h} * p.tokens + row] = end.lse;
   }
   __syncthreads();
   StoreRows<kDim>(state.out, scale, memory, out + p.o(tile.first, h), p.out_row(),
-                  tile.end - tile.first, p.dim);
+                  tile.end - tile.first, p.value_dim);
   __syncthreads();
 }
 
@@ -161,16 +159,18 @@ __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 4 : 2)
 }  // namespace
 
 bool FlashAttentionSupports(const AttentionSpec& spec) {
+  const int64_t values = ValueDim(spec);
   return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && spec.head_dim <= 256 &&
-         QueryRow(spec) % 8 == 0 && KeyRow(spec) % 8 == 0 && spec.scale > 0.0f && !spec.sinks &&
-         ValueDim(spec) == spec.head_dim && ValueRow(spec) == KeyRow(spec);
+         values % 8 == 0 && values <= 256 && QueryRow(spec) % 8 == 0 && KeyRow(spec) % 8 == 0 &&
+         ValueRow(spec) % 8 == 0 && spec.scale > 0.0f;
 }
 
 void FlashAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   RequireFlashAligned(args.in);
   RequireFlashAligned(args.out, "out");
-  const FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.in);
-  ForFlashDim(args.spec.head_dim, [&](auto dim) {
+  FlashParams p = MakeFlashParams(args.spec, args.documents, args.tokens, args.in);
+  p.sinks = MakeSinks(args.spec, args.sinks);
+  ForFlashDim(p.widest(), [&](auto dim) {
     LaunchFlash(FlashAttentionForwardKernel<dim.value>, FlashBlocks(p, p.heads),
                 4 * kPassingBytes<dim.value>, stream, p, static_cast<bf16*>(args.out), args.lse);
   });
@@ -197,6 +197,8 @@ void FlashAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
   LaunchFlashQueryGradient(p, delta, stream);
   LaunchFlashKeyGradient(p, delta, stream);
   CheckLaunch("AttentionBackward");
+  LaunchSinkGradient({.tokens = args.tokens, .heads = p.heads, .lse = args.lse, .delta = delta},
+                     MakeSinks(args.spec, args.sinks), args.sink_gradient, stream);
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -7,7 +7,7 @@
 
 namespace coxswain::kernels::cuda {
 
-// bfloat16, head sizes that are multiples of 8 up to 256, scale > 0.
+// bfloat16, heads of keys and of values that are multiples of 8 up to 256 wide, scale > 0.
 bool FlashAttentionSupports(const AttentionSpec& spec);
 // Forward needs no workspace.
 int64_t FlashAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t tokens);

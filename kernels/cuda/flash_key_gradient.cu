@@ -109,7 +109,7 @@ __device__ __forceinline__ void LoadRows(const FlashParams& p, const DocumentTil
   const int rows = tile.end - first_row;
   LoadTile<kDim, kRows>(stage, p.q + p.query(first_row, h), p.q_row, rows, p.dim);
   LoadTile<kDim, kRows>(stage + kPassingBytes<kDim>, p.dout + p.o(first_row, h), p.out_row(), rows,
-                        p.dim);
+                        p.value_dim);
   static_assert(kFlashThreads >= 2 * kRows);
   if (kFlashThreads > 2 * kRows && threadIdx.x >= 2 * kRows) return;
   const int i = threadIdx.x % kRows;
@@ -123,9 +123,9 @@ __device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const Do
                                                   int g, uint32_t base) {
   using Memory = Layout<kDim, kOf>;
   const int keys = tile.end - tile.first;
-  LoadTile<kDim>(base + Memory::kKey, p.k + p.key(tile.first, g), p.kv_row, keys, p.dim);
+  LoadTile<kDim>(base + Memory::kKey, p.k + p.key(tile.first, g), p.k_row, keys, p.dim);
   if constexpr (Memory::kValueStays) {
-    LoadTile<kDim>(base + Memory::kValue, p.v + p.key(tile.first, g), p.kv_row, keys, p.dim);
+    LoadTile<kDim>(base + Memory::kValue, p.v + p.value(tile.first, g), p.v_row, keys, p.value_dim);
   }
 }
 
@@ -155,11 +155,12 @@ __device__ __forceinline__ void Store(const FlashParams& p, const DocumentTile& 
   const int keys = tile.end - tile.first;
   const float dk_scale[2] = {p.scale, p.scale}, dv_scale[2] = {1.0f, 1.0f};
   if constexpr (kOf != Gradient::kValues) {
-    StoreRows<kDim>(state.dk, dk_scale, memory, p.dk + p.key(tile.first, g), p.kv_row, keys, p.dim);
+    StoreRows<kDim>(state.dk, dk_scale, memory, p.dk + p.key(tile.first, g), p.k_row, keys, p.dim);
   }
   if constexpr (kOf == Gradient::kBoth) memory += kTileBytes<kDim>;
   if constexpr (kOf != Gradient::kKeys) {
-    StoreRows<kDim>(state.dv, dv_scale, memory, p.dv + p.key(tile.first, g), p.kv_row, keys, p.dim);
+    StoreRows<kDim>(state.dv, dv_scale, memory, p.dv + p.value(tile.first, g), p.v_row, keys,
+                    p.value_dim);
   }
 }
 
@@ -226,7 +227,7 @@ void Launch(const FlashParams& p, const float* delta, Stream* stream) {
 }  // namespace
 
 void LaunchFlashKeyGradient(const FlashParams& p, const float* delta, Stream* stream) {
-  ForFlashDim(p.dim, [&](auto dim) {
+  ForFlashDim(p.widest(), [&](auto dim) {
     if constexpr (dim.value <= 128) {
       Launch<dim.value, Gradient::kBoth>(p, delta, stream);
     } else {

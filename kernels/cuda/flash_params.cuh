@@ -11,6 +11,7 @@
 #include "kernels/attention.h"
 #include "kernels/cuda/approximate.cuh"
 #include "kernels/cuda/flash_tiles.cuh"
+#include "kernels/cuda/sinks.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -18,11 +19,11 @@ namespace coxswain::kernels::cuda {
 
 struct FlashParams {
   int tokens = 0, documents = 0, slots = 0;
-  int heads = 0, kv_heads = 0, dim = 0;
+  int heads = 0, kv_heads = 0, dim = 0, value_dim = 0;
   int window = 0;  // 0: none
   float scale = 0, softcap = 0;
   const int32_t* cu_seqlens = nullptr;
-  int64_t q_row = 0, kv_row = 0;  // elements from row to row
+  int64_t q_row = 0, k_row = 0, v_row = 0;  // elements from row to row
   const bf16* q = nullptr;
   const bf16* k = nullptr;
   const bf16* v = nullptr;
@@ -32,13 +33,16 @@ struct FlashParams {
   bf16* dq = nullptr;          // rows as those of q, k, v
   bf16* dk = nullptr;
   bf16* dv = nullptr;
+  Sinks sinks = {};  // forward
 
+  int widest() const { return std::max(dim, value_dim); }
   __device__ int group() const { return heads / kv_heads; }
-  __device__ int64_t out_row() const { return int64_t{heads} * dim; }
+  __device__ int64_t out_row() const { return int64_t{heads} * value_dim; }
   // Offsets of a head's row.
   __device__ int64_t query(int token, int h) const { return token * q_row + h * dim; }
-  __device__ int64_t key(int token, int g) const { return token * kv_row + g * dim; }
-  __device__ int64_t o(int token, int h) const { return token * out_row() + h * dim; }
+  __device__ int64_t key(int token, int g) const { return token * k_row + g * dim; }
+  __device__ int64_t value(int token, int g) const { return token * v_row + g * value_dim; }
+  __device__ int64_t o(int token, int h) const { return token * out_row() + h * value_dim; }
 
   // Of the tiles of kKeys keys that rows of `tile` see: the first key of the first one, and a key
   // of the last one.
@@ -93,12 +97,14 @@ inline FlashParams MakeFlashParams(const AttentionSpec& spec, const Documents& d
   p.heads = static_cast<int>(spec.num_heads);
   p.kv_heads = static_cast<int>(spec.num_kv_heads);
   p.dim = static_cast<int>(spec.head_dim);
+  p.value_dim = static_cast<int>(ValueDim(spec));
   p.window = static_cast<int>(std::min(spec.window, tokens));
   p.scale = spec.scale;
   p.softcap = spec.softcap;
   p.cu_seqlens = documents.cu_seqlens;
   p.q_row = QueryRow(spec);
-  p.kv_row = KeyRow(spec);
+  p.k_row = KeyRow(spec);
+  p.v_row = ValueRow(spec);
   p.q = static_cast<const bf16*>(in.q);
   p.k = static_cast<const bf16*>(in.k);
   p.v = static_cast<const bf16*>(in.v);
@@ -118,13 +124,14 @@ void RequireFlashAligned(const HeadViews<Data>& heads) {
   RequireFlashAligned(heads.v, "v");
 }
 
-// Calls fn with the head size that the kernels are compiled for, as an integral constant.
+// Calls fn with the width that the kernels are compiled for, as an integral constant: heads of keys
+// and of values run as those of the wider of both, with zeros behind them.
 template <typename Fn>
-void ForFlashDim(int64_t head_dim, const Fn& fn) {
-  if (head_dim <= 32) return fn(std::integral_constant<int, 32>{});
-  if (head_dim <= 64) return fn(std::integral_constant<int, 64>{});
-  if (head_dim <= 96) return fn(std::integral_constant<int, 96>{});
-  if (head_dim <= 128) return fn(std::integral_constant<int, 128>{});
+void ForFlashDim(int64_t widest, const Fn& fn) {
+  if (widest <= 32) return fn(std::integral_constant<int, 32>{});
+  if (widest <= 64) return fn(std::integral_constant<int, 64>{});
+  if (widest <= 96) return fn(std::integral_constant<int, 96>{});
+  if (widest <= 128) return fn(std::integral_constant<int, 128>{});
   fn(std::integral_constant<int, 256>{});
 }
 
@@ -140,6 +147,22 @@ void LaunchFlash(Kernel kernel, unsigned blocks, int shared_bytes, Stream* strea
                  const Args&... args) {
   AllowSharedMemory(kernel, shared_bytes, "attention");
   kernel<<<blocks, kFlashThreads, static_cast<size_t>(shared_bytes), Handle(stream)>>>(args...);
+}
+
+// What a row of a head ends with: the factor of its sums, and lse. Of its scores come the largest
+// one, as FlashParams keeps them, and the sum of their exponentials less that one.
+struct RowEnd {
+  float scale, lse;
+};
+__device__ __forceinline__ RowEnd EndOfRow(const FlashParams& p, int head, float maximum,
+                                           float total) {
+  if (!p.sinks.any()) {
+    return {1.0f / total, maximum * (p.Log2Factor() / kLog2E) + logf(total)};
+  }
+  const float sink = p.sinks.of(head) * kLog2E, scores = maximum * p.Log2Factor();
+  const float largest = fmaxf(scores, sink), shrink = Exp2(scores - largest);
+  const float all = total * shrink + Exp2(sink - largest);
+  return {shrink / all, largest / kLog2E + logf(all)};
 }
 
 // The probability of a dot product of q and k whose row has this base 2 logarithm of its sum, and

@@ -109,9 +109,9 @@ __device__ __forceinline__ void LoadKeysAndValues(const FlashParams& p, const Do
                                                   int g, int first_key, uint32_t stage) {
   const int rows = tile.end - first_key;
   constexpr int kKeys = kPassingRows<kDim>;
-  LoadTile<kDim, kKeys>(stage, p.k + p.key(first_key, g), p.kv_row, rows, p.dim);
-  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.v + p.key(first_key, g), p.kv_row, rows,
-                        p.dim);
+  LoadTile<kDim, kKeys>(stage, p.k + p.key(first_key, g), p.k_row, rows, p.dim);
+  LoadTile<kDim, kKeys>(stage + kPassingBytes<kDim>, p.v + p.value(first_key, g), p.v_row, rows,
+                        p.value_dim);
 }
 
 // Fills the state of a tile of rows and starts to load the tile of keys at `key` into stage 0.
@@ -122,8 +122,8 @@ __device__ __forceinline__ void Begin(const FlashParams& p, const DocumentTile& 
   using Memory = Layout<kDim>;
   const int g = h / p.group(), rows = tile.end - tile.first;
   LoadTile<kDim>(base + Memory::kQ, p.q + p.query(tile.first, h), p.q_row, rows, p.dim);
-  LoadTile<kDim>(base + Memory::kDout, p.dout + p.o(tile.first, h), p.out_row(), rows, p.dim);
-  LoadTile<kDim>(base + Memory::kOut, p.out + p.o(tile.first, h), p.out_row(), rows, p.dim);
+  LoadTile<kDim>(base + Memory::kDout, p.dout + p.o(tile.first, h), p.out_row(), rows, p.value_dim);
+  LoadTile<kDim>(base + Memory::kOut, p.out + p.o(tile.first, h), p.out_row(), rows, p.value_dim);
   CommitCopies();
   if constexpr (!Memory::kWide) {
     LoadKeysAndValues<kDim>(p, tile, g, key, base);
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kFlashThreads, kDim <= 64 ? 3 : 2)
 }  // namespace
 
 void LaunchFlashQueryGradient(const FlashParams& p, float* delta, Stream* stream) {
-  ForFlashDim(p.dim, [&](auto dim) {
+  ForFlashDim(p.widest(), [&](auto dim) {
     LaunchFlash(FlashAttentionQueryGradientKernel<dim.value>, FlashBlocks(p, p.heads),
                 Layout<dim.value>::kBytes, stream, p, delta);
   });

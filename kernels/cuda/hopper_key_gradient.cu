@@ -285,11 +285,11 @@ __device__ __forceinline__ void StoreKeys(const HopperParams& p, const HopperIte
                              KeyPosition<kDim>(p, item, group, 1)};
     TurnBack(p, position, keys->dk);
     StoreSums<S::kKeys>(keys->dk, dk_scale, own_k, OwnKeys<kDim>(group),
-                        {p.dk + first, p.kv_row, 1, count, 65537, p.dim});
+                        {p.dk + first, p.k_row, 1, count, 65537, p.dim});
   }
   if constexpr (kPart != Part::kKeys) {
     StoreSums<S::kKeys>(keys->dv, dv_scale, own_v, OwnKeys<kDim>(group),
-                        {p.dv + first, p.kv_row, 1, count, 65537, p.dim});
+                        {p.dv + first, p.k_row, 1, count, 65537, p.dim});
   }
 }
 

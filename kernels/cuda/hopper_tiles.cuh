@@ -90,7 +90,7 @@ inline HeadBoxes KeyBoxes(const HopperParams& p, const void* data, int keys) {
           .tokens = p.tokens,
           .heads = p.kv_heads,
           .dim = p.dim,
-          .stride = p.kv_row,
+          .stride = p.k_row,
           .box_tokens = keys,
           .box_heads = 1};
 }
