@@ -107,6 +107,7 @@ LoraSpec Lora(const Json& json) {
   lora.alpha = json["alpha"];
   lora.dropout = json["dropout"];
   lora.target_modules = json["target_modules"].get<std::vector<std::string>>();
+  lora.target_parameters = json["target_parameters"].get<std::vector<std::string>>();
   lora.loraplus_lr_ratio = json["loraplus_lr_ratio"];
   lora.loraplus_lr_embedding = json["loraplus_lr_embedding"];
   lora.use_rslora = json["use_rslora"];

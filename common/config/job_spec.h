@@ -55,6 +55,7 @@ struct LoraSpec {
   double alpha{};
   double dropout{};
   std::vector<std::string> target_modules;
+  std::vector<std::string> target_parameters;  // stacks of experts
   double loraplus_lr_ratio{};  // 1: plain LoRA
   double loraplus_lr_embedding{};
   bool use_rslora{};

@@ -46,6 +46,7 @@ constexpr std::initializer_list<const char*> kPossible = {
     "base_model.revision",
     "base_model.added_tokens",
     "lora.loraplus_lr_embedding",
+    "lora.target_parameters",
     "moe.router",
     "moe.aux_loss.coef",
     "moe.aux_loss.over",

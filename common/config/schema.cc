@@ -105,6 +105,10 @@ void AppendLora(std::vector<Key>* t) {
               "expression that matches whole names as in PEFT (`.*\\.[qv]_proj`). `all-linear` is "
               "every projection of a block. Head and embedding are adapted only where they are "
               "named, tied or not."},
+      {.path = "spec.lora.target_parameters", .type = Type::kStringList, .def = "[]",
+       .doc = "Stacks of experts that are adapted, each expert by an A and a B of its own, with "
+              "PEFT's names: `mlp.experts.gate_up_proj` (gate and up share A), "
+              "`mlp.experts.down_proj`. `all-linear` does not reach them."},
       {.path = "spec.lora.loraplus_lr_ratio", .type = Type::kNumber, .def = "16",
        .range = kPositive, .doc = "LoRA+: the learning rate of B over that of A. 1 is plain LoRA."},
       {.path = "spec.lora.loraplus_lr_embedding", .type = Type::kNumber, .def = "1.0e-6",

@@ -15,10 +15,23 @@ void ForEachRange(const std::vector<RowRange>& ranges, int64_t cols, const Copy&
   }
 }
 
+// Calls move(index in memory, index in the file).
+template <typename Move>
+void ForRankMajor(const Parameter& b, const Move& move) {
+  const int64_t experts = b.batch, out = b.rows / b.batch, rank = b.cols;
+  for (int64_t e = 0; e < experts; ++e) {
+    for (int64_t i = 0; i < out; ++i) {
+      for (int64_t j = 0; j < rank; ++j) {
+        move((e * out + i) * rank + j, (i * rank + j) * experts + e);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<RowRange> FileRows(const Architecture& model, const Parameter& parameter) {
-  if (parameter.layer < 0 || IsLoraA(parameter)) return {};
+  if (parameter.layer < 0 || IsLoraA(parameter) || parameter.batch > 1) return {};
   const Block& block = model.blocks[static_cast<size_t>(parameter.layer)];
   return block.tensors[static_cast<size_t>(parameter.tensor)].file_rows;
 }
@@ -36,6 +49,20 @@ void ToFileOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<
   const std::vector<float> memory = *values;
   ForEachRange(ranges, cols, [&](int64_t to, int64_t from, int64_t count) {
     std::copy_n(memory.begin() + from, count, values->begin() + to);
+  });
+}
+
+void ToRankMajor(const Parameter& b, std::vector<float>* values) {
+  const std::vector<float> memory = *values;
+  ForRankMajor(b, [&](int64_t in_memory, int64_t in_file) {
+    (*values)[in_file] = memory[in_memory];
+  });
+}
+
+void FromRankMajor(const Parameter& b, std::vector<float>* values) {
+  const std::vector<float> file = *values;
+  ForRankMajor(b, [&](int64_t in_memory, int64_t in_file) {
+    (*values)[in_memory] = file[in_file];
   });
 }
 

@@ -18,6 +18,11 @@ std::vector<RowRange> FileRows(const Architecture& model, const Parameter& param
 void ToMemoryOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<float>* values);
 void ToFileOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<float>* values);
 
+// Between B of experts in memory, `values` [experts, out, rank], and in PEFT's files
+// (IsRankMajorInFiles).
+void ToRankMajor(const Parameter& b, std::vector<float>* values);
+void FromRankMajor(const Parameter& b, std::vector<float>* values);
+
 // [rows, cols] becomes [cols, rows]: for what IsTransposedInFiles.
 void Transpose(int64_t rows, int64_t cols, std::vector<float>* values);
 

@@ -89,7 +89,7 @@ inline bool IsRouter(const Parameter& p) {
 }
 // What lora.target_modules may name.
 inline bool IsAdaptable(const Parameter& p) {
-  return IsLinear(p) || IsEmbedding(p) || IsHead(p);
+  return IsBase(p, Kind::kLinear) || IsEmbedding(p) || IsHead(p);
 }
 inline bool AdaptsEmbedding(const Parameter& p) {
   return IsAdapter(p) && p.kind == Kind::kEmbedding;
@@ -105,6 +105,12 @@ inline bool BeginsAtZero(const Parameter& p) {
 // PEFT's files hold A of an embedding as [rank, vocab].
 inline bool IsTransposedInFiles(const Parameter& p) {
   return p.kind == Kind::kEmbedding && IsLoraA(p);
+}
+
+// B of experts [experts out, rank] lies by expert in memory; PEFT's files hold [out, rank experts],
+// whose column of rank j and expert e is j experts + e.
+inline bool IsRankMajorInFiles(const Parameter& p) {
+  return p.kind == Kind::kExperts && IsLoraB(p);
 }
 
 }  // namespace coxswain::model

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/model/family.h"
@@ -57,6 +58,25 @@ std::vector<std::vector<Target>> TargetsOf(const Block& block, const std::string
   return products;
 }
 
+bool IsNamedStack(const LoraTable& lora, const std::string& name) {
+  return std::any_of(lora.parameters.begin(), lora.parameters.end(), [&name](const auto& end) {
+    return name == end || absl::EndsWith(name, "." + end);
+  });
+}
+
+// The stacks of experts that are adapted, in memory order.
+std::vector<Target> StacksOf(const Block& block, const std::string& prefix,
+                             const LoraTable& lora) {
+  std::vector<Target> stacks;
+  for (size_t i = 0; i < block.tensors.size(); ++i) {
+    const TensorSpec& tensor = block.tensors[i];
+    const std::string name = prefix + tensor.name;
+    if (tensor.kind != Kind::kExperts || !IsNamedStack(lora, name)) continue;
+    stacks.push_back({&tensor, static_cast<int32_t>(i), name});
+  }
+  return stacks;
+}
+
 // Outside the blocks only what is named is adapted.
 bool IsNamed(const LoraTable& lora, const TensorSpec& tensor) {
   return IsNamed(lora, ModuleOf(tensor));
@@ -91,6 +111,23 @@ class UnitTable {
     if (!lora.dora) return;
     for (const Target& t : targets) {
       AddPart(t, Part::kMagnitude, ".lora_magnitude_vector", t.tensor->rows, 1);
+    }
+  }
+
+  // All stacks of a block are of one module, whose wrappers nest: the last is the outer one.
+  // Source: peft ParamWrapper.
+  void AddLoraOfExperts(const std::vector<Target>& stacks, const LoraTable& lora) {
+    for (size_t i = 0; i < stacks.size(); ++i) {
+      const TensorSpec& tensor = *stacks[i].tensor;
+      Target target = stacks[i];
+      target.module = target.module.substr(0, target.module.rfind('.'));
+      for (size_t outer = i + 1; outer < stacks.size(); ++outer) target.module += ".base_layer";
+      for (const Part part : {Part::kLoraA, Part::kLoraB}) {
+        const bool a = part == Part::kLoraA;
+        AddPart(target, part, a ? ".lora_A.weight" : ".lora_B.weight",
+                tensor.batch * (a ? lora.rank : tensor.rows), a ? tensor.cols : lora.rank);
+        table_->back().batch = tensor.batch;
+      }
     }
   }
 
@@ -184,6 +221,32 @@ absl::Status CheckTargets(const LoraTable& lora, const Architecture& model) {
   return absl::OkStatus();
 }
 
+// Each name ends that of a stack; a stack has no DoRA.
+absl::Status CheckStacks(const LoraTable& lora, const Architecture& model) {
+  std::vector<std::string> known;
+  for (const Block& block : model.blocks) {
+    for (const TensorSpec& tensor : block.tensors) {
+      const bool listed = std::find(known.begin(), known.end(), tensor.name) != known.end();
+      if (tensor.kind == Kind::kExperts && !listed) known.push_back(tensor.name);
+    }
+  }
+  for (const std::string& name : lora.parameters) {
+    const bool found = std::any_of(known.begin(), known.end(), [&name](const auto& stack) {
+      return stack == name || absl::EndsWith(stack, "." + name);
+    });
+    if (!found) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "lora.target_parameters: \"", name, "\" names no stack of experts; known: ",
+          known.empty() ? "none, the model has no experts" : absl::StrJoin(known, ", ")));
+    }
+    if (!lora.dora) continue;
+    return absl::UnimplementedError(absl::StrCat("lora.target_parameters: \"", name,
+                                                 "\" has no DoRA; leave it out, or set use_dora: ",
+                                                 "false"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<Parameter> BaseParameterTable(const Architecture& model) {
@@ -210,8 +273,9 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
   if (lora.rank < 1) {
     return absl::InvalidArgumentError(absl::StrCat("lora.r is ", lora.rank, ", must be > 0"));
   }
-  const absl::Status status = CheckTargets(lora, model);
-  if (!status.ok()) return status;
+  for (const absl::Status& status : {CheckTargets(lora, model), CheckStacks(lora, model)}) {
+    if (!status.ok()) return status;
+  }
   const Outside& outside = model.outside;
   std::vector<Parameter> table;
   for (size_t i = 0; i < base.size(); ++i) {
@@ -228,6 +292,7 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
     for (const auto& product : TargetsOf(block, LayerPrefix(outside, layer), lora)) {
       unit.AddLora(product, lora);
     }
+    unit.AddLoraOfExperts(StacksOf(block, LayerPrefix(outside, layer), lora), lora);
   }
   return table;
 }

@@ -37,10 +37,24 @@ Again AgainAs(const model::Operand& out, Again again) {
   return kept ? Again::kNever : again;
 }
 
+// x A^T of each adapted stack of experts.
+void AddExpertAdapterRows(const Plan& plan, int64_t layer, std::vector<ActivationRow>* rows) {
+  const AdaptedLinears adapted(plan);
+  for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
+    const auto* experts = std::get_if<model::GroupedLinearOp>(&op);
+    if (experts == nullptr || !adapted.Has(experts->weight, layer)) continue;
+    rows->push_back({.row = ExpertAdapterRow(*experts, layer),
+                     .width = experts->routed.chosen * plan.lora.rank,
+                     .again = Again::kProduct});
+  }
+}
+
 void AddAdapterRows(const Plan& plan, int64_t layer, std::vector<ActivationRow>* rows) {
+  AddExpertAdapterRows(plan, layer, rows);
   const int64_t adapted =
-      std::count_if(plan.parameters.begin(), plan.parameters.end(),
-                    [layer](const auto& p) { return p.layer == layer && model::IsLoraA(p); });
+      std::count_if(plan.parameters.begin(), plan.parameters.end(), [layer](const auto& p) {
+        return p.layer == layer && model::IsLoraA(p) && p.kind == model::Kind::kLinear;
+      });
   if (adapted == 0) return;
   rows->push_back({.row = {layer, "lora_h"}, .width = plan.lora.rank * adapted});
   if (!plan.lora.dora) return;
@@ -88,6 +102,10 @@ std::string BufferName(const Row& row) {
 
 Row UnscaledRow(const model::LinearOp& linear, int64_t layer) {
   return {layer, linear.name + "_u"};
+}
+
+Row ExpertAdapterRow(const model::GroupedLinearOp& experts, int64_t layer) {
+  return {layer, experts.name + "_h"};
 }
 
 int64_t DoraColumns(const Plan& plan) {

@@ -44,6 +44,9 @@ std::string BufferName(const model::Row& row);
 // Before the scale of DoRA: "qkv_u" and so on.
 model::Row UnscaledRow(const model::LinearOp& linear, int64_t layer);
 
+// Of the adapters of a stack of experts: [pairs of token and expert, rank].
+model::Row ExpertAdapterRow(const model::GroupedLinearOp& experts, int64_t layer);
+
 // Output columns of all linears that DoRA scales, layer after layer.
 int64_t DoraColumns(const Plan& plan);
 

@@ -19,9 +19,12 @@ AdaptedLinears::AdaptedLinears(const Plan& plan) {
 }
 
 bool AdaptedLinears::Has(const model::LinearOp& linear, int64_t layer) const {
-  return std::any_of(linear.members.begin(), linear.members.end(), [&](const auto& member) {
-    return linears_.count({static_cast<int32_t>(layer), member.weight}) != 0;
-  });
+  return std::any_of(linear.members.begin(), linear.members.end(),
+                     [&](const auto& member) { return Has(member.weight, layer); });
+}
+
+bool AdaptedLinears::Has(int32_t tensor, int64_t layer) const {
+  return linears_.count({static_cast<int32_t>(layer), tensor}) != 0;
 }
 
 OpLists PlainOpLists(const model::Architecture& model) {

@@ -24,6 +24,7 @@ class AdaptedLinears {
   explicit AdaptedLinears(const Plan& plan);
   // Of any of the members.
   bool Has(const model::LinearOp& linear, int64_t layer) const;
+  bool Has(int32_t tensor, int64_t layer) const;
 
  private:
   std::set<std::pair<int32_t, int32_t>> linears_;

@@ -28,6 +28,9 @@ std::vector<int64_t> Shape(const model::Parameter& parameter) {
   const bool matrix = model::IsLoraA(parameter) || model::IsLoraB(parameter);
   if (parameter.cols == 1 && !matrix) return {parameter.rows};
   if (model::IsTransposedInFiles(parameter)) return {parameter.cols, parameter.rows};
+  if (model::IsRankMajorInFiles(parameter)) {
+    return {parameter.rows / parameter.batch, parameter.cols * parameter.batch};
+  }
   return {parameter.rows, parameter.cols};
 }
 
@@ -66,7 +69,7 @@ bool NamesMore(const plan::Plan& plan, const std::set<std::string>& last_parts,
 nlohmann::json TargetModules(const plan::Plan& plan) {
   std::set<std::string> all, of_blocks, outer, whole;
   for (const model::Parameter& parameter : plan.parameters) {
-    if (!model::IsAdapter(parameter)) continue;
+    if (!model::IsAdapter(parameter) || parameter.kind == model::Kind::kExperts) continue;
     const std::string& name = parameter.name;
     const size_t begin = std::strlen("base_model.model.");
     const std::string module = name.substr(begin, name.rfind(".lora_") - begin);
@@ -83,6 +86,19 @@ nlohmann::json TargetModules(const plan::Plan& plan) {
   return ModulePattern(plan, of_blocks, outer);
 }
 
+// The stacks of experts by the ends of their names, the inner wrapper first; null without.
+nlohmann::json TargetParameters(const plan::Plan& plan) {
+  std::vector<std::string> names;
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (parameter.kind != model::Kind::kExperts || !model::IsLoraA(parameter)) continue;
+    const std::string& name = plan.architecture.blocks[static_cast<size_t>(parameter.layer)]
+                                  .tensors[static_cast<size_t>(parameter.tensor)]
+                                  .name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names.empty() ? nlohmann::json(nullptr) : nlohmann::json(names);
+}
+
 absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter& parameter,
                              const model::Architecture& model, uint8_t* out) {
   std::vector<float> values(static_cast<size_t>(parameter.elements()));
@@ -91,6 +107,7 @@ absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter&
   if (model::IsTransposedInFiles(parameter)) {
     model::Transpose(parameter.rows, parameter.cols, &values);
   }
+  if (model::IsRankMajorInFiles(parameter)) model::ToRankMajor(parameter, &values);
   std::memcpy(out, values.data(), values.size() * sizeof(float));
   return absl::OkStatus();
 }
@@ -133,6 +150,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"rank_pattern", nlohmann::json::object()},
       {"revision", RevisionOf(job)},
       {"target_modules", TargetModules(plan)},
+      {"target_parameters", TargetParameters(plan)},
       {"task_type", "CAUSAL_LM"},
       {"use_dora", plan.lora.dora},
       {"use_rslora", job.lora.use_rslora},

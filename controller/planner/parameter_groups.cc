@@ -164,7 +164,8 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
                      TargetModules(job.lora.target_modules, plan->model));
     ASSIGN_OR_RETURN(plan->parameters,
                      model::WithLora(std::move(plan->parameters), plan->architecture,
-                                     {job.lora.r, std::move(targets), job.lora.use_dora}));
+                                     {job.lora.r, std::move(targets), job.lora.use_dora,
+                                      job.lora.target_parameters}));
     plan->lora = MakeLora(job.lora);
     GroupLora(job, plan);
     ASSIGN_OR_RETURN(const std::vector<bool> saved,

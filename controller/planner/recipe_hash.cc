@@ -131,6 +131,7 @@ void AddAdapter(const config::JobSpec& job, const model::ModelConfig& model,
   lines.Real("lora.alpha", job.lora.alpha);
   lines.Real("lora.dropout", job.lora.dropout);
   for (const std::string& module : job.lora.target_modules) lines.Text("lora.target", module);
+  for (const std::string& stack : job.lora.target_parameters) lines.Text("lora.stack", stack);
   lines.Real("lora.loraplus_lr_ratio", job.lora.loraplus_lr_ratio);
   // What cannot be found is refused with the plan.
   const std::vector<std::string> targets =

@@ -193,8 +193,12 @@ class BlockBinder {
   }
 
   BoundGroupedLinear BindExperts(const model::GroupedLinearOp& op) {
-    return {.linear = &block_.experts.at(op.id),
+    const ExpertLinear& experts = block_.experts.at(op.id);
+    const bool adapted = experts.a.value != nullptr;
+    return {.linear = &experts,
             .spec = ExpertsSpec(model_, op),
+            .adapter = ExpertAdapterSpec(model_, op, experts),
+            .h = adapted ? At(plan::ExpertAdapterRow(op, layer_)) : nullptr,
             .rows = RowsOf(op.routed),
             .x = At(op.in),
             .y = At(op.out),

@@ -14,6 +14,7 @@
 #include "kernels/geglu.h"
 #include "kernels/gelu.h"
 #include "kernels/grouped_linear.h"
+#include "kernels/grouped_lora.h"
 #include "kernels/layer_norm.h"
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
@@ -136,6 +137,8 @@ struct BoundDispatch {
 struct BoundGroupedLinear {
   const ExpertLinear* linear = nullptr;
   kernels::GroupedLinearSpec spec;
+  kernels::GroupedLoraSpec adapter;  // rank 0: none
+  void* h = nullptr;                 // [R, r]; null without an adapter
   RoutedRows rows;
   const void* x = nullptr;   // [R, in]
   void* y = nullptr;         // [R, out]

@@ -132,7 +132,40 @@ void ExpertsForward(const Sweep& sweep, const BoundGroupedLinear& op) {
   linear.bias = op.linear->bias.value;
   linear.y = op.y;
   kernels::GroupedLinearForward(linear, sweep.stream);
+  if (op.h == nullptr) return;
+  kernels::GroupedLoraForwardArgs adapter;
+  adapter.spec = op.adapter;
+  adapter.rows = linear.rows;
+  adapter.offsets = op.rows.offsets;
+  adapter.x = op.x;
+  adapter.a = op.linear->a.value;
+  adapter.b = op.linear->b.value;
+  adapter.h = op.h;
+  adapter.y = op.y;
+  kernels::GroupedLoraForward(adapter, sweep.stream);
 }
+
+namespace {
+
+// Adds to op.dx.
+void AdapterBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
+  kernels::GroupedLoraBackwardArgs adapter;
+  adapter.spec = op.adapter;
+  adapter.rows = RowsOf(sweep, op.rows);
+  adapter.offsets = op.rows.offsets;
+  adapter.x = op.x;
+  adapter.a = op.linear->a.value;
+  adapter.b = op.linear->b.value;
+  adapter.h = op.h;
+  adapter.dy = op.dy;
+  adapter.da = op.linear->a.gradient;
+  adapter.db = op.linear->b.gradient;
+  adapter.dx = op.dx;
+  adapter.workspace = sweep.buffers.scratch;
+  kernels::GroupedLoraBackward(adapter, sweep.stream);
+}
+
+}  // namespace
 
 void ExpertsBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
   const Tensor &weight = op.linear->weight, &bias = op.linear->bias;
@@ -155,15 +188,17 @@ void ExpertsBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
     gradient.dbias = bias.gradient;
     kernels::GroupedLinearWeightGradient(gradient, sweep.stream);
   }
-  if (op.dx == nullptr) return;
-  kernels::GroupedLinearInputGradientArgs input;
-  input.spec = op.spec;
-  input.rows = RowsOf(sweep, op.rows);
-  input.offsets = op.rows.offsets;
-  input.dy = op.dy;
-  input.weight = weight.value;
-  input.dx = op.dx;
-  kernels::GroupedLinearInputGradient(input, sweep.stream);
+  if (op.dx != nullptr) {
+    kernels::GroupedLinearInputGradientArgs input;
+    input.spec = op.spec;
+    input.rows = RowsOf(sweep, op.rows);
+    input.offsets = op.rows.offsets;
+    input.dy = op.dy;
+    input.weight = weight.value;
+    input.dx = op.dx;
+    kernels::GroupedLinearInputGradient(input, sweep.stream);
+  }
+  if (op.h != nullptr) AdapterBackward(sweep, op);
 }
 
 void CombineForward(const Sweep& sweep, const BoundCombine& op) {

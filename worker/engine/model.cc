@@ -264,12 +264,19 @@ absl::StatusOr<Router> TakeRouter(Table& table, int32_t layer, const model::Rout
 }
 
 absl::StatusOr<ExpertLinear> TakeExperts(Table& table, int32_t layer,
-                                         const model::GroupedLinearOp& op) {
+                                         const model::GroupedLinearOp& op, int64_t rank) {
   ExpertLinear linear;
   const int64_t rows = op.experts * op.out_features;
   ASSIGN_OR_RETURN(linear.weight, table.Take({layer, op.weight}, {rows, op.in_features}));
   ASSIGN_OR_RETURN(linear.bias, table.TakeOptional({layer, op.bias}, {rows}));
-  return linear;
+  const Place a{layer, op.weight, Part::kLoraA}, b{layer, op.weight, Part::kLoraB};
+  if (!table.Has(a)) return linear;
+  ASSIGN_OR_RETURN(linear.a, table.Take(a, {op.experts * rank, op.in_features}));
+  ASSIGN_OR_RETURN(linear.b, table.Take(b, {rows, rank}));
+  const bool trained = linear.a.gradient != nullptr && linear.b.gradient != nullptr;
+  if (trained || !table.trains()) return linear;
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(a), " or its B has no group; adapters are trained"));
 }
 
 absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t layer,
@@ -287,7 +294,7 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
     } else if (const auto* route = std::get_if<model::RouteOp>(&op)) {
       ASSIGN_OR_RETURN(block.routers[route->id], TakeRouter(table, layer, *route));
     } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {
-      ASSIGN_OR_RETURN(block.experts[experts->id], TakeExperts(table, layer, *experts));
+      ASSIGN_OR_RETURN(block.experts[experts->id], TakeExperts(table, layer, *experts, plan.lora.rank));
     }
   }
   places->site += static_cast<uint32_t>(block.linears.size());

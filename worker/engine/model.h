@@ -72,6 +72,7 @@ struct Router {
 struct ExpertLinear {
   Tensor weight;  // [E, out, in]
   Tensor bias;    // [E, out], value null without
+  Tensor a, b;    // the adapters: [E, r, in], [E, out, r]; values null without
 };
 
 // The tensors of a block by the number of the op that takes them.

@@ -47,7 +47,8 @@ NeededGradients GradientNeeds::Of(const Op& op, const Block& block) {
   } else if constexpr (std::is_same_v<Op, model::GroupedLinearOp>) {
     const ExpertLinear& experts = block.experts.at(op.id);
     return Through(op.in, op.out,
-                   experts.weight.gradient != nullptr || experts.bias.gradient != nullptr);
+                   experts.weight.gradient != nullptr || experts.bias.gradient != nullptr ||
+                       experts.a.gradient != nullptr);
   } else if constexpr (std::is_same_v<Op, model::CombineOp>) {
     const bool of_weights = needed_[weights_.at(op.routed.route)];
     NeededGradients needs = Through(op.in, op.out, of_weights);

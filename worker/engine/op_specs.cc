@@ -90,6 +90,7 @@ kernels::AttentionSpec HeadsSpec(const Model& model, const model::AttentionOp& o
   spec.num_heads = op.heads.queries;
   spec.num_kv_heads = op.heads.keys;
   spec.head_dim = op.heads.width;
+  spec.value_dim = op.heads.value;
   spec.window = op.window;
   spec.deterministic = model.attention_deterministic;
   spec.scale = static_cast<float>(op.scale);
@@ -132,6 +133,17 @@ kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedL
           .experts = op.experts,
           .in_features = op.in_features,
           .out_features = op.out_features};
+}
+
+kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::GroupedLinearOp& op,
+                                           const ExpertLinear& experts) {
+  return {.dtype = model.compute_dtype,
+          .grad_dtype = experts.a.gradient_dtype,
+          .experts = op.experts,
+          .in_features = op.in_features,
+          .out_features = op.out_features,
+          .rank = experts.a.value == nullptr ? 0 : model.lora_rank,
+          .scale = static_cast<float>(model.lora_scale)};
 }
 
 kernels::CachedAttentionSpec CachedSpec(const kernels::AttentionSpec& attention, int64_t length) {

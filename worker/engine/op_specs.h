@@ -36,6 +36,9 @@ kernels::GegluSpec GegluOf(const Model& model, const model::GateOp& op);
 kernels::GeluSpec GeluOf(const Model& model, const model::ActivationOp& op);
 kernels::RouteSpec RouterSpec(const model::RouteOp& op);
 kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedLinearOp& op);
+// Rank 0 without adapters.
+kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::GroupedLinearOp& op,
+                                           const ExpertLinear& experts);
 
 // `length`: of the plan's generation.
 kernels::CachedAttentionSpec CachedSpec(const kernels::AttentionSpec& attention, int64_t length);

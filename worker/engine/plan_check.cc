@@ -183,9 +183,13 @@ struct OpCheck {
             absl::StrCat("rows of experts ", op.width, " wide"), "another"};
   }
   Rule operator()(const model::GroupedLinearOp& op) const {
-    return {kernels::GroupedLinearSupports(ExpertsSpec(model, op)),
+    const ExpertLinear& experts = block.experts.at(op.id);
+    const bool adapter =
+        experts.a.value == nullptr ||
+        kernels::GroupedLoraSupports(ExpertAdapterSpec(model, op, experts));
+    return {adapter && kernels::GroupedLinearSupports(ExpertsSpec(model, op)),
             absl::StrCat("linears of ", op.experts, " experts, ", op.in_features, " to ",
-                         op.out_features),
+                         op.out_features, experts.a.value == nullptr ? "" : ", adapted"),
             "another"};
   }
   Rule operator()(const model::CombineOp& op) const {
@@ -315,6 +319,12 @@ struct OpScratch {
     return std::max(
         kernels::SortByExpertWorkspaceBytes({.experts = op.experts, .chosen = op.chosen}, tokens),
         kernels::RouterLossSumsWorkspaceBytes(model.router_spec, tokens));
+  }
+  int64_t operator()(const model::GroupedLinearOp& op) const {
+    const ExpertLinear& experts = block.experts.at(op.id);
+    if (experts.a.value == nullptr) return 0;
+    return kernels::GroupedLoraBackwardWorkspaceBytes(ExpertAdapterSpec(model, op, experts),
+                                                      op.routed.chosen * tokens);
   }
   template <typename Other>
   int64_t operator()(const Other& /*op*/) const {

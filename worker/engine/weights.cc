@@ -75,6 +75,9 @@ std::vector<int64_t> SourceShape(const plan::Plan& plan, const model::Parameter&
     shape.front() = plan.model.added_tokens.base_rows;
   }
   if (model::IsTransposedInFiles(parameter)) std::swap(shape[0], shape[1]);
+  if (model::IsRankMajorInFiles(parameter)) {
+    return {parameter.rows / parameter.batch, parameter.cols * parameter.batch};
+  }
   return shape;
 }
 
@@ -147,9 +150,11 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   const plan::Range range = store.Loaded(i);
   const std::vector<model::RowRange> rows = model::FileRows(plan.architecture, parameter);
   const bool transposed = model::IsTransposedInFiles(parameter);
+  const bool rank_major = model::IsRankMajorInFiles(parameter);
   // What is in another order is read whole.
-  const plan::Range read =
-      rows.empty() && !transposed ? range : plan::Range{0, parameter.elements()};
+  const plan::Range read = rows.empty() && !transposed && !rank_major
+                               ? range
+                               : plan::Range{0, parameter.elements()};
   std::vector<float> staging(static_cast<size_t>(read.count()));
   const absl::Status status = of_base && GrowsWithTokens(plan, parameter)
                                   ? ReadGrown(plan, parameter, *tensor, read, staging.data())
@@ -159,6 +164,7 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   }
   model::ToMemoryOrder(rows, parameter.cols, &staging);
   if (transposed) model::Transpose(parameter.cols, parameter.rows, &staging);
+  if (rank_major) model::FromRankMajor(parameter, &staging);
   store.Upload(i, staging.data() + (range.begin - read.begin));
   CountWork();
   return absl::OkStatus();

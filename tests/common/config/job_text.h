@@ -27,8 +27,9 @@ spec:
   method: sft
   adapter: qlora
   quantization: {format: nf4, double: false}
-  lora: {r: 8, alpha: 16, dropout: 0.0, target_modules: all-linear, loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
+  lora: {r: 8, alpha: 16, dropout: 0.0, target_modules: all-linear, target_parameters: [], loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
          use_rslora: true, use_dora: true, init_from: null, modules_to_save: []}
+  moe: {router: auto, aux_loss: {coef: null, over: bin}, router_z_loss: 0.0}
   datasets:
     - {path: ./train.jsonl, format: alpaca, prompt_style: alpaca, weight: 1.5}
     - path: /abs/chat

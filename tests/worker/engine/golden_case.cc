@@ -99,6 +99,11 @@ PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& opti
   for (const nlohmann::json& target : targets) {
     if (target == "lm_head") options.lora_targets = targets.get<std::vector<std::string>>();
   }
+  if (adapter.contains("target_parameters") && !adapter.at("target_parameters").is_null()) {
+    options.lora_parameters =
+        adapter.at("target_parameters").get<std::vector<std::string>>();
+    if (!targets.is_null()) options.lora_targets = targets.get<std::vector<std::string>>();
+  }
   options.lora_plus_ratio = optimizer.value("lora_plus_ratio", 1.0);
   return options;
 }
@@ -188,7 +193,14 @@ GoldenCase LoadGoldenCase(const std::string& name) {
                                         : directory + "/model.safetensors"),
       options.lora_rank);
   AddStacks(golden.plan, &golden.initial);
-  for (Tensors* tensors : {&golden.gradients, &golden.final}) RenameRouters(golden.plan, tensors);
+  for (Tensors* tensors : {&golden.gradients, &golden.final, &golden.initial}) {
+    RenameRouters(golden.plan, tensors);
+    for (const model::Parameter& parameter : golden.plan.parameters) {
+      const auto found = tensors->find(parameter.name);
+      if (found == tensors->end() || !model::IsRankMajorInFiles(parameter)) continue;
+      model::FromRankMajor(parameter, &found->second);
+    }
+  }
   return golden;
 }
 

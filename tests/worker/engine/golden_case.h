@@ -54,8 +54,9 @@ inline constexpr const char* kGoldenCases[] = {"qwen2_full",
 
 // Mixtures of experts.
 inline constexpr const char* kExpertCases[] = {
-    "moe/mixtral_aux_full",   "moe/mixtral_attn_lora",      "moe/qwen3_moe_aux_full",
-    "moe/qwen3_moe_attn_lora", "moe/qwen3_moe_nonorm_aux_full"};
+    "moe/mixtral_aux_full",    "moe/mixtral_attn_lora",         "moe/mixtral_expert_lora",
+    "moe/qwen3_moe_aux_full",  "moe/qwen3_moe_nonorm_aux_full", "moe/qwen3_moe_attn_lora",
+    "moe/qwen3_moe_expert_lora"};
 
 struct GoldenStep {
   double loss = 0, grad_norm = 0, learning_rate = 0;

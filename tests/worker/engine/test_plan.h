@@ -16,6 +16,7 @@ struct PlanOptions {
   std::string init = "pretrained";
   int64_t lora_rank = 0;  // 0: full fine-tuning
   std::vector<std::string> lora_targets = {"all-linear"};
+  std::vector<std::string> lora_parameters = {};
   double lora_scale = 2.0;
   double lora_plus_ratio = 1.0;
   double dropout = 0.0;
