@@ -34,8 +34,8 @@ struct DispatchBackwardArgs {
   int64_t tokens = 0;
   const int32_t* places = nullptr;  // [T, k]
   const void* drows = nullptr;      // [T k, H]
-  bool accumulate = false;          // dx is added to, else overwritten
   void* dx = nullptr;               // [T, H]
+  bool accumulate = false;          // dx is added to, else overwritten
 };
 void DispatchBackward(const DispatchBackwardArgs& args, Stream* stream);
 

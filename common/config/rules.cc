@@ -145,6 +145,17 @@ void CheckRoles(Validated* job) {
   }
 }
 
+// An adapter has modules, or stacks of experts, or both.
+void CheckTargets(Validated* job) {
+  const std::string path = "spec.lora.target_modules";
+  const Json& modules = At(job->effective, path);
+  const Json& stacks = At(job->effective, "spec.lora.target_parameters");
+  if (!modules.is_array() || !modules.empty() || !stacks.is_array() || !stacks.empty()) return;
+  job->errors.push_back({path, LineOf(*job, path),
+                         "expected at least one name here or in lora.target_parameters, got an "
+                         "empty list"});
+}
+
 // Source: peft 0.21 lora/dora.py: with dropout it drops the input of W as well.
 void CheckDora(Validated* job) {
   const std::string path = "spec.lora.use_dora";
@@ -347,6 +358,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckGeneration(job);
   CheckPretrain(job);
   CheckRoles(job);
+  CheckTargets(job);
   CheckDora(job);
   CheckExtend(job);
   CheckMergeOfRandomWeights(job);

@@ -163,7 +163,6 @@ absl::StatusOr<Json> ReadModules(const Key& key, const Node& node) {
     return list;
   }
   if (node.kind != Node::Kind::kList) return Expected("a name or a list of names", node);
-  if (node.items.empty()) return Bad("expected at least one name, got an empty list");
   for (const Node& item : node.items) {
     ASSIGN_OR_RETURN(Json word, ReadModule(key, item));
     if (std::find(list.begin(), list.end(), word) != list.end()) {

@@ -84,7 +84,7 @@ std::vector<ForeignKey> LlamaFactoryKeys() {
       NoEffect("use_unsloth_gc", kMemory),
       NoEffect("enable_liger_kernel", kKernel),
       NoEffect("use_v1_kernels", kKernel),
-      NoEffect("moe_aux_loss_coef", "dense models have no router"),
+      Translated("moe_aux_loss_coef", "spec.moe.aux_loss.coef"),
       NoEffect("disable_gradient_checkpointing", kMemory),
       NoEffect("use_reentrant_gc", kMemory),
       NoEffect("upcast_layernorm", "norms compute in float32"),

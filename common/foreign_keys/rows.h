@@ -42,7 +42,6 @@ inline constexpr std::string_view kDirOfFolder = "data_files where path is a fol
 inline constexpr std::string_view kPushedOnce = "the export is sent once, when the job ends";
 inline constexpr std::string_view kPreference = "preference training has no counterpart yet";
 inline constexpr std::string_view kVision = "images, videos and sound have no counterpart yet";
-inline constexpr std::string_view kExperts = "mixtures of experts have no counterpart yet";
 inline constexpr std::string_view kGeneration = "text is generated elsewhere, not while training";
 inline constexpr std::string_view kReport = "what is printed changes nothing";
 inline constexpr std::string_view kCodeOfModel = "no code of a model is run";

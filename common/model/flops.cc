@@ -17,6 +17,14 @@ bool IsMatmulWeight(const Parameter& parameter, bool tied) {
          (tied && IsEmbedding(parameter));
 }
 
+// The part of a tensor's elements that a token meets: of experts, those of its own.
+double ActiveElements(const ModelConfig& config, const Parameter& parameter) {
+  const auto elements = static_cast<double>(parameter.elements());
+  if (parameter.kind != Kind::kExperts) return elements;
+  return elements * static_cast<double>(config.mixture.chosen) /
+         static_cast<double>(config.mixture.experts);
+}
+
 // QK^T and PV, two operations each, forward and twice that backward.
 double AttentionFlopsPerToken(const ModelConfig& config, int64_t sequence_len) {
   double positions = 0;
@@ -32,7 +40,7 @@ FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<Paramet
                             int64_t sequence_len) {
   FlopsPerToken flops;
   for (const Parameter& parameter : table) {
-    const auto elements = static_cast<double>(parameter.elements());
+    const double elements = ActiveElements(config, parameter);
     if (IsAdapterMatrix(parameter)) {
       flops.adapter += 6.0 * elements;
     } else if (IsMatmulWeight(parameter, config.tie_embeddings)) {
@@ -41,6 +49,12 @@ FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<Paramet
   }
   flops.attention = AttentionFlopsPerToken(config, sequence_len);
   return flops;
+}
+
+int64_t ActiveParameters(const ModelConfig& config, const std::vector<Parameter>& table) {
+  double elements = 0;
+  for (const Parameter& parameter : table) elements += ActiveElements(config, parameter);
+  return static_cast<int64_t>(elements);
 }
 
 double AttentionFlops(const ModelConfig& config, int64_t length) {
@@ -52,7 +66,7 @@ double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<Paramet
   double elements = 0;
   for (const Parameter& parameter : table) {
     if (IsAdapterMatrix(parameter) || IsMatmulWeight(parameter, config.tie_embeddings)) {
-      elements += static_cast<double>(parameter.elements());
+      elements += ActiveElements(config, parameter);
     }
   }
   return 2.0 * elements + AttentionFlopsPerToken(config, sequence_len) / 3.0;

@@ -2,7 +2,8 @@
 //
 // Conventions: a multiply-add is two operations; only weights that enter a matrix product count
 // (the embedding gather is free, a tied head counts once); attention is counted without the causal
-// half, over min(sequence_len, window) positions. Recomputation is not included.
+// half, over min(sequence_len, window) positions; of the experts of a layer those of a token count.
+// Recomputation is not included.
 // Source: torchtitan, get_nparams_and_flops; for frozen bases the weight-gradient product is
 // absent.
 #ifndef COXSWAIN_COMMON_MODEL_FLOPS_H_
@@ -19,7 +20,8 @@ namespace coxswain::model {
 
 // Per token, forward and backward together.
 struct FlopsPerToken {
-  double base = 0;       // 6 per element of a trainable matrix of the base, 4 per frozen one
+  // 6 per element of a trainable matrix of the base, 4 per frozen one; of experts those of a token's
+  double base = 0;
   double adapter = 0;    // 6 per element of A and B
   double attention = 0;  // 12 x heads x head_dim x positions, summed over layers
   double total() const { return base + adapter + attention; }
@@ -27,6 +29,9 @@ struct FlopsPerToken {
 
 FlopsPerToken TrainingFlops(const ModelConfig& config, const std::vector<Parameter>& table,
                             int64_t sequence_len);
+
+// Elements of the tensors that a token meets: of experts, those of its own alone.
+int64_t ActiveParameters(const ModelConfig& config, const std::vector<Parameter>& table);
 
 // Attention of one document of `length` tokens, forward and backward: `length` times the attention
 // per token above.

@@ -209,7 +209,7 @@ absl::Status CheckTargets(const LoraTable& lora, const Architecture& model) {
   }
   const KnownModules known = ModulesOf(model);
   const std::string list = absl::StrJoin(known.last_parts, ", ");
-  if (targets.empty()) {
+  if (targets.empty() && lora.parameters.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("lora.target_modules is empty; known: all-linear, ", list));
   }

@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "common/model/family.h"
+#include "common/model/flops.h"
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
 #include "common/outside_text.h"
@@ -42,18 +44,26 @@ int ListFamilies(Cox* cox, const std::string& output) {
   return kOk;
 }
 
+// " (3353239040 of them active), 128 experts, 8 of a token"; nothing without experts.
+std::string ActiveText(const model::ModelConfig& config, int64_t active) {
+  if (config.mixture.experts == 0) return "";
+  return absl::StrCat(" (", active, " of them active), ", config.mixture.experts, " experts, ",
+                      config.mixture.chosen, " of a token");
+}
+
 int ShowModel(Cox* cox, const ModelsArgs& args) {
   std::vector<std::string> warnings;
   const absl::StatusOr<model::ModelConfig> config = model::ReadModelConfig(args.model, &warnings);
   if (!config.ok()) return cox->Fail(config.status());
   int64_t parameters = 0;
-  for (const model::Parameter& parameter : model::BaseParameterTable(*config)) {
-    parameters += parameter.elements();
-  }
+  const std::vector<model::Parameter> table = model::BaseParameterTable(*config);
+  for (const model::Parameter& parameter : table) parameters += parameter.elements();
+  const int64_t active = model::ActiveParameters(*config, table);
   if (IsStructured(args.output)) {
     PrintStructured({{"supported", true},
                      {"architecture", config->architecture},
                      {"parameters", parameters},
+                     {"active_parameters", active},
                      {"warnings", warnings}},
                     args.output, cox->out());
     return kOk;
@@ -61,7 +71,7 @@ int ShowModel(Cox* cox, const ModelsArgs& args) {
   for (const std::string& warning : warnings)
     cox->err() << "cox: warning: " << OneLine(warning) << "\n";
   cox->out() << "supported: " << OneLine(config->architecture) << ", " << parameters
-             << " parameters, " << config->num_layers << " layers, hidden " << config->hidden_size
+             << " parameters" << ActiveText(*config, active) << ", " << config->num_layers << " layers, hidden " << config->hidden_size
              << ", " << config->num_heads << "/" << config->num_kv_heads << " heads of "
              << config->head_dim << ", vocabulary " << config->vocab_size << ", rotation "
              << OneLine(config->rope.type)

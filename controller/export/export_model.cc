@@ -25,32 +25,10 @@
 #include "common/model/stacked_files.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
+#include "controller/export/model_tensor.h"
 
 namespace coxswain::exports {
 namespace {
-
-// One tensor of the exported model and where its values come from.
-struct ModelTensor {
-  std::string name;                             // in the file
-  const model::Parameter* parameter = nullptr;  // null: beside the text model, taken as it is
-  PiecedTensor weights;                         // checkpoint master, or base
-  const PiecedTensor* lora_a = nullptr;         // [r, cols], null: nothing to merge
-  const PiecedTensor* lora_b = nullptr;         // [rows, r]
-  const PiecedTensor* magnitude = nullptr;      // [rows], null: no DoRA
-  DType dtype{};
-  std::vector<int64_t> shape;
-  std::vector<model::RowRange> file_rows = {};
-  bool from_base = false;  // in the order of the file; a checkpoint's are in that of memory
-  std::optional<PackedMatrix> packed = {};  // the base's, quantised, in place of `weights`
-  // Of a stack of matrices in `weights` that was trained: the file, and the number of its matrix or,
-  // where the file has all of them, 0.
-  std::optional<model::StackedFile> stacked = {};
-  int64_t matrix = 0;
-
-  int64_t elements() const {
-    return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-  }
-};
 
 absl::StatusOr<DType> DTypeByName(const std::string& name) {
   if (name == "float32") return DType::kF32;
@@ -105,104 +83,6 @@ absl::StatusOr<DType> ExportDType(const std::string& name, const Source& source,
   return DTypeByName(named->get<std::string>());
 }
 
-// w [rows, cols] += scale * b [rows, r] a [r, cols], float32. Source: PEFT
-// lora.Linear.get_delta_weight.
-void AddLowRankProduct(const ModelTensor& tensor, double scale, std::vector<float>* w) {
-  const int64_t rows = tensor.parameter->rows, cols = tensor.parameter->cols;
-  // An embedding's are A [rows, r] and B [cols, r].
-  const bool embedding = model::IsEmbedding(*tensor.parameter);
-  const int64_t r = tensor.lora_a->shape[embedding ? 1 : 0];
-  std::vector<float> a(embedding ? rows * r : r * cols), b(embedding ? cols * r : rows * r);
-  std::vector<float> delta(cols);
-  // Sizes and dtypes were checked when the tensor list was made.
-  (void)CopyAsFloat(*tensor.lora_a, a.data());
-  (void)CopyAsFloat(*tensor.lora_b, b.data());
-  if (embedding) {
-    std::swap(a, b);
-    model::Transpose(cols, r, &a);
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    std::fill(delta.begin(), delta.end(), 0.0f);
-    for (int64_t k = 0; k < r; ++k) {
-      const float factor = b[i * r + k];
-      const float* row = &a[k * cols];
-      for (int64_t j = 0; j < cols; ++j) delta[j] += factor * row[j];
-    }
-    float* out = w->data() + i * cols;
-    for (int64_t j = 0; j < cols; ++j) out[j] += static_cast<float>(scale) * delta[j];
-  }
-}
-
-// Row i of w [rows, cols] gets length m_i. Source: PEFT DoraLinearLayer and lora.Linear.merge.
-void ScaleRows(const ModelTensor& tensor, std::vector<float>* w) {
-  const int64_t rows = tensor.parameter->rows, cols = tensor.parameter->cols;
-  std::vector<float> magnitude(rows);
-  (void)CopyAsFloat(*tensor.magnitude, magnitude.data());
-  for (int64_t i = 0; i < rows; ++i) {
-    float* row = w->data() + i * cols;
-    double squares = 0;
-    for (int64_t j = 0; j < cols; ++j) squares += static_cast<double>(row[j]) * row[j];
-    const auto factor = static_cast<float>(magnitude[i] / std::sqrt(squares));
-    for (int64_t j = 0; j < cols; ++j) row[j] *= factor;
-  }
-}
-
-absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out) {
-  if (dtype == DType::kF32) {
-    std::memcpy(out, values.data(), values.size() * sizeof(float));
-    return absl::OkStatus();
-  }
-  if (dtype != DType::kBF16 && dtype != DType::kF16) {
-    return absl::UnimplementedError(absl::StrCat("cannot export dtype ",
-                                                 std::string(DTypeName(dtype)),
-                                                 "; set export.dtype to float32 or bfloat16"));
-  }
-  auto convert = dtype == DType::kBF16 ? FloatToBf16 : FloatToHalf;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint16_t bits = convert(values[i]);
-    std::memcpy(out + i * sizeof(bits), &bits, sizeof(bits));
-  }
-  return absl::OkStatus();
-}
-
-// A file of a stack, from the matrices that were trained.
-absl::Status FillStacked(const ModelTensor& tensor, uint8_t* out) {
-  const model::StackedFile& file = *tensor.stacked;
-  const model::Parameter& parameter = *tensor.parameter;
-  const int64_t of_memory = parameter.elements() / parameter.batch, of_file = file.rows * file.cols;
-  std::vector<float> matrix(of_memory), values(tensor.elements());
-  for (int64_t i = 0; i < tensor.elements() / of_file; ++i) {
-    RETURN_IF_ERROR(CopyRangeAsFloat(tensor.weights, (tensor.matrix + i) * of_memory, of_memory,
-                                     matrix.data()));
-    model::ToFileMatrix(file, matrix.data(), values.data() + i * of_file);
-  }
-  return StoreAs(tensor.dtype, values, out);
-}
-
-absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out) {
-  if (tensor.stacked.has_value()) return FillStacked(tensor, out);
-  const bool ordered = tensor.from_base || tensor.file_rows.empty();
-  const bool unchanged = !tensor.packed.has_value() && tensor.lora_a == nullptr &&
-                         tensor.weights.dtype == tensor.dtype && ordered;
-  if (unchanged) {
-    CopyBytes(tensor.weights, out);
-    return absl::OkStatus();
-  }
-  std::vector<float> values(tensor.elements());
-  if (tensor.packed.has_value()) {
-    CopyAsFloat(*tensor.packed, values.data());
-  } else {
-    RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
-  }
-  if (tensor.parameter == nullptr) return StoreAs(tensor.dtype, values, out);
-  const int64_t cols = tensor.parameter->cols;
-  if (tensor.from_base) model::ToMemoryOrder(tensor.file_rows, cols, &values);
-  if (tensor.lora_a != nullptr) AddLowRankProduct(tensor, lora_scale, &values);
-  if (tensor.magnitude != nullptr) ScaleRows(tensor, &values);
-  model::ToFileOrder(tensor.file_rows, cols, &values);
-  return StoreAs(tensor.dtype, values, out);
-}
-
 absl::Status AddTensorsBeside(const config::JobSpec& job, const plan::Plan& plan,
                               const Source& from, std::vector<ModelTensor>* tensors) {
   if (from.base == nullptr) return absl::OkStatus();
@@ -240,13 +120,17 @@ absl::Status CheckShape(const plan::Plan& plan, const model::Parameter& paramete
                    "; put the model's files back, the checkpoint stays"));
 }
 
+// What adapts a tensor of the base; null without.
+struct AdaptedBy {
+  const PiecedTensor *a = nullptr, *b = nullptr;
+};
+
 // The tensors of the files that make the stack `parameter`.
 absl::Status AddStack(const config::JobSpec& job, const plan::Plan& plan, const Source& from,
                       const CheckpointTensors& checkpoint, const model::Parameter& parameter,
-                      const std::vector<model::StackedFile>& stack,
-                      std::vector<ModelTensor>* tensors) {
+                      const AdaptedBy& adapters, std::vector<ModelTensor>* tensors) {
   const PiecedTensor* trained = parameter.trainable() ? checkpoint.Find(parameter.name) : nullptr;
-  for (const model::StackedFile& file : stack) {
+  for (const model::StackedFile& file : model::StackedFilesOf(plan.architecture, parameter)) {
     for (int64_t matrix = 0; matrix < (file.one_each() ? parameter.batch : 1); ++matrix) {
       const std::string name = file.NameOf(matrix);
       const TensorInfo* source = from.Find(name);
@@ -257,12 +141,14 @@ absl::Status AddStack(const config::JobSpec& job, const plan::Plan& plan, const 
       }
       ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, source));
       ModelTensor tensor{.name = source != nullptr ? source->name : name,
-                         .parameter = trained == nullptr ? nullptr : &parameter,
+                         .parameter = &parameter,
                          .weights = trained != nullptr ? *trained : PiecedTensor(*source),
+                         .lora_a = adapters.a,
+                         .lora_b = adapters.b,
                          .dtype = dtype,
                          .shape = file.shape(),
                          .from_base = trained == nullptr};
-      if (trained != nullptr) tensor.stacked = file;
+      if (trained != nullptr || adapters.a != nullptr) tensor.stacked = file;
       tensor.matrix = matrix;
       tensors->push_back(std::move(tensor));
     }
@@ -284,10 +170,10 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
   std::vector<ModelTensor> tensors;
   for (const model::Parameter& parameter : plan.parameters) {
     if (model::IsAdapter(parameter)) continue;
-    const std::vector<model::StackedFile> stack =
-        model::StackedFilesOf(plan.architecture, parameter);
-    if (!stack.empty()) {
-      RETURN_IF_ERROR(AddStack(job, plan, from, checkpoint, parameter, stack, &tensors));
+    if (!model::StackedFilesOf(plan.architecture, parameter).empty()) {
+      const AdaptedBy adapters{adapter(parameter, model::Part::kLoraA),
+                               adapter(parameter, model::Part::kLoraB)};
+      RETURN_IF_ERROR(AddStack(job, plan, from, checkpoint, parameter, adapters, &tensors));
       continue;
     }
     const TensorInfo* source = from.Find(parameter.name);

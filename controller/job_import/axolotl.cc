@@ -86,10 +86,12 @@ void TranslateLora(Translation* t) {
   if (modules != nullptr && !IsOff(*modules)) {
     TranslateTargets(t, "lora_target_modules", TextsOf(modules));
   } else if (t->Has("lora_target_parameters")) {
-    t->LeaveOut("lora_target_modules", "none beside lora_target_parameters");
+    t->Preset("spec.lora.target_modules", nlohmann::ordered_json::array(),
+              "none beside lora_target_parameters");
   } else {
     PresetTargets(t);
   }
+  TranslateStacks(t, "lora_target_parameters");
 }
 
 // batch_size is that of a process: micro_batch_size x gradient_accumulation_steps.

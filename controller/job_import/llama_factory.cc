@@ -156,6 +156,7 @@ void TranslateLlamaFactory(Translation* t, const std::string& base_dir,
   TranslateAddedTokens(t);
   TranslateMuon(t);
   TranslateOptimizer(t, "optim");
+  TranslateAuxLoss(t, "moe_aux_loss_coef");
   TranslatePureBf16(t);
   TranslatePrecision(t, false);
   TranslateSaving(t);

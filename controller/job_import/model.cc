@@ -1,5 +1,6 @@
 #include "controller/job_import/model.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -78,6 +79,22 @@ void SetFormatOf4Bits(Translation* t, std::string_view key, std::string_view typ
   }
 }
 
+namespace {
+
+// As peers' files call the module or the parameter that routes.
+bool IsRouter(const std::string& name) {
+  constexpr std::string_view kNames[] = {"gate",     "router",        "mlp.gate", "mlp.router",
+                                         "gate.weight", "router.weight", "mlp.gate.weight",
+                                         "mlp.router.weight"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+void TrainRouter(Translation* t, std::string_view key) {
+  t->Set(key, "spec.moe.router", "trained", "routers are trained in full, not by an adapter");
+}
+
+}  // namespace
+
 void TranslateTargets(Translation* t, std::string_view key, const std::vector<std::string>& names) {
   Json list = Json::array();
   const Json* hub = t->Find("spec.base_model.hub");
@@ -97,6 +114,10 @@ void TranslateTargets(Translation* t, std::string_view key, const std::vector<st
       return;
     }
     const std::string last = name.substr(name.rfind('.') + 1);
+    if (IsRouter(name)) {
+      TrainRouter(t, key);
+      continue;
+    }
     if (LacksModule(model, last)) {
       t->LeaveOut(key,
                   absl::StrCat(last, ": this family has no such linear, and PEFT adapts none"));
@@ -107,6 +128,25 @@ void TranslateTargets(Translation* t, std::string_view key, const std::vector<st
     if (!known) list.push_back(last);
   }
   t->Set(key, "spec.lora.target_modules", list);
+}
+
+void TranslateStacks(Translation* t, std::string_view key) {
+  const config::Node* value = t->Take(key);
+  if (value == nullptr) return;
+  Json list = Json::array();
+  for (const std::string& name : TextsOf(value)) {
+    if (IsRouter(name)) {
+      TrainRouter(t, key);
+    } else {
+      list.push_back(name);
+    }
+  }
+  t->Set(key, "spec.lora.target_parameters", list);
+}
+
+void TranslateAuxLoss(Translation* t, std::string_view key) {
+  if (!t->Move(key, "spec.moe.aux_loss.coef")) return;
+  t->Preset("spec.moe.aux_loss.over", "micro_batch", "transformers pools a micro-batch");
 }
 
 void PresetTargets(Translation* t) {

@@ -33,6 +33,10 @@ void SetFormatOf4Bits(Translation* t, std::string_view key, std::string_view typ
 // Writes lora.target_modules from names that may have a path before them ("self_attn.q_proj"), or
 // from a pattern over such names.
 void TranslateTargets(Translation* t, std::string_view key, const std::vector<std::string>& names);
+// Writes the stacks of experts that are adapted; a router among them is trained in full.
+void TranslateStacks(Translation* t, std::string_view key);
+// Writes the factor of the balancing loss, which their trainers take over a micro-batch.
+void TranslateAuxLoss(Translation* t, std::string_view key);
 
 // What PEFT adapts in Llama, Mistral and Qwen where nobody says.
 void PresetTargets(Translation* t);

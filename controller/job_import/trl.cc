@@ -62,6 +62,7 @@ void TranslateLora(Translation* t) {
   } else {
     PresetTargets(t);
   }
+  TranslateStacks(t, "lora_target_parameters");
 }
 
 // The script loads float32 weights where nothing is said, so that training has a float32 copy.
@@ -106,6 +107,7 @@ void TranslateTrl(Translation* t, const std::string& base_dir) {
   TranslateSchedule(t, "lr_scheduler_type", "linear", 0);
   t->Preset("spec.train.learning_rate", 2e-5, "the default of learning_rate");
   TranslateOptimizer(t, "optim");
+  TranslateAuxLoss(t, "router_aux_loss_coef");
   const Node* half = t->top().config.Has("fp16") ? &t->top().config.Find("fp16")->value : nullptr;
   TranslatePrecision(t, !IsOn(half));
   TranslateWeights(t);

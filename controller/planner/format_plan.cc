@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -61,6 +62,23 @@ std::string PlaceOf(const config::JobSpec& job, const std::string& folder) {
   return absl::StrCat(job.model_hub.id, " at ", job.model_hub.revision, ", ", folder);
 }
 
+// Of a mixture of experts: what a token meets, and what trains the routers.
+void AddExperts(const plan::Plan& plan, const Estimate& estimate, Page& page) {
+  const model::Mixture& mixture = plan.model.mixture;
+  if (mixture.experts == 0) return;
+  page.Row("  experts", absl::StrFormat("%d, %d of a token, which meets %s parameters",
+                                        mixture.experts, mixture.chosen,
+                                        FormatCount(estimate.active_parameters)));
+  const bool trained =
+      std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                  [](const auto& p) { return model::IsRouter(p) && p.trainable(); });
+  const plan::RouterLosses& losses = plan.router_losses;
+  page.Row("  routers",
+           absl::StrFormat("%s; balancing loss x %g over a %s, z-loss x %g",
+                           trained ? "trained" : "frozen", losses.balance,
+                           losses.by_micro_batch ? "micro-batch" : "bin", losses.z));
+}
+
 void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
               Page& page) {
   const Estimate& e = planned.estimate;
@@ -72,6 +90,7 @@ void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob
                            FormatCount(e.trainable_parameters),
                            100.0 * static_cast<double>(e.trainable_parameters) /
                                static_cast<double>(e.total_parameters)));
+  AddExperts(plan, e, page);
   for (const plan::ParameterGroup& group : plan.groups) {
     page.Row("  group",
              absl::StrFormat("%s: %s, learning rate %g, weight decay %g", group.name,

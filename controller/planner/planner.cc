@@ -100,6 +100,7 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
     estimate.total_parameters += parameter.elements();
     if (parameter.trainable()) estimate.trainable_parameters += parameter.elements();
   }
+  estimate.active_parameters = model::ActiveParameters(plan.model, plan.parameters);
   const MemoryByClass memory = PlannedMemory(plan);
   estimate.weights = memory.weights;
   estimate.gradients = memory.gradients;

@@ -36,6 +36,7 @@ struct WorkerResources {
 struct Estimate {
   int64_t total_parameters = 0;
   int64_t trainable_parameters = 0;
+  int64_t active_parameters = 0;  // that a token meets: fewer than all where there are experts
   uint64_t weights = 0, gradients = 0, optimizer = 0, activations = 0,
            workspace = 0;           // bytes per rank
   uint64_t runtime = 0;             // bytes per rank that CUDA takes in addition

@@ -6,6 +6,7 @@
 
 #include "common/hash.h"
 #include "common/model/family.h"
+#include "common/model/parameter_table.h"
 #include "common/plan/plan_bytes.h"
 #include "coxswain/v1/plan.pb.h"
 #include "gtest/gtest.h"
@@ -114,6 +115,35 @@ TEST(PlanTest, BytesAndHashAreAFunctionOfThePlan) {
   EXPECT_EQ(PlanHash("").size(), 32u);
 }
 
+// Releases before the blocks were in the plan: parameters had a name and extents.
+TEST(PlanTest, APlanWithoutBlocksIsCompleted) {
+  Plan plan = Full();
+  plan.parameters = model::BaseParameterTable(plan.architecture);
+  plan.parameters =
+      *model::WithLora(plan.parameters, plan.architecture,
+                       {.rank = 8, .targets = {"q_proj", "k_proj", "lm_head", "embed_tokens"}});
+  for (model::Parameter& parameter : plan.parameters) {
+    parameter.group = model::IsAdapter(parameter) ? 0 : model::kFrozen;
+  }
+  v1::Plan message;
+  ASSERT_TRUE(message.ParseFromString(SerializePlan(plan)));
+  message.clear_architecture();
+  for (v1::Parameter& parameter : *message.mutable_parameters()) {
+    parameter.clear_kind();
+    parameter.clear_part();
+    parameter.clear_reach();
+    parameter.clear_tensor();
+    parameter.clear_packed();
+    parameter.clear_batch();
+  }
+  const auto completed = ParsePlan(message.SerializeAsString());
+  ASSERT_TRUE(completed.ok()) << completed.status();
+  EXPECT_EQ(*completed, plan);
+  message.mutable_parameters(3)->set_name("model.layers.0.unknown.weight");
+  EXPECT_NE(ParsePlan(message.SerializeAsString()).status().ToString().find("unknown.weight"),
+            std::string::npos);
+}
+
 // Plans made before the field was there are read, and keep their bytes.
 TEST(PlanTest, AdamWGoesWithoutItsName) {
   Plan plan = Full();
@@ -193,6 +223,11 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.model.logit_softcap = 2; },
       [](Plan& p) { p.fusions = {"add_norm"}; },
       [](Plan& p) { p.model.layer_windows[0] = 1; },
+      [](Plan& p) { p.model.mixture = {.experts = 4, .chosen = 2, .width = 8}; },
+      [](Plan& p) { p.router_losses.balance = 0.5; },
+      [](Plan& p) { p.router_losses.z = 0.5; },
+      [](Plan& p) { p.router_losses.by_micro_batch = true; },
+      [](Plan& p) { p.architecture.outside.layers += "x"; },
       [](Plan& p) { p.model.unrotated_layers[0] = 0; },
       [](Plan& p) { p.parameters[1].name = "b"; },
       [](Plan& p) { p.parameters[1].kind = model::Kind::kHead; },

@@ -12,7 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using exports::IsAdapter;
 using support::ReadFile;
 
 class ExportCheckpointTest : public exports::ExportTest {
@@ -22,7 +21,7 @@ class ExportCheckpointTest : public exports::ExportTest {
     const std::string model = fs::absolute("deploy/quickstart/model").string();
     UseModel(model);
     AddLora(4, 8, false);
-    TrainGroup(IsAdapter);
+    TrainGroup(model::IsAdapter);
     WriteCheckpoint([](const model::Parameter& p, float* out) {
       for (int64_t i = 0; i < p.elements(); ++i) out[i] = 0.01f * static_cast<float>(i % 7);
     });
