@@ -59,8 +59,8 @@ struct RouterLossGradientArgs {
   const int32_t* ids = nullptr;    // [T, k]
   const double* sums = nullptr;    // [2 E + 2], of the whole pool
   const float* factors = nullptr;  // [2], in device memory: a, b
-  const float* scale = nullptr;    // in device memory, multiplies both; null: 1
   float* dlogits = nullptr;        // [T, E], accumulated
+  const float* scale = nullptr;    // in device memory, multiplies both; null: 1
 };
 void RouterLossGradient(const RouterLossGradientArgs& args, Stream* stream);
 

@@ -17,13 +17,16 @@
 
 namespace coxswain::kernels::cuda {
 
+// The order of the fields matters: ptxas loads neighbours together, and with value_dim beside dim
+// the kernels of 128-wide heads spill in their loop.
 struct FlashParams {
   int tokens = 0, documents = 0, slots = 0;
-  int heads = 0, kv_heads = 0, dim = 0, value_dim = 0;
+  int heads = 0, kv_heads = 0, dim = 0;
   int window = 0;  // 0: none
   float scale = 0, softcap = 0;
+  int value_dim = 0;
   const int32_t* cu_seqlens = nullptr;
-  int64_t q_row = 0, k_row = 0, v_row = 0;  // elements from row to row
+  int64_t q_row = 0, k_row = 0;  // elements from row to row
   const bf16* q = nullptr;
   const bf16* k = nullptr;
   const bf16* v = nullptr;
@@ -33,6 +36,7 @@ struct FlashParams {
   bf16* dq = nullptr;          // rows as those of q, k, v
   bf16* dk = nullptr;
   bf16* dv = nullptr;
+  int64_t v_row = 0;
   Sinks sinks = {};  // forward
 
   int widest() const { return std::max(dim, value_dim); }
@@ -104,10 +108,10 @@ inline FlashParams MakeFlashParams(const AttentionSpec& spec, const Documents& d
   p.cu_seqlens = documents.cu_seqlens;
   p.q_row = QueryRow(spec);
   p.k_row = KeyRow(spec);
-  p.v_row = ValueRow(spec);
   p.q = static_cast<const bf16*>(in.q);
   p.k = static_cast<const bf16*>(in.k);
   p.v = static_cast<const bf16*>(in.v);
+  p.v_row = ValueRow(spec);
   return p;
 }
 

@@ -2,8 +2,8 @@
 // base 2 logarithm of its sum and D = rowsum(dO O).
 //
 // Workspace of the backward: two floats a packed row (hopper_tiles.cuh), then the counters of its
-// two kernels. Bytes of the row sums: 4 per element of out, 12 per row. Deterministic: a row's sum
-// has a fixed order.
+// two kernels. The gradient of sinks is made of the same numbers (sink_gradient.cu). Bytes of the
+// row sums: 4 per element of out, 12 per row. Deterministic: a row's sum has a fixed order.
 #include "kernels/cuda/hopper_attention.h"
 
 #include "kernels/cuda/hopper_tiles.cuh"
@@ -23,9 +23,9 @@ __global__ void __launch_bounds__(kSumThreads)
   const int64_t row = (int64_t{blockIdx.x} * kSumThreads + static_cast<int>(threadIdx.x)) / kLanes;
   if (row >= int64_t{p.tokens} * p.heads) return;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int64_t at = row * p.dim + lane * 8;
+  const int64_t at = row * p.value_dim + lane * 8;
   uint4 out = {}, dout = {};
-  if (lane * 8 < p.dim) {
+  if (lane * 8 < p.value_dim) {
     out = *reinterpret_cast<const uint4*>(p.out + at);
     dout = *reinterpret_cast<const uint4*>(p.dout + at);
   }
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 void LaunchRowSums(const HopperParams& p, float2* statistics, Stream* stream) {
-  ForHopperDim(p.dim, [&](auto dim) {
-    constexpr int kLanes = dim / 8;
+  ForHopperWidths(p.value_dim, p.value_dim, [&](auto widths) {
+    constexpr int kLanes = decltype(widths)::kValueDim / 8;
     const int64_t threads = int64_t{p.tokens} * p.heads * kLanes;
     const auto blocks = static_cast<unsigned>(CeilDiv(threads, int64_t{kSumThreads}));
     HopperRowSumsKernel<kLanes><<<blocks, kSumThreads, 0, Handle(stream)>>>(p, statistics);
@@ -60,8 +60,9 @@ void LaunchRowSums(const HopperParams& p, float2* statistics, Stream* stream) {
 // Whether dq and dk are turned back where they are stored: all of a head in halves, of a width that
 // the kernels are compiled for.
 bool TurnsBack(const AttentionSpec& spec, const RopeArgs& rotation) {
+  const int dim = static_cast<int>(spec.head_dim);
   bool compiled = false;
-  ForHopperDim(static_cast<int>(spec.head_dim), [&](auto dim) { compiled = spec.head_dim == dim; });
+  ForHopperWidths(dim, dim, [&](auto widths) { compiled = dim == decltype(widths)::kDim; });
   return compiled && !rotation.spec.interleaved && rotation.query_scale == nullptr &&
          RotatedElements(rotation.spec) == spec.head_dim;
 }
@@ -73,11 +74,12 @@ int64_t StatisticsBytes(const AttentionSpec& spec, int64_t tokens) {
 }  // namespace
 
 bool HopperAttentionSupports(const AttentionSpec& spec) {
-  return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 &&
-         spec.head_dim > kFlashHeadDim && spec.head_dim <= 256 &&
+  const int64_t values = ValueDim(spec), widest = std::max(spec.head_dim, values);
+  return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && values % 8 == 0 &&
+         widest > kFlashHeadDim && widest <= 256 &&
          spec.num_heads <= kMostGroupHeads * spec.num_kv_heads && QueryRow(spec) % 8 == 0 &&
-         KeyRow(spec) % 8 == 0 && spec.scale > 0.0f && !spec.sinks &&
-         ValueDim(spec) == spec.head_dim && ValueRow(spec) == KeyRow(spec) && Capability() == 90;
+         KeyRow(spec) % 8 == 0 && ValueRow(spec) % 8 == 0 && spec.scale > 0.0f &&
+         Capability() == 90;
 }
 
 // Source: gpu_bench on one H100, bench/results/h100_attention.json, 28/4 and 32/8 heads x 128, ms
@@ -98,8 +100,9 @@ void HopperAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   RequireFlashAligned(args.out, "out");
   auto* next = static_cast<int*>(args.workspace.data);
   CheckCuda(cudaMemsetAsync(next, 0, kCounterBytes, Handle(stream)), "cudaMemsetAsync");
-  LaunchHopperForward(args, MakeHopperParams(args.spec, args.documents, args.tokens, args.in), next,
-                      stream);
+  HopperParams p = MakeHopperParams(args.spec, args.documents, args.tokens, args.in);
+  p.sinks = MakeSinks(args.spec, args.sinks);
+  LaunchHopperForward(args, p, next, stream);
   CheckLaunch("AttentionForward");
 }
 
@@ -128,6 +131,9 @@ void HopperAttentionBackward(const AttentionBackwardArgs& args, Stream* stream) 
   LaunchHopperKeyGradient(args.documents, p, statistics, next, stream);
   LaunchHopperQueryGradient(args.documents, p, statistics, next + 1, stream);
   CheckLaunch("AttentionBackward");
+  LaunchSinkGradient(
+      {.tokens = args.tokens, .heads = p.heads, .group = p.group_heads, .pairs = statistics},
+      MakeSinks(args.spec, args.sinks), args.sink_gradient, stream);
   if (args.rotation != nullptr && p.cos == nullptr) RopeBackward(*args.rotation, stream);
 }
 

@@ -7,8 +7,10 @@
 
 namespace coxswain::kernels::cuda {
 
-// bfloat16, heads of 40 to 256 elements, a multiple of 8, at most 64 query heads a kv head, scale >
-// 0, compute capability 9.0. Heads run as those of 64, 128 or 256 with zeros behind them.
+// bfloat16, heads of keys and of values of multiples of 8, the wider of both 40 to 256 wide, at
+// most 64 query heads a kv head, scale > 0, compute capability 9.0. Heads run as those of 64, 128
+// or 256 with zeros behind them; keys of 136 to 192 beside values of up to 128 as those of 192 and
+// 128.
 bool HopperAttentionSupports(const AttentionSpec& spec);
 // Taken before cuDNN's plans for equal documents of this length: faster, forward and backward
 // together, or by less than 6 % slower without gigabytes of workspace. Not for long documents and

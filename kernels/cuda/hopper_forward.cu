@@ -1,15 +1,16 @@
 // Forward of attention over packed documents by warpgroup products.
 //   m, l, O over tiles of keys: m' = max(m, rowmax S), P = exp(S - m'), l' = e^{m - m'} l + rowsum
-//   P, O' = e^{m - m'} O + P V; out = O / l, lse = m + log l
+//   P, O' = e^{m - m'} O + P V; out = O / l, lse = m + log l. A sink joins when all keys are met,
+//   as a score without a value.
 // Source: Shah and others, "FlashAttention-3", 2024, algorithms 1 and 2.
 //
 // A block takes tiles of 192 packed rows (hopper_tiles.cuh) of 64-wide heads, 128 of wider ones.
 // Warpgroup 0 brings Q and, through a ring of stages, tiles of 128 keys and values, 64 of 256-wide
-// heads, where one tile of Q at a time is in shared memory; each other warpgroup owns 64 rows. It
-// puts the scores of the next tile of keys and the product of the present P with V under way
-// together, and makes the next P of the scores while V is multiplied. P goes from the scores'
-// registers into the product's left operand. Warpgroups issue their products in turns, so that the
-// softmax of one runs beside the products of the others.
+// heads. Of keys wider than 128 one tile of Q at a time is in shared memory. Each other warpgroup
+// owns 64 rows. It puts the scores of the next tile of keys and the product of the present P with V
+// under way together, and makes the next P of the scores while V is multiplied. P goes from the
+// scores' registers into the product's left operand. Warpgroups issue their products in turns, so
+// that the softmax of one runs beside the products of the others.
 //
 // Barriers: q_full[s], k_full[s], v_full[s] count their bytes; q_empty[s], k_empty[s], v_empty[s] a
 // warp each of those that multiply. A full barrier's use n ends phase n, an empty one's wait before
@@ -23,17 +24,15 @@ namespace coxswain::kernels::cuda {
 namespace {
 
 // Narrow heads have registers for a third warpgroup that multiplies, without a softcap's.
-template <int kHeadDim, bool kCapped>
-struct Shape {
-  static constexpr int kDim = kHeadDim;
+template <typename Widths, bool kCapped>
+struct Shape : Widths {
+  using Widths::kDim, Widths::kValueDim;
   static constexpr bool kSoftcap = kCapped;
   static constexpr int kGroups = kDim == 64 && !kSoftcap ? 3 : 2;  // that multiply
   static constexpr int kRows = 64 * kGroups;
-  static constexpr int kTiles = kDim == 256 ? 1 : 2;  // of Q
+  static constexpr int kTiles = kDim > 128 ? 1 : 2;  // of Q
   static constexpr int kKeys = kDim == 256 ? 64 : 128;
   static constexpr int kStages = kDim == 64 ? 3 : 2;
-  static constexpr int kBoxes = kDim / 64;
-  static_assert(kBoxes * 64 == kDim);
   static constexpr int kThreads = 128 * (kGroups + 1);
 };
 
@@ -45,7 +44,7 @@ template <typename S>
 struct alignas(1024) Shared {
   unsigned char q[S::kTiles][S::kRows * S::kDim * kBf16Bytes];  // in the end out
   unsigned char k[S::kStages][S::kKeys * S::kDim * kBf16Bytes];
-  unsigned char v[S::kStages][S::kKeys * S::kDim * kBf16Bytes];
+  unsigned char v[S::kStages][S::kKeys * S::kValueDim * kBf16Bytes];
   uint64_t q_full[S::kTiles], q_empty[S::kTiles];
   uint64_t k_full[S::kStages], k_empty[S::kStages], v_full[S::kStages], v_empty[S::kStages];
   HopperItem item[S::kTiles];  // whose Q it is
@@ -97,9 +96,9 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
       LoadKeys<S::kDim, S::kKeys>(maps.k, item, key, shared->k[place.stage],
                                   &shared->k_empty[place.stage], &shared->k_full[place.stage],
                                   place.phase);
-      LoadKeys<S::kDim, S::kKeys>(maps.v, item, key, shared->v[place.stage],
-                                  &shared->v_empty[place.stage], &shared->v_full[place.stage],
-                                  place.phase);
+      LoadKeys<S::kValueDim, S::kKeys>(maps.v, item, key, shared->v[place.stage],
+                                       &shared->v_empty[place.stage], &shared->v_full[place.stage],
+                                       place.phase);
       place.Advance();
     }
   }
@@ -108,7 +107,7 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
 // Of a warpgroup's 64 rows.
 template <typename S>
 struct Rows {
-  float sums[S::kDim / 2];
+  float sums[S::kValueDim / 2];
   uint32_t probabilities[S::kKeys / 16][4];
   float maximum[2], total[2];  // of a lane's two rows; total of the lane's columns
   float shrink[2];             // the factor by which older sums shrink
@@ -162,16 +161,15 @@ __device__ __forceinline__ void Write(const HopperParams& p, const HopperItem& i
   float scale[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const float total = QuadSum(rows.total[h]);
-    scale[h] = 1.0f / total;
-    const int lane_row = LaneRow(group, h);
-    if (threadIdx.x % 4 == 0 && TokenOfRow(p, lane_row) < tokens) {
-      lse[row + lane_row] = rows.maximum[h] * (p.Log2Factor() / kLog2E) + logf(total);
-    }
+    const int lane_row = LaneRow(group, h), token = TokenOfRow(p, lane_row);
+    const int head = item.kv_head * p.group_heads + lane_row - token * p.group_heads;
+    const RowEnd end = EndOfRow(p, head, rows.maximum[h], QuadSum(rows.total[h]));
+    scale[h] = end.scale;
+    if (threadIdx.x % 4 == 0 && token < tokens) lse[row + lane_row] = end.lse;
   }
   StoreSums<S::kRows>(rows.sums, scale, own_rows, group * 64,
                       {out + p.o(item.first, item.kv_head * p.group_heads), p.out_row(),
-                       p.group_heads, tokens, p.reciprocal, p.dim});
+                       p.group_heads, tokens, p.reciprocal, p.value_dim});
 }
 
 // Scores against the first keys of a tile, kKeys of them, and their probabilities.
@@ -186,7 +184,7 @@ __device__ __forceinline__ void BeginRows(const HopperParams& p, const HopperIte
     rows->total[h] = 0.0f;
   }
 #pragma unroll
-  for (int n = 0; n < S::kDim / 2; ++n) rows->sums[n] = 0.0f;
+  for (int n = 0; n < S::kValueDim / 2; ++n) rows->sums[n] = 0.0f;
   WaitForOwnPhase(&shared->k_full[place.stage], place.phase);
   BeginProducts();
   MultiplyRows<S::kDim, S::kRows, S::kKeys>(s, q, RowsAlongK<64>(shared->k[place.stage]));
@@ -224,7 +222,7 @@ __device__ __forceinline__ void NextKeys(const HopperParams& p, const HopperItem
   Finished(rows->sums);
   Release(&shared->v_empty[stage]);
 #pragma unroll
-  for (int n = 0; n < S::kDim / 2; ++n) rows->sums[n] *= rows->shrink[n / 2 % 2];
+  for (int n = 0; n < S::kValueDim / 2; ++n) rows->sums[n] *= rows->shrink[n / 2 % 2];
   Pack(s, FirstOf<kKeys / 16>(rows->probabilities));
 }
 
@@ -235,7 +233,7 @@ __device__ __forceinline__ void EndRows(const HopperItem& item, int group, Share
   unsigned char* values = shared->v[place->stage];
   WaitForOwnPhase(&shared->v_full[place->stage], place->phase);
   if (key + kKeys > item.end) {
-    ZeroRows<S::kKeys, S::kBoxes>(values, item.end - key);
+    ZeroRows<S::kKeys, S::kValueBoxes>(values, item.end - key);
     PublishRows(group);
   }
   BeginProducts();
@@ -326,9 +324,9 @@ __global__ void __launch_bounds__(S::kThreads, 1)
 template <typename S>
 void Launch(const AttentionForwardArgs& args, HopperParams p, int* next, Stream* stream) {
   SetTiles(args.documents, S::kRows / p.group_heads, 2, next, &p);
-  const Maps maps{.q = MakeHeadMap(QueryBoxes(p, p.q, p.q_row, p.tile_tokens)),
-                  .k = MakeHeadMap(KeyBoxes(p, p.k, S::kKeys)),
-                  .v = MakeHeadMap(KeyBoxes(p, p.v, S::kKeys))};
+  const Maps maps{.q = MakeHeadMap(QueryBoxes(p, p.q, p.dim, p.q_row, p.tile_tokens)),
+                  .k = MakeHeadMap(KeyBoxes(p, p.k, p.dim, p.k_row, S::kKeys)),
+                  .v = MakeHeadMap(KeyBoxes(p, p.v, p.value_dim, p.v_row, S::kKeys))};
   LaunchHopper(HopperForwardKernel<S>, S::kThreads, sizeof(Shared<S>) + 1024, p, stream, maps,
                static_cast<bf16*>(args.out), args.lse);
 }
@@ -337,9 +335,10 @@ void Launch(const AttentionForwardArgs& args, HopperParams p, int* next, Stream*
 
 void LaunchHopperForward(const AttentionForwardArgs& args, HopperParams p, int* next,
                          Stream* stream) {
-  ForHopperDim(p.dim, [&](auto dim) {
-    if (p.softcap != 0.0f) return Launch<Shape<dim, true>>(args, p, next, stream);
-    Launch<Shape<dim, false>>(args, p, next, stream);
+  ForHopperWidths(p.dim, p.value_dim, [&](auto widths) {
+    using Widths = decltype(widths);
+    if (p.softcap != 0.0f) return Launch<Shape<Widths, true>>(args, p, next, stream);
+    Launch<Shape<Widths, false>>(args, p, next, stream);
   });
 }
 

@@ -4,10 +4,10 @@
 //
 // A block takes tiles of 128 packed rows (hopper_tiles.cuh). Warpgroup 0 brings Q and dO and,
 // through rings of stages, tiles of keys and values: 128 of 64-wide heads, 64 of wider ones, for S
-// and dP of a warpgroup's 64 rows are registers. Of 256-wide heads shared memory holds one tile of
-// Q and dO, two of keys and one of values. dS goes from there into the left operand of dS K, which
-// runs while the next S and dP are put under way; the softmax of one warpgroup runs beside the
-// products of the other.
+// and dP of a warpgroup's 64 rows are registers. Of keys wider than 128 shared memory holds one
+// tile of Q and dO, of 256-wide ones two of keys and one of values. dS goes from there into the
+// left operand of dS K, which runs while the next S and dP are put under way; the softmax of one
+// warpgroup runs beside the products of the other.
 //
 // Barriers: q_full[s] (Q and dO), k_full[s], v_full[s] count their bytes; q_empty[s], k_empty[s],
 // v_empty[s] a warp each of those that multiply. A full barrier's use n ends phase n, an empty
@@ -23,16 +23,15 @@
 namespace coxswain::kernels::cuda {
 namespace {
 
-template <int kDim>
-struct Shape {
+template <typename Widths>
+struct Shape : Widths {
+  using Widths::kDim;
   static constexpr int kGroups = 2;  // warpgroups that multiply
   static constexpr int kRows = 64 * kGroups;
   static constexpr int kKeys = kDim == 64 ? 128 : 64;
-  static constexpr int kTiles = kDim == 256 ? 1 : 2;  // of Q and dO
+  static constexpr int kTiles = kDim > 128 ? 1 : 2;  // of Q and dO
   static constexpr int kKeyStages = kDim == 256 ? 2 : 3;
   static constexpr int kValueStages = kDim == 256 ? 1 : 3;
-  static constexpr int kBoxes = kDim / 64;
-  static_assert(kBoxes * 64 == kDim);
   static constexpr int kThreads = 128 * (kGroups + 1);
   // Q stays in registers where 64 keys at a time leave room: from shared memory both operands of
   // such narrow products take its whole bandwidth.
@@ -44,13 +43,12 @@ struct Maps {
   TensorMap q, k, v, dout;
 };
 
-template <int kDim>
+template <typename S>
 struct alignas(1024) Shared {
-  using S = Shape<kDim>;
-  unsigned char q[S::kTiles][S::kRows * kDim * kBf16Bytes];  // in the end dQ
-  unsigned char dout[S::kTiles][S::kRows * kDim * kBf16Bytes];
-  unsigned char k[S::kKeyStages][S::kKeys * kDim * kBf16Bytes];
-  unsigned char v[S::kValueStages][S::kKeys * kDim * kBf16Bytes];
+  unsigned char q[S::kTiles][S::kRows * S::kDim * kBf16Bytes];  // in the end dQ
+  unsigned char dout[S::kTiles][S::kRows * S::kValueDim * kBf16Bytes];
+  unsigned char k[S::kKeyStages][S::kKeys * S::kDim * kBf16Bytes];
+  unsigned char v[S::kValueStages][S::kKeys * S::kValueDim * kBf16Bytes];
   uint64_t q_full[S::kTiles], q_empty[S::kTiles];
   uint64_t k_full[S::kKeyStages], k_empty[S::kKeyStages];
   uint64_t v_full[S::kValueStages], v_empty[S::kValueStages];
@@ -60,9 +58,8 @@ struct alignas(1024) Shared {
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-template <int kDim>
-__device__ __forceinline__ void InitShared(Shared<kDim>* shared) {
-  using S = Shape<kDim>;
+template <typename S>
+__device__ __forceinline__ void InitShared(Shared<S>* shared) {
   for (int s = 0; s < S::kTiles; ++s) {
     InitBarrier(&shared->q_full[s]);
     InitBarrier(&shared->q_empty[s], 4 * S::kGroups);
@@ -80,10 +77,9 @@ __device__ __forceinline__ void InitShared(Shared<kDim>* shared) {
 }
 
 // By a warp.
-template <int kDim>
+template <typename S>
 __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& p,
-                                          Shared<kDim>* shared) {
-  using S = Shape<kDim>;
+                                          Shared<S>* shared) {
   RingPlace<S::kKeyStages> k;
   RingPlace<S::kValueStages> v;
   RingPlace<S::kTiles> q;
@@ -96,20 +92,23 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
       if (item.first < 0) {
         Arrive(q_full);
       } else {
-        ExpectBytes(q_full, 2 * p.tile_tokens * p.group_heads * kDim * kBf16Bytes);
-        LoadPacked<kDim, S::kRows>(maps.q, p, item.kv_head, item.first, shared->q[q.stage], q_full);
-        LoadPacked<kDim, S::kRows>(maps.dout, p, item.kv_head, item.first, shared->dout[q.stage],
-                                   q_full);
+        constexpr int kRowBytes = (S::kDim + S::kValueDim) * kBf16Bytes;
+        ExpectBytes(q_full, p.tile_tokens * p.group_heads * kRowBytes);
+        LoadPacked<S::kDim, S::kRows>(maps.q, p, item.kv_head, item.first, shared->q[q.stage],
+                                      q_full);
+        LoadPacked<S::kValueDim, S::kRows>(maps.dout, p, item.kv_head, item.first,
+                                           shared->dout[q.stage], q_full);
       }
     }
     __syncwarp();
     if (item.first < 0) return;
     const KeyRange keys = KeysOf<S::kKeys>(p, item);
     for (int key = keys.first; key <= keys.last; key += S::kKeys) {
-      LoadKeys<kDim, S::kKeys>(maps.k, item, key, shared->k[k.stage], &shared->k_empty[k.stage],
-                               &shared->k_full[k.stage], k.phase);
-      LoadKeys<kDim, S::kKeys>(maps.v, item, key, shared->v[v.stage], &shared->v_empty[v.stage],
-                               &shared->v_full[v.stage], v.phase);
+      LoadKeys<S::kDim, S::kKeys>(maps.k, item, key, shared->k[k.stage], &shared->k_empty[k.stage],
+                                  &shared->k_full[k.stage], k.phase);
+      LoadKeys<S::kValueDim, S::kKeys>(maps.v, item, key, shared->v[v.stage],
+                                       &shared->v_empty[v.stage], &shared->v_full[v.stage],
+                                       v.phase);
       k.Advance();
       v.Advance();
     }
@@ -154,28 +153,25 @@ __device__ __forceinline__ void Probabilities(const HopperParams& p, const Rows&
 }
 
 // Where a warpgroup is among keys and values.
-template <int kDim>
+template <typename S>
 struct Places {
-  RingPlace<Shape<kDim>::kKeyStages> k;
-  RingPlace<Shape<kDim>::kValueStages> v;
+  RingPlace<S::kKeyStages> k;
+  RingPlace<S::kValueStages> v;
 };
 
-template <int kDim>
+template <typename S>
 struct Operands {
-  using S = Shape<kDim>;
   uint64_t q, dout;
   uint32_t kept_q[S::kKeptSteps > 0 ? S::kKeptSteps : 1][4];
-  float dq[kDim / 2];
+  float dq[S::kDim / 2];
 };
 
 // Adds dS K of kKeys keys from `key` on. That product is under way when it returns; the one of
 // before, with K of stage `previous`, is over. previous < 0: there was none.
-template <int kDim, bool kSoftcap, int kKeys>
+template <typename S, bool kSoftcap, int kKeys>
 __device__ __forceinline__ void AddKeys(const HopperParams& p, const HopperItem& item, int group,
                                         int key, const Rows& rows, int previous,
-                                        const Places<kDim>& at, Shared<kDim>* shared,
-                                        Operands<kDim>* of) {
-  using S = Shape<kDim>;
+                                        const Places<S>& at, Shared<S>* shared, Operands<S>* of) {
   float s[kKeys / 2], dp[kKeys / 2];
   uint32_t ds[kKeys / 16][4];
   unsigned char* k = shared->k[at.k.stage];
@@ -185,11 +181,12 @@ __device__ __forceinline__ void AddKeys(const HopperParams& p, const HopperItem&
   if constexpr (S::kKeptSteps > 0) {
     MultiplyRows<S::kKeys>(s, of->kept_q, RowsAlongK<64>(k));
   } else {
-    MultiplyRows<kDim, S::kRows, S::kKeys>(s, of->q, RowsAlongK<64>(k));
+    MultiplyRows<S::kDim, S::kRows, S::kKeys>(s, of->q, RowsAlongK<64>(k));
   }
   CommitProducts();
   WaitForOwnPhase(&shared->v_full[at.v.stage], at.v.phase);
-  MultiplyRows<kDim, S::kRows, S::kKeys>(dp, of->dout, RowsAlongK<64>(shared->v[at.v.stage]));
+  MultiplyRows<S::kValueDim, S::kRows, S::kKeys>(dp, of->dout,
+                                                 RowsAlongK<64>(shared->v[at.v.stage]));
   CommitProducts();
   PassBy(kTurnBarrier + 1 - group, 256);
   WaitForProducts<1>();  // S, and dS K of the tile before
@@ -218,12 +215,10 @@ __device__ __forceinline__ void AddKeys(const HopperParams& p, const HopperItem&
 
 // A tile's rows of a warpgroup; its place in the ring goes on. Of the last keys one half is left
 // out where no row sees it.
-template <int kDim, bool kSoftcap>
+template <typename S, bool kSoftcap>
 __device__ __forceinline__ void MultiplyTile(const HopperParams& p, const HopperItem& item,
                                              int group, int slot, const Rows& rows,
-                                             Shared<kDim>* shared, Places<kDim>* at,
-                                             Operands<kDim>* of) {
-  using S = Shape<kDim>;
+                                             Shared<S>* shared, Places<S>* at, Operands<S>* of) {
   const KeyRange keys = KeysOf<S::kKeys>(p, item);
   const unsigned char* own_q = shared->q[slot] + group * 64 * kBoxRowBytes;
   of->q = RowsAlongK<64>(own_q);
@@ -234,9 +229,9 @@ __device__ __forceinline__ void MultiplyTile(const HopperParams& p, const Hopper
   int previous = -1;
   for (int key = keys.first; key <= keys.last; key += S::kKeys) {
     if (S::kKeys > 64 && keys.last - key < S::kKeys / 2) {
-      AddKeys<kDim, kSoftcap, 64>(p, item, group, key, rows, previous, *at, shared, of);
+      AddKeys<S, kSoftcap, 64>(p, item, group, key, rows, previous, *at, shared, of);
     } else {
-      AddKeys<kDim, kSoftcap, S::kKeys>(p, item, group, key, rows, previous, *at, shared, of);
+      AddKeys<S, kSoftcap, S::kKeys>(p, item, group, key, rows, previous, *at, shared, of);
     }
     previous = at->k.stage;
     at->k.Advance();
@@ -247,20 +242,19 @@ __device__ __forceinline__ void MultiplyTile(const HopperParams& p, const Hopper
   Release(&shared->k_empty[previous]);
 }
 
-template <int kDim, bool kSoftcap>
+template <typename S, bool kSoftcap>
 __device__ __forceinline__ void MultiplyTiles(const HopperParams& p, int group,
-                                              const float2* statistics, Shared<kDim>* shared) {
-  using S = Shape<kDim>;
-  Places<kDim> at;
+                                              const float2* statistics, Shared<S>* shared) {
+  Places<S> at;
   if (group == S::kGroups - 1) PassBy(kTurnBarrier, 256);
   for (RingPlace<S::kTiles> q;; q.Advance()) {
     WaitForOwnPhase(&shared->q_full[q.stage], q.phase);
     const HopperItem item = shared->item[q.stage];
     if (item.first < 0) return;
     const Rows rows = RowsOf(p, item, group, statistics);
-    Operands<kDim> of;
-    MultiplyTile<kDim, kSoftcap>(p, item, group, q.stage, rows, shared, &at, &of);
-    TurnBack(p, rows.position, of.dq);
+    Operands<S> of;
+    MultiplyTile<S, kSoftcap>(p, item, group, q.stage, rows, shared, &at, &of);
+    if constexpr (S::kDim == S::kValueDim) TurnBack(p, rows.position, of.dq);
     const float scale[2] = {p.scale, p.scale};
     StoreSums<S::kRows>(
         of.dq, scale, shared->q[q.stage] + group * 64 * kBoxRowBytes, group * 64,
@@ -273,49 +267,51 @@ __device__ __forceinline__ void MultiplyTiles(const HopperParams& p, int group,
 
 #endif
 
-template <int kDim, bool kSoftcap>
-__global__ void __launch_bounds__(Shape<kDim>::kThreads, 1)
+template <typename S, bool kSoftcap>
+__global__ void __launch_bounds__(S::kThreads, 1)
     HopperQueryGradientKernel(const __grid_constant__ Maps maps, const float2* statistics,
                               HopperParams p) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
-  auto* shared = AlignedShared<Shared<kDim>>(dynamic);
+  auto* shared = AlignedShared<Shared<S>>(dynamic);
   if (threadIdx.x == 0) InitShared(shared);
   __syncthreads();
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == 0) {
     LeaveRegisters<24>();
     if (threadIdx.x < kWarp) {
-      LoadTiles<kDim>(maps, p, shared);
+      LoadTiles<S>(maps, p, shared);
     } else if (threadIdx.x < 2 * kWarp) {
       FindItems<true>(p, &shared->next);
     }
   } else {
     TakeRegisters<240>();
-    MultiplyTiles<kDim, kSoftcap>(p, group - 1, statistics, shared);
+    MultiplyTiles<S, kSoftcap>(p, group - 1, statistics, shared);
   }
 #endif
 }
 
-template <int kDim>
+template <typename S>
 void Launch(const Documents& documents, HopperParams p, const float2* statistics, int* next,
             Stream* stream) {
-  using S = Shape<kDim>;
   SetTiles(documents, S::kRows / p.group_heads, 2, next, &p);
-  const Maps maps{.q = MakeHeadMap(QueryBoxes(p, p.q, p.q_row, p.tile_tokens)),
-                  .k = MakeHeadMap(KeyBoxes(p, p.k, S::kKeys)),
-                  .v = MakeHeadMap(KeyBoxes(p, p.v, S::kKeys)),
-                  .dout = MakeHeadMap(QueryBoxes(p, p.dout, p.heads * p.dim, p.tile_tokens))};
-  LaunchHopper(p.softcap == 0.0f ? HopperQueryGradientKernel<kDim, false>
-                                 : HopperQueryGradientKernel<kDim, true>,
-               S::kThreads, sizeof(Shared<kDim>) + 1024, p, stream, maps, statistics);
+  const int64_t out_row = int64_t{p.heads} * p.value_dim;
+  const Maps maps{.q = MakeHeadMap(QueryBoxes(p, p.q, p.dim, p.q_row, p.tile_tokens)),
+                  .k = MakeHeadMap(KeyBoxes(p, p.k, p.dim, p.k_row, S::kKeys)),
+                  .v = MakeHeadMap(KeyBoxes(p, p.v, p.value_dim, p.v_row, S::kKeys)),
+                  .dout = MakeHeadMap(QueryBoxes(p, p.dout, p.value_dim, out_row, p.tile_tokens))};
+  LaunchHopper(
+      p.softcap == 0.0f ? HopperQueryGradientKernel<S, false> : HopperQueryGradientKernel<S, true>,
+      S::kThreads, sizeof(Shared<S>) + 1024, p, stream, maps, statistics);
 }
 
 }  // namespace
 
 void LaunchHopperQueryGradient(const Documents& documents, HopperParams p, const float2* statistics,
                                int* next, Stream* stream) {
-  ForHopperDim(p.dim, [&](auto dim) { Launch<dim>(documents, p, statistics, next, stream); });
+  ForHopperWidths(p.dim, p.value_dim, [&](auto widths) {
+    Launch<Shape<decltype(widths)>>(documents, p, statistics, next, stream);
+  });
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -76,31 +76,43 @@ inline void SetTiles(const Documents& documents, int tile_tokens, int together, 
   p->items = static_cast<int>(CeilDiv(int64_t{p->documents}, int64_t{p->dense_documents})) *
              p->dense_documents * each;
 }
-inline HeadBoxes QueryBoxes(const HopperParams& p, const void* data, int64_t row, int tokens) {
+// Of heads of `dim` elements: those of q or of dO; those of k or of v.
+inline HeadBoxes QueryBoxes(const HopperParams& p, const void* data, int dim, int64_t row,
+                            int tokens) {
   return {.data = data,
           .tokens = p.tokens,
           .heads = p.heads,
-          .dim = p.dim,
+          .dim = dim,
           .stride = row,
           .box_tokens = tokens,
           .box_heads = p.group_heads};
 }
-inline HeadBoxes KeyBoxes(const HopperParams& p, const void* data, int keys) {
+inline HeadBoxes KeyBoxes(const HopperParams& p, const void* data, int dim, int64_t row, int keys) {
   return {.data = data,
           .tokens = p.tokens,
           .heads = p.kv_heads,
-          .dim = p.dim,
-          .stride = p.k_row,
+          .dim = dim,
+          .stride = row,
           .box_tokens = keys,
           .box_heads = 1};
 }
-// Calls fn with the width that the kernels are compiled for, as an integral constant: the copy
-// engine brings zeros for columns that a head does not have.
+// The widths of a head of q and k, and of one of v and O, that a kernel is compiled for.
+template <int kOfKeys, int kOfValues>
+struct HopperWidths {
+  static constexpr int kDim = kOfKeys, kValueDim = kOfValues;
+  static constexpr int kBoxes = kDim / 64, kValueBoxes = kValueDim / 64;
+  static_assert(kBoxes * 64 == kDim && kValueBoxes * 64 == kValueDim);
+};
+// Calls fn with the narrowest of them that the heads fit: the copy engine brings zeros for columns
+// that a head does not have. Keys of 192 beside values of 128 are those of DeepSeek's latent
+// attention.
 template <typename Fn>
-void ForHopperDim(int dim, const Fn& fn) {
-  if (dim <= 64) return fn(std::integral_constant<int, 64>{});
-  if (dim <= 128) return fn(std::integral_constant<int, 128>{});
-  fn(std::integral_constant<int, 256>{});
+void ForHopperWidths(int dim, int value_dim, const Fn& fn) {
+  const int widest = std::max(dim, value_dim);
+  if (widest <= 64) return fn(HopperWidths<64, 64>{});
+  if (widest <= 128) return fn(HopperWidths<128, 128>{});
+  if (dim <= 192 && value_dim <= 128) return fn(HopperWidths<192, 128>{});
+  fn(HopperWidths<256, 256>{});
 }
 // As many blocks as run at once, one a multiprocessor.
 template <typename Kernel, typename... Args>

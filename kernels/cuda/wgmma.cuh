@@ -51,8 +51,8 @@ __device__ __forceinline__ void WaitForProducts() {
 }
 
 // d = a b (+ d), a [64, 16] along k or across it, or in registers, as four 8x8 blocks of each warp
-// (mma.cuh), b [16, 64], [16, 128] or [16, 256] along k or across it. Warp w of the group and lane
-// l hold in d[4 j + 2 h + i] the element (16 w + 8 h + l / 4, 8 j + 2 (l % 4) + i).
+// (mma.cuh), b [16, 64], [16, 128], [16, 192] or [16, 256] along k or across it. Warp w of the group
+// and lane l hold in d[4 j + 2 h + i] the element (16 w + 8 h + l / 4, 8 j + 2 (l % 4) + i).
 #define COXSWAIN_D8(d, i)                                                                     \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -65,6 +65,10 @@ __device__ __forceinline__ void WaitForProducts() {
   COXSWAIN_NAMES32                                                                     \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define COXSWAIN_NAMES96                                                               \
+  COXSWAIN_NAMES64                                                                     \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define COXSWAIN_NAMES128                                                                        \
   COXSWAIN_NAMES64                                                                               \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "           \
@@ -132,6 +136,18 @@ __device__ __forceinline__ void Multiply(float (&d)[64], const uint32_t (&a)[4],
         "n"(kAcross ? 1 : 0));
 }
 template <bool kAcross>
+__device__ __forceinline__ void Multiply(float (&d)[96], const uint32_t (&a)[4], uint64_t b,
+                                         bool add) {
+  asm volatile(
+      "{ .reg .pred add;\n"
+      "  setp.ne.b32 add, %101, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" COXSWAIN_NAMES96
+      "}, {%96, %97, %98, %99}, %100, add, 1, 1, %102; }"
+      : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32), COXSWAIN_D32(d, 64)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+        "n"(kAcross ? 1 : 0));
+}
+template <bool kAcross>
 __device__ __forceinline__ void Multiply(float (&d)[128], const uint32_t (&a)[4], uint64_t b,
                                          bool add) {
   asm volatile(
@@ -148,6 +164,7 @@ __device__ __forceinline__ void Multiply(float (&d)[128], const uint32_t (&a)[4]
 #undef COXSWAIN_D128
 #undef COXSWAIN_NAMES32
 #undef COXSWAIN_NAMES64
+#undef COXSWAIN_NAMES96
 #undef COXSWAIN_NAMES128
 
 // Ties a product's sums to what was waited for: the compiler moves no use of them before it.
