@@ -1,6 +1,7 @@
 // Attention forward and backward by layout, on the algorithm that the library chooses, and equal
-// documents on cuDNN's plans too, whatever is chosen. FLOPs are those of the causal half: 4 heads
-// head_dim per pair of positions that see each other, 10 in the backward.
+// documents on cuDNN's plans too, whatever is chosen. FLOPs are those of the causal half: 2 heads
+// (head_dim + value_dim) per pair of positions that see each other, 2 heads (3 head_dim + 2
+// value_dim) in the backward: 4 and 10 heads head_dim where both are equal.
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -23,7 +24,14 @@ struct Layout {
   int64_t documents;             // of the plan; the rest have length 0
   int64_t max_length;
   bool dense;
-  int64_t window = 0;  // 0: none
+  int64_t window = 0;     // 0: none
+  int64_t value_dim = 0;  // 0: head_dim
+  bool sinks = false;
+
+  int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+  // Of a pair of positions that see each other and a head.
+  double forward_flops() const { return 2.0 * static_cast<double>(head_dim + values()); }
+  double backward_flops() const { return 2.0 * static_cast<double>(3 * head_dim + 2 * values()); }
 };
 
 Layout Equal(const Shape& m, int64_t documents, int32_t length, bool dense) {
@@ -79,7 +87,7 @@ double Flops(const Layout& layout, double per_pair) {
       pairs -= triangle(static_cast<double>(n - layout.window));
     }
   }
-  return per_pair * pairs * static_cast<double>(layout.heads * layout.head_dim);
+  return per_pair * pairs * static_cast<double>(layout.heads);
 }
 
 struct Operands {
@@ -92,8 +100,9 @@ Operands MakeOperands(const Layout& layout, const AttentionSpec& spec,
   std::vector<int32_t> boundaries = {0};
   for (const int32_t n : layout.lengths) boundaries.push_back(boundaries.back() + n);
   boundaries.resize(static_cast<size_t>(layout.documents) + 1, boundaries.back());
-  const int64_t tokens = extents.tokens, query = layout.heads * layout.head_dim;
-  const int64_t packed = query + 2 * layout.kv_heads * layout.head_dim;
+  const int64_t tokens = extents.tokens, out = layout.heads * layout.values();
+  const int64_t packed = PackedRow(spec);
+  const void* sinks = layout.sinks ? memory->BFloat16(layout.heads) : nullptr;
   const Documents documents{.count = layout.documents,
                             .cu_seqlens = memory->Upload(boundaries),
                             .max_length = layout.max_length,
@@ -105,7 +114,8 @@ Operands MakeOperands(const Layout& layout, const AttentionSpec& spec,
                       .tokens = tokens,
                       .documents = documents,
                       .in = PackedInputs(spec, qkv),
-                      .out = memory->BFloat16(tokens * query),
+                      .sinks = sinks,
+                      .out = memory->BFloat16(tokens * out),
                       .lse = memory->Floats(tokens * layout.heads),
                       .workspace = memory->Scratch(AttentionForwardWorkspaceBytes(spec, extents))};
   operands.backward = {
@@ -113,10 +123,12 @@ Operands MakeOperands(const Layout& layout, const AttentionSpec& spec,
       .tokens = tokens,
       .documents = documents,
       .in = operands.forward.in,
+      .sinks = sinks,
       .out = operands.forward.out,
       .lse = operands.forward.lse,
-      .dout = memory->BFloat16(tokens * query),
+      .dout = memory->BFloat16(tokens * out),
       .gradients = PackedOutputs(spec, gradients),
+      .sink_gradient = layout.sinks ? memory->Floats(layout.heads) : nullptr,
       .workspace = memory->Scratch(AttentionBackwardWorkspaceBytes(spec, extents))};
   return operands;
 }
@@ -126,8 +138,11 @@ AttentionSpec SpecOf(const Layout& layout, bool deterministic) {
           .num_heads = layout.heads,
           .num_kv_heads = layout.kv_heads,
           .head_dim = layout.head_dim,
+          .value_dim = layout.value_dim,
           .window = layout.window,
           .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),
+          .sinks = layout.sinks,
+          .sink_dtype = DType::kBFloat16,
           .deterministic = deterministic};
 }
 
@@ -143,7 +158,8 @@ AttentionExtents ExtentsOf(const Layout& layout) {
 
 std::string HeadsOf(const Layout& layout) {
   return std::to_string(layout.heads) + "/" + std::to_string(layout.kv_heads) + " x " +
-         std::to_string(layout.head_dim);
+         std::to_string(layout.head_dim) +
+         (layout.value_dim > 0 ? " and " + std::to_string(layout.value_dim) : "");
 }
 
 void AddError(Bench* bench, const Layout& layout, const std::string& suffix,
@@ -176,12 +192,14 @@ void BenchCudnn(Bench* bench, const Layout& layout, bool deterministic) {
                  },
                  .note = line});
   };
-  time("forward", 4, [](const auto& of, const Operands& operands, Stream* stream) {
-    cuda::CudnnAttentionForward(of, operands.forward, stream);
-  });
-  time("backward", 10, [](const auto& of, const Operands& operands, Stream* stream) {
-    cuda::CudnnAttentionBackward(of, operands.backward, stream);
-  });
+  time("forward", layout.forward_flops(),
+       [](const auto& of, const Operands& operands, Stream* stream) {
+         cuda::CudnnAttentionForward(of, operands.forward, stream);
+       });
+  time("backward", layout.backward_flops(),
+       [](const auto& of, const Operands& operands, Stream* stream) {
+         cuda::CudnnAttentionBackward(of, operands.backward, stream);
+       });
 }
 
 void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
@@ -204,7 +222,7 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
   if (!deterministic && !chosen.starts_with("cuDNN")) return;  // our backward is the same
   bench->Time({.name = "attention forward " + suffix,
                .extents = HeadsOf(layout),
-               .flops = Flops(layout, 4),
+               .flops = Flops(layout, layout.forward_flops()),
                .make = [&](Memory* memory) -> Launch {
                  const auto args = MakeOperands(layout, spec, extents, memory).forward;
                  return [=](Stream* s) { AttentionForward(args, s); };
@@ -212,7 +230,7 @@ void BenchLayout(Bench* bench, const Layout& layout, bool deterministic) {
                .note = chosen});
   bench->Time({.name = "attention backward " + suffix,
                .extents = HeadsOf(layout),
-               .flops = Flops(layout, 10),
+               .flops = Flops(layout, layout.backward_flops()),
                .make = [&](Memory* memory) -> Launch {
                  const Operands operands = MakeOperands(layout, spec, extents, memory);
                  AttentionForward(operands.forward, bench->stream());
@@ -239,6 +257,32 @@ void AddWideHeads(std::vector<Layout>* layouts) {
     Layout layout = Equal(kPhi, kPhi.tokens / length, length, /*dense=*/false);
     layout.name = "96-wide " + layout.name;
     layouts->push_back(layout);
+  }
+}
+
+// Of models with experts: DeepSeek's latent attention as it runs, keys of 192 beside values of 128,
+// and with its neighbours of equal widths; gpt-oss, whose heads have sinks and see 128 positions or
+// all, and the same without sinks.
+void AddExpertModels(std::vector<Layout>* layouts) {
+  constexpr Shape kDeepseek = {"latent", 16384, 0, 0, 0, 0, 32, 32, 192};
+  constexpr Shape kGptOss = {"gpt-oss", 16384, 0, 0, 0, 0, 64, 8, 64};
+  for (const int32_t length : {1024, 4096}) {
+    for (const int64_t value_dim : {128, 192}) {
+      Layout layout = Equal(kDeepseek, kDeepseek.tokens / length, length, /*dense=*/false);
+      layout.value_dim = value_dim;
+      layout.name = "192 and " + std::to_string(value_dim) + " " + layout.name;
+      layouts->push_back(layout);
+    }
+    for (const int64_t window : {0, 128}) {
+      for (const bool sinks : {true, false}) {
+        Layout layout = Equal(kGptOss, kGptOss.tokens / length, length, /*dense=*/false);
+        layout.name = (sinks ? "sinks " : "no sinks ") + layout.name;
+        if (window > 0) layout.name += " window " + std::to_string(window);
+        layout.window = window;
+        layout.sinks = sinks;
+        layouts->push_back(layout);
+      }
+    }
   }
 }
 
@@ -278,6 +322,7 @@ void BenchAttention(Bench* bench) {
   AddLengths(&layouts);
   for (const Shape& m : kShapes) layouts.push_back(Mix(m, /*bound=*/true));
   AddWideHeads(&layouts);
+  AddExpertModels(&layouts);
   AddLengthsOfMix(bench);
   for (const Layout& layout : layouts) {
     for (const bool deterministic : {true, false}) {
