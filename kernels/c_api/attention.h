@@ -42,17 +42,23 @@ typedef struct {
   int64_t tokens, documents, max_length;
   int32_t dense;             /* every document has max_length tokens */
   const int32_t* cu_seqlens; /* [documents + 1] */
-  /* Elements from row to row of q, and of k and v; 0: views of one [tokens, (num_heads + 2
-   * num_kv_heads) head_dim]. */
+  /* Elements from row to row of q, and of k and v; 0: views of one [tokens, (num_heads +
+   * num_kv_heads) head_dim + num_kv_heads value_dim]. */
   int64_t q_row, kv_row;
   const void *q, *k, *v;
-  void* out;          /* [tokens, num_heads head_dim] */
+  void* out;          /* [tokens, num_heads value_dim] */
   float* lse;         /* [num_heads tokens] */
-  const void* dout;   /* [tokens, num_heads head_dim]; backward only */
+  const void* dout;   /* [tokens, num_heads value_dim]; backward only */
   void *dq, *dk, *dv; /* rows as those of q, k and v; backward only */
   coxswain_workspace workspace;
+  int64_t value_dim;  /* elements of a head of v, out and dout; 0: head_dim */
+  int64_t v_row;      /* elements from row to row of v; 0: as those of k */
+  int32_t sink_dtype; /* float32 or dtype */
+  const void* sinks;  /* [num_heads], a logit more in the softmax of each head; null: none */
+  float* dsinks;      /* [num_heads], added to; null: not asked for; backward only */
 } coxswain_attention_args;
-/* Chooses the algorithms of this shape; pointers are not looked at. Takes a second at times. */
+/* Chooses the algorithms of this shape. Of the pointers it looks at sinks alone, whether they are
+ * there, as the functions of workspace bytes do. Takes a second at times. */
 int coxswain_prepare_attention(const coxswain_attention_args* args, void* stream);
 int64_t coxswain_attention_forward_workspace_bytes(const coxswain_attention_args* args);
 int64_t coxswain_attention_backward_workspace_bytes(const coxswain_attention_args* args);
@@ -67,12 +73,17 @@ typedef struct {
   float scale, softcap;
   int64_t length; /* positions that the cache has of each sequence */
   int64_t rows;
-  const int32_t* sequences;     /* [rows]; -1: none, the row is padding */
-  const int32_t* positions;     /* [rows] */
-  const void* qkv;              /* [rows, (num_heads + 2 num_kv_heads) head_dim], rotated */
-  void *keys, *values;          /* [sequences, length, num_kv_heads head_dim]; append writes them */
-  void* out;                    /* [rows, num_heads head_dim]; attention only */
+  const int32_t* sequences; /* [rows]; -1: none, the row is padding */
+  const int32_t* positions; /* [rows] */
+  /* [rows, (num_heads + num_kv_heads) head_dim + num_kv_heads value_dim], q and k rotated */
+  const void* qkv;
+  void* keys;                   /* [sequences, length, num_kv_heads head_dim]; append writes it */
+  void* values;                 /* [sequences, length, num_kv_heads value_dim]; append writes it */
+  void* out;                    /* [rows, num_heads value_dim]; attention only */
   coxswain_workspace workspace; /* attention only */
+  int64_t value_dim;            /* elements of a head of v and out; 0: head_dim */
+  int32_t sink_dtype;           /* float32 or dtype */
+  const void* sinks;            /* [num_heads], as in coxswain_attention_args; attention only */
 } coxswain_cached_attention_args;
 /* The places of the rows take their keys and values; no two rows are of one place. */
 int coxswain_cache_append(const coxswain_cached_attention_args* args, void* stream);

@@ -28,11 +28,15 @@ AttentionSpec HeadsSpec(const coxswain_attention_args& args) {
           .num_heads = args.num_heads,
           .num_kv_heads = args.num_kv_heads,
           .head_dim = args.head_dim,
+          .value_dim = args.value_dim,
           .q_row = args.q_row,
           .kv_row = args.kv_row,
+          .v_row = args.v_row,
           .window = args.window,
           .scale = args.scale,
           .softcap = args.softcap,
+          .sinks = args.sinks != nullptr,
+          .sink_dtype = Type(args.sink_dtype),
           .deterministic = args.deterministic != 0};
 }
 
@@ -55,9 +59,12 @@ CachedAttentionSpec SpecOf(const coxswain_cached_attention_args& args) {
                         .num_heads = args.num_heads,
                         .num_kv_heads = args.num_kv_heads,
                         .head_dim = args.head_dim,
+                        .value_dim = args.value_dim,
                         .window = args.window,
                         .scale = args.scale,
-                        .softcap = args.softcap},
+                        .softcap = args.softcap,
+                        .sinks = args.sinks != nullptr,
+                        .sink_dtype = Type(args.sink_dtype)},
           .length = args.length};
 }
 
@@ -118,6 +125,7 @@ int coxswain_attention_forward(const coxswain_attention_args* args, void* stream
                                .tokens = args->tokens,
                                .documents = c_api::PackedDocuments(*args),
                                .in = {args->q, args->k, args->v},
+                               .sinks = args->sinks,
                                .out = args->out,
                                .lse = args->lse,
                                .workspace = c_api::Lent(args->workspace)},
@@ -131,10 +139,12 @@ int coxswain_attention_backward(const coxswain_attention_args* args, void* strea
                                 .tokens = args->tokens,
                                 .documents = c_api::PackedDocuments(*args),
                                 .in = {args->q, args->k, args->v},
+                                .sinks = args->sinks,
                                 .out = args->out,
                                 .lse = args->lse,
                                 .dout = args->dout,
                                 .gradients = {args->dq, args->dk, args->dv},
+                                .sink_gradient = args->dsinks,
                                 .workspace = c_api::Lent(args->workspace)},
                                c_api::Wrap(stream));
   });
@@ -160,6 +170,7 @@ int coxswain_cached_attention(const coxswain_cached_attention_args* args, void* 
     kernels::CachedAttention({.spec = c_api::SpecOf(*args),
                               .rows = c_api::RowsOf(*args),
                               .qkv = args->qkv,
+                              .sinks = args->sinks,
                               .cache = {args->keys, args->values},
                               .out = args->out,
                               .workspace = c_api::Lent(args->workspace)},

@@ -82,18 +82,21 @@ def linear_cross_entropy(x, weight, targets, scale=None, label_smoothing=0.0, z_
 
 
 def packed_attention(qkv, cu_seqlens, max_length, num_heads, num_kv_heads, scale=None, window=0, softcap=0.0,
-                     dense=False, deterministic=True):
-    """Causal attention of documents that lie behind one another in qkv [T, (nq + 2 nkv) hd]: [T, nq hd]. dense: each
-    has max_length tokens. window: the last positions that are seen, 0: all."""
-    head_dim = qkv.shape[1] // (num_heads + 2 * num_kv_heads)
+                     dense=False, deterministic=True, value_dim=0, sinks=None):
+    """Causal attention of documents that lie behind one another in qkv [T, (nq + nkv) hd + nkv vd]: [T, nq vd]. dense:
+    each has max_length tokens. window: the last positions that are seen, 0: all. value_dim: vd, 0: hd. sinks [nq]: a
+    logit more in the softmax of each head, without a value."""
+    head_dim = shapes.packed_head_dim(qkv, num_heads, num_kv_heads, value_dim)
     return _ops.packed_attention(qkv, cu_seqlens, max_length, dense, num_heads, num_kv_heads,
-                                 head_dim ** -0.5 if scale is None else scale, window, softcap, deterministic)[0]
+                                 head_dim ** -0.5 if scale is None else scale, window, softcap, deterministic,
+                                 value_dim, sinks)[0]
 
 
-def attention(q, k, v, cu_seqlens, max_length, scale=None, window=0, softcap=0.0, dense=False, deterministic=True):
-    """The same of q [T, nq, hd], k and v [T, nkv, hd]."""
+def attention(q, k, v, cu_seqlens, max_length, scale=None, window=0, softcap=0.0, dense=False, deterministic=True,
+              sinks=None):
+    """The same of q [T, nq, hd], k [T, nkv, hd] and v [T, nkv, vd]: [T, nq, vd]."""
     return _ops.attention(q, k, v, cu_seqlens, max_length, dense, q.shape[2] ** -0.5 if scale is None else scale,
-                          window, softcap, deterministic)[0]
+                          window, softcap, deterministic, sinks)[0]
 
 
 def lora_linear(x, weight, bias, a, b, scale):

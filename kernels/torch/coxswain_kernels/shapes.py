@@ -162,25 +162,38 @@ def _(x, factor):
     return None
 
 
+def packed_head_dim(qkv, num_heads, num_kv_heads, value_dim):
+    """hd of rows [(nq + nkv) hd + nkv vd]; value_dim 0: vd is hd."""
+    if value_dim:
+        return (qkv.shape[1] - num_kv_heads * value_dim) // (num_heads + num_kv_heads)
+    return qkv.shape[1] // (num_heads + 2 * num_kv_heads)
+
+
+def _sink_gradient(first, sinks):
+    return first.new_empty((0,)) if sinks is None else _contiguous(sinks)
+
+
 @register_fake('coxswain::packed_attention')
-def _(qkv, cu_seqlens, max_length, dense, num_heads, num_kv_heads, scale, window, softcap, deterministic):
-    head_dim = qkv.shape[1] // (num_heads + 2 * num_kv_heads)
-    return qkv.new_empty((qkv.shape[0], num_heads * head_dim)), _floats(qkv, num_heads * qkv.shape[0])
+def _(qkv, cu_seqlens, max_length, dense, num_heads, num_kv_heads, scale, window, softcap, deterministic,
+      value_dim=0, sinks=None):
+    width = value_dim or packed_head_dim(qkv, num_heads, num_kv_heads, 0)
+    return qkv.new_empty((qkv.shape[0], num_heads * width)), _floats(qkv, num_heads * qkv.shape[0])
 
 
 @register_fake('coxswain::packed_attention_backward')
-def _(dout, qkv, *_):
-    return _contiguous(qkv)
+def _(dout, qkv, cu_seqlens, out, lse, max_length, dense, num_heads, num_kv_heads, scale, window, softcap,
+      deterministic, value_dim=0, sinks=None):
+    return _contiguous(qkv), _sink_gradient(qkv, sinks)
 
 
 @register_fake('coxswain::attention')
-def _(q, k, v, cu_seqlens, max_length, dense, scale, window, softcap, deterministic):
-    return _contiguous(q), _floats(q, q.shape[1] * q.shape[0])
+def _(q, k, v, cu_seqlens, max_length, dense, scale, window, softcap, deterministic, sinks=None):
+    return q.new_empty((q.shape[0], q.shape[1], v.shape[2])), _floats(q, q.shape[1] * q.shape[0])
 
 
 @register_fake('coxswain::attention_backward')
-def _(dout, q, k, v, *_):
-    return _contiguous(q), _contiguous(k), _contiguous(v)
+def _(dout, q, k, v, cu_seqlens, out, lse, max_length, dense, scale, window, softcap, deterministic, sinks=None):
+    return _contiguous(q), _contiguous(k), _contiguous(v), _sink_gradient(q, sinks)
 
 
 @register_fake('coxswain::lora_linear')

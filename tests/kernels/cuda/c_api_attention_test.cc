@@ -11,7 +11,7 @@ namespace {
 
 constexpr DType kType = DType::kBFloat16;
 constexpr int64_t kHeads = 4, kKvHeads = 2, kDim = 64;
-constexpr int64_t kRow = (kHeads + 2 * kKvHeads) * kDim, kOut = kHeads * kDim;
+constexpr int64_t kRow = (kHeads + 2 * kKvHeads) * kDim;
 
 AttentionSpec Spec() {
   return {.dtype = kType,
@@ -22,14 +22,27 @@ AttentionSpec Spec() {
           .scale = 0.125f};
 }
 
-TEST(CApiAttentionGpuTest, PackedDocumentsForwardAndBackward) {
+// The same with values of another width and sinks.
+AttentionSpec SpecWithSinks() {
+  AttentionSpec spec = Spec();
+  spec.value_dim = 32;
+  spec.sinks = true;
+  spec.sink_dtype = kType;
+  return spec;
+}
+const Floats kSinks = {0.0f, -1.5f, 2.0f, 0.25f};
+
+void ExpectPackedTwins(const AttentionSpec& spec) {
   const int64_t tokens = 96, longest = 66;
-  const AttentionSpec spec = Spec();
+  const int64_t row = PackedRow(spec), out_row = kHeads * ValueDim(spec);
+  const DeviceTensor logits(kType, kSinks);
+  const void* sinks = spec.sinks ? logits.data() : nullptr;
+  const Twins dsinks(Floats(kHeads, 3.0f), DType::kFloat32);
   const AttentionExtents extents{.tokens = tokens, .documents = 2, .max_length = longest};
   const DeviceValues<int32_t> boundaries({0, 30, 96});
-  const DeviceTensor qkv(kType, Normal(tokens * kRow, 1, kType));
-  const DeviceTensor dout(kType, Normal(tokens * kOut, 2, kType));
-  const Twins out(Floats(Size(tokens * kOut))), gradients(Floats(Size(tokens * kRow)));
+  const DeviceTensor qkv(kType, Normal(tokens * row, 1, kType));
+  const DeviceTensor dout(kType, Normal(tokens * out_row, 2, kType));
+  const Twins out(Floats(Size(tokens * out_row))), gradients(Floats(Size(tokens * row)));
   const Twins lse(Floats(Size(kHeads * tokens)), DType::kFloat32);
   const HeadInputs in = PackedInputs(spec, qkv.data());
   const HeadOutputs into = PackedOutputs(spec, gradients.c.data());
@@ -39,6 +52,10 @@ TEST(CApiAttentionGpuTest, PackedDocumentsForwardAndBackward) {
   args.num_heads = kHeads;
   args.num_kv_heads = kKvHeads;
   args.head_dim = kDim;
+  args.value_dim = spec.value_dim;
+  args.sinks = sinks;
+  args.sink_dtype = COXSWAIN_BFLOAT16;
+  args.dsinks = spec.sinks ? dsinks.c.floats() : nullptr;
   args.window = 20;
   args.scale = 0.125f;
   args.tokens = tokens;
@@ -65,6 +82,7 @@ TEST(CApiAttentionGpuTest, PackedDocumentsForwardAndBackward) {
                     .tokens = tokens,
                     .documents = documents,
                     .in = in,
+                    .sinks = sinks,
                     .out = out.op.data(),
                     .lse = lse.op.floats(),
                     .workspace = forward.workspace()},
@@ -79,30 +97,45 @@ TEST(CApiAttentionGpuTest, PackedDocumentsForwardAndBackward) {
                      .tokens = tokens,
                      .documents = documents,
                      .in = in,
+                     .sinks = sinks,
                      .out = out.op.data(),
                      .lse = lse.op.floats(),
                      .dout = dout.data(),
                      .gradients = PackedOutputs(spec, gradients.op.data()),
+                     .sink_gradient = spec.sinks ? dsinks.op.floats() : nullptr,
                      .workspace = backward.workspace()},
                     TestStream());
   gradients.ExpectSame("gradients of q, k and v");
+  dsinks.ExpectSame("gradients of sinks");
+  EXPECT_EQ(dsinks.c.Read() != Floats(kHeads, 3.0f), spec.sinks);
 }
 
-TEST(CApiAttentionGpuTest, RowsOverACache) {
+TEST(CApiAttentionGpuTest, PackedDocumentsForwardAndBackward) {
+  ExpectPackedTwins(Spec());
+  ExpectPackedTwins(SpecWithSinks());
+}
+
+void ExpectCachedTwins(const AttentionSpec& attention) {
   const int64_t rows = 6, sequences = 2, length = 32;
-  CachedAttentionSpec spec{.attention = Spec(), .length = length};
+  CachedAttentionSpec spec{.attention = attention, .length = length};
+  const DeviceTensor logits(kType, kSinks);
+  const void* sinks = attention.sinks ? logits.data() : nullptr;
+  const int64_t value_dim = ValueDim(attention);
   spec.attention.window = 2;
   spec.attention.softcap = 0.5f;
   const DeviceValues<int32_t> owners({0, 0, 0, 1, 1, -1}), places({0, 1, 2, 0, 1, 0});
-  const DeviceTensor qkv(kType, Normal(rows * kRow, 1, kType));
-  const int64_t cached = sequences * length * kKvHeads * kDim;
-  const Twins keys(Floats(Size(cached))), values(Floats(Size(cached)));
-  const Twins out(Normal(rows * kOut, 2, kType));
+  const DeviceTensor qkv(kType, Normal(rows * PackedRow(attention), 1, kType));
+  const int64_t cached = sequences * length * kKvHeads;
+  const Twins keys(Floats(Size(cached * kDim))), values(Floats(Size(cached * value_dim)));
+  const Twins out(Normal(rows * kHeads * value_dim, 2, kType));
   coxswain_cached_attention_args args{};
   args.dtype = COXSWAIN_BFLOAT16;
   args.num_heads = kHeads;
   args.num_kv_heads = kKvHeads;
   args.head_dim = kDim;
+  args.value_dim = attention.value_dim;
+  args.sinks = sinks;
+  args.sink_dtype = COXSWAIN_BFLOAT16;
   args.window = 2;
   args.scale = 0.125f;
   args.softcap = 0.5f;
@@ -127,6 +160,7 @@ TEST(CApiAttentionGpuTest, RowsOverACache) {
   CachedAttention({.spec = spec,
                    .rows = cache_rows,
                    .qkv = qkv.data(),
+                   .sinks = sinks,
                    .cache = cache,
                    .out = out.op.data(),
                    .workspace = scratch.workspace()},
@@ -136,6 +170,11 @@ TEST(CApiAttentionGpuTest, RowsOverACache) {
   EXPECT_REFUSED(coxswain_cached_attention(&args, nullptr), "CachedAttention: workspace of");
   args.length = 0;
   EXPECT_REFUSED(coxswain_cache_append(&args, nullptr), "CacheAppend");
+}
+
+TEST(CApiAttentionGpuTest, RowsOverACache) {
+  ExpectCachedTwins(Spec());
+  ExpectCachedTwins(SpecWithSinks());
 }
 
 TEST(CApiAttentionGpuTest, QueriesKeysAndValuesTurnedByTheirProduct) {

@@ -212,7 +212,8 @@ TEST_F(OpsTest, CrossEntropy) {
 constexpr int64_t kHeads = 4, kKvHeads = 2, kHeadDim = 8, kTokens = 9;
 
 // Documents of 5 and 4 tokens.
-Tensor AttentionFormula(const Tensor& q, const Tensor& k, const Tensor& v) {
+Tensor AttentionFormula(const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor& sinks = {}) {
   Tensors out;
   for (const auto& [begin, length] : {std::pair<int64_t, int64_t>{0, 5}, {5, 4}}) {
     const auto heads = [&, b = begin, n = length](const Tensor& x) {
@@ -220,7 +221,11 @@ Tensor AttentionFormula(const Tensor& q, const Tensor& k, const Tensor& v) {
     };
     const Tensor scores = at::matmul(heads(q), heads(k).transpose(1, 2)) * 0.3;
     const Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
-    const Tensor p = at::softmax(scores.masked_fill(hidden, -INFINITY), -1);
+    Tensor seen = scores.masked_fill(hidden, -INFINITY);
+    if (sinks.defined()) {
+      seen = at::cat({seen, sinks.view({kHeads, 1, 1}).expand({kHeads, length, 1})}, 2);
+    }
+    const Tensor p = at::softmax(seen, -1).narrow(2, 0, length);
     out.push_back(at::matmul(p, heads(v)).transpose(0, 1));
   }
   return at::cat(out);
@@ -233,19 +238,48 @@ TEST_F(OpsTest, AttentionOfPackedAndSeparateHeads) {
        Normal({kTokens, kKvHeads, kHeadDim})},
       1,
       [&](const Tensors& in) {
-        return Call("attention", {in[0], in[1], in[2], cu, 5, false, 0.3, 0, 0.0, true});
+        return Call("attention",
+                    {in[0], in[1], in[2], cu, 5, false, 0.3, 0, 0.0, true, at::IValue()});
       },
       [](const Tensors& in) { return Tensors{AttentionFormula(in[0], in[1], in[2])}; });
   Expect(
       {Normal({kTokens, (kHeads + 2 * kKvHeads) * kHeadDim})}, 1,
       [&](const Tensors& in) {
-        return Call("packed_attention", {in[0], cu, 5, false, kHeads, kKvHeads, 0.3, 0, 0.0, true});
+        return Call("packed_attention",
+                    {in[0], cu, 5, false, kHeads, kKvHeads, 0.3, 0, 0.0, true, 0, at::IValue()});
       },
       [](const Tensors& in) {
         const Tensor heads = in[0].view({kTokens, -1, kHeadDim});
         return Tensors{
             AttentionFormula(heads.narrow(1, 0, 4), heads.narrow(1, 4, 2), heads.narrow(1, 6, 2))
                 .flatten(1)};
+      });
+}
+
+TEST_F(OpsTest, AttentionWithSinksAndValuesOfAnotherWidth) {
+  const Tensor cu = at::tensor({0, 5, 9}, at::kInt);
+  const int64_t values = 6;
+  Expect(
+      {Normal({kTokens, kHeads, kHeadDim}), Normal({kTokens, kKvHeads, kHeadDim}),
+       Normal({kTokens, kKvHeads, values}), Normal({kHeads})},
+      1,
+      [&](const Tensors& in) {
+        return Call("attention", {in[0], in[1], in[2], cu, 5, false, 0.3, 0, 0.0, true, in[3]});
+      },
+      [](const Tensors& in) { return Tensors{AttentionFormula(in[0], in[1], in[2], in[3])}; });
+  const int64_t key_columns = (kHeads + kKvHeads) * kHeadDim;
+  Expect(
+      {Normal({kTokens, key_columns + kKvHeads * values}), Normal({kHeads})}, 1,
+      [&](const Tensors& in) {
+        return Call("packed_attention",
+                    {in[0], cu, 5, false, kHeads, kKvHeads, 0.3, 0, 0.0, true, values, in[1]});
+      },
+      [&](const Tensors& in) {
+        const Tensor keys = in[0].narrow(1, 0, key_columns).view({kTokens, -1, kHeadDim});
+        const Tensor v = in[0].narrow(1, key_columns, kKvHeads * values);
+        return Tensors{AttentionFormula(keys.narrow(1, 0, kHeads), keys.narrow(1, kHeads, kKvHeads),
+                                        v.view({kTokens, kKvHeads, values}), in[1])
+                           .flatten(1)};
       });
 }
 

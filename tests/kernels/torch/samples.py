@@ -38,6 +38,18 @@ def _turned_qkv(qkv, cos, sin):
     return torch.cat([_turned(heads[:, :-KV_HEADS], cos, sin), heads[:, -KV_HEADS:]], 1).flatten(1)
 
 
+def _attention_with_sinks(q, k, v, sinks):
+    out = []
+    for a, b, c in zip(q.split(LENGTHS), k.split(LENGTHS), v.split(LENGTHS)):
+        b, c = (x.repeat_interleave(HEADS // KV_HEADS, 1) for x in (b, c))
+        hidden = torch.ones(len(a), len(a), dtype=torch.bool, device=a.device).triu(1)
+        scores = torch.einsum('ihd,jhd->hij', a, b) * a.shape[2] ** -0.5
+        logits = sinks.to(scores.dtype)[:, None, None].expand(-1, len(a), 1)
+        p = torch.cat([scores.masked_fill(hidden, float('-inf')), logits], 2).softmax(-1)[:, :, :-1]
+        out.append(torch.einsum('hij,jhd->ihd', p, c))
+    return torch.cat(out)
+
+
 def _attention(q, k, v, window=0):
     out = []
     for a, b, c in zip(q.split(LENGTHS), k.split(LENGTHS), v.split(LENGTHS)):
@@ -165,3 +177,13 @@ def _head_samples(n):
                lambda x, w=window: _packed_attention(x, w))
     yield ('attention', [n(TOKENS, h, HEAD_DIM) for h in (HEADS, KV_HEADS, KV_HEADS)],
            lambda q, k, v: ck.attention(q, k, v, cu, max(LENGTHS)), _attention)
+    values = HEAD_DIM // 2
+    inputs = [n(TOKENS, HEADS, HEAD_DIM), n(TOKENS, KV_HEADS, HEAD_DIM), n(TOKENS, KV_HEADS, values), n(HEADS)]
+    yield ('attention, sinks and values of another width', inputs,
+           lambda q, k, v, s: ck.attention(q, k, v, cu, max(LENGTHS), sinks=s), _attention_with_sinks)
+    heads = (HEADS + KV_HEADS) * HEAD_DIM
+    yield ('packed_attention, sinks and values of another width', [n(TOKENS, heads + KV_HEADS * values), n(HEADS)],
+           lambda x, s: ck.packed_attention(x, cu, max(LENGTHS), HEADS, KV_HEADS, value_dim=values, sinks=s),
+           lambda x, s: _attention_with_sinks(
+               *x[:, :heads].view(TOKENS, -1, HEAD_DIM).split([HEADS, KV_HEADS], 1),
+               x[:, heads:].view(TOKENS, KV_HEADS, values), s).flatten(1))
