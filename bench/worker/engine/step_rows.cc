@@ -96,6 +96,30 @@ std::vector<Row> QuantizedRows() {
           fits("llama_70b", 207093760, 54)};
 }
 
+// Mixtures of experts, packed documents of real lengths. LoRA on attention has 16 x 17,408 elements
+// a layer, on experts 128 x 16 x 6,400 more.
+std::vector<Row> ExpertRows() {
+  constexpr int64_t kAttention = 13369344, kExperts = 629145600;
+  const Row attention{.name = "30b_a3b_attn_lora_4096",
+                      .model = "qwen3_30b_a3b",
+                      .parameters = kAttention,
+                      .sequence_len = 4096,
+                      .micro_bins = 4,
+                      .lora_rank = 16,
+                      .documents = Documents::kAlpaca,
+                      .goal = 22000};
+  Row all = attention;
+  all.name = "30b_a3b_lora_4096";
+  all.parameters += kExperts;
+  all.experts = true;
+  all.goal = 20000;
+  Row quantized = all;
+  quantized.name = "30b_a3b_qlora_4096";
+  quantized.quantized = true;
+  quantized.goal = 15000;
+  return {all, attention, quantized};
+}
+
 // Trained parameters are those of A and B alone, of r each.
 Row OfRank64(Row row) {
   row.name += "_r64";
@@ -211,6 +235,7 @@ std::vector<Row> CudaRows() {
   for (Row& row : FamilyRows()) rows.push_back(std::move(row));
   for (Row& row : QuantizedRows()) rows.push_back(std::move(row));
   for (Row& row : PackedRows()) rows.push_back(std::move(row));
+  for (Row& row : ExpertRows()) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -274,7 +299,11 @@ std::string JobYaml(const Row& row, const std::string& directory, int64_t steps)
       row.device, "}\n");
   if (row.lora_rank > 0) {
     absl::StrAppend(&yaml, "  adapter: ", row.quantized ? "qlora" : "lora",
-                    "\n  lora: {r: ", row.lora_rank, ", alpha: ", 2 * row.lora_rank, "}\n");
+                    "\n  lora: {r: ", row.lora_rank, ", alpha: ", 2 * row.lora_rank,
+                    row.experts ? ", target_parameters: [mlp.experts.gate_up_proj, "
+                                  "mlp.experts.down_proj]"
+                                : "",
+                    "}\n");
   }
   for (const std::string& line : row.settings) absl::StrAppend(&yaml, "  ", line, "\n");
   return yaml;

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""A mixture of experts, from files as the Hub has them to an adapter, on CPU workers."""
+import json, os, random, shutil, signal, struct, sys, unittest
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from processes import QUICKSTART, Cluster, wait_for
+
+MODEL = os.path.join(QUICKSTART, 'model')
+HIDDEN, INNER, EXPERTS, CHOSEN, LAYERS, HEADS, KEYS, WIDTH, RANK = 64, 32, 8, 2, 2, 4, 2, 16, 4
+EXPERT_STACKS = ['mlp.experts.gate_up_proj', 'mlp.experts.down_proj']
+
+
+def save(path, tensors):
+    """{name: (shape, values)} as float32 safetensors."""
+    header, data = {}, b''
+    for name, (shape, values) in tensors.items():
+        raw = struct.pack(f'<{len(values)}f', *values)
+        header[name] = {'dtype': 'F32', 'shape': shape, 'data_offsets': [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    with open(path, 'wb') as file:
+        file.write(struct.pack('<Q', len(text)) + text + data)
+
+
+def load(path):
+    """{name: (shape, raw bytes)}"""
+    with open(path, 'rb') as file:
+        header = json.loads(file.read(struct.unpack('<Q', file.read(8))[0]))
+        data = file.read()
+    return {name: (entry['shape'], data[slice(*entry['data_offsets'])])
+            for name, entry in header.items() if name != '__metadata__'}
+
+
+def tensors_of(vocab, router=None):
+    draw = random.Random(5)
+
+    def normal(*shape):
+        count = 1
+        for extent in shape:
+            count *= extent
+        return list(shape), [draw.gauss(0, 0.05) for _ in range(count)]
+
+    def ones(*shape):
+        return list(shape), [1.0] * shape[0]
+
+    out = {'model.embed_tokens.weight': normal(vocab, HIDDEN), 'model.norm.weight': ones(HIDDEN),
+           'lm_head.weight': normal(vocab, HIDDEN)}
+    for layer in range(LAYERS):
+        at = f'model.layers.{layer}.'
+        for name in ('input_layernorm', 'post_attention_layernorm'):
+            out[f'{at}{name}.weight'] = ones(HIDDEN)
+        for name, rows, cols in (('q', HEADS * WIDTH, HIDDEN), ('k', KEYS * WIDTH, HIDDEN), ('v', KEYS * WIDTH, HIDDEN),
+                                 ('o', HIDDEN, HEADS * WIDTH)):
+            out[f'{at}self_attn.{name}_proj.weight'] = normal(rows, cols)
+        for name in ('q_norm', 'k_norm'):
+            out[f'{at}self_attn.{name}.weight'] = ones(WIDTH)
+        out[f'{at}mlp.gate.weight'] = normal(EXPERTS, HIDDEN) if router is None else ([EXPERTS, HIDDEN], router)
+        for expert in range(EXPERTS):
+            for name, rows, cols in (('gate', INNER, HIDDEN), ('up', INNER, HIDDEN), ('down', HIDDEN, INNER)):
+                out[f'{at}mlp.experts.{expert}.{name}_proj.weight'] = normal(rows, cols)
+    return out
+
+
+class ExpertsTest(Cluster):
+    def model(self, name='model', **kwargs):
+        folder = os.path.join(self.dir, name)
+        shutil.copytree(MODEL, folder, ignore=shutil.ignore_patterns('*.safetensors'))
+        with open(os.path.join(folder, 'config.json')) as file:
+            config = json.load(file)
+        for key in ('layer_types', 'max_window_layers', 'use_sliding_window', 'sliding_window'):
+            config.pop(key, None)
+        config.update(architectures=['Qwen3MoeForCausalLM'], model_type='qwen3_moe', hidden_size=HIDDEN,
+                      intermediate_size=2 * INNER, moe_intermediate_size=INNER, num_experts=EXPERTS,
+                      num_experts_per_tok=CHOSEN, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[],
+                      num_hidden_layers=LAYERS, num_attention_heads=HEADS, num_key_value_heads=KEYS, head_dim=WIDTH,
+                      tie_word_embeddings=False, output_router_logits=True, router_aux_loss_coef=0.01)
+        with open(os.path.join(folder, 'config.json'), 'w') as file:
+            json.dump(config, file)
+        save(os.path.join(folder, 'model.safetensors'), tensors_of(config['vocab_size'], **kwargs))
+        return folder
+
+    def job(self, name, model, adapter='lora', more=''):
+        stacks = json.dumps(EXPERT_STACKS)
+        text = f'''apiVersion: coxswain/v1
+kind: FineTuneJob
+metadata: {{name: {name}}}
+spec:
+  base_model: {{path: {model}}}
+  adapter: {adapter}
+  lora: {{r: {RANK}, alpha: 8, target_modules: [q_proj, v_proj], target_parameters: {stacks}}}
+  datasets: [{{path: {QUICKSTART}/train.jsonl, format: alpaca, max_samples: 120}}]
+  sequence_len: 256
+  train: {{global_batch_size: 4, max_steps: 8, learning_rate: 2.0e-3}}
+  checkpoint: {{output_dir: {self.dir}/{name}, save_steps: 4, resume: never}}
+  resources: {{device: cpu, workers: 2}}
+{more}'''
+        path = os.path.join(self.dir, f'{name}.yaml')
+        with open(path, 'w') as file:
+            file.write(text)
+        return path
+
+    def finished(self, name, model, **kwargs):
+        job = self.submit(self.job(name, model, **kwargs))
+        self.wait_state(job, 'SUCCEEDED', 240)
+        return job
+
+    def test_adapters_of_every_expert(self):
+        self.start_controller()
+        self.start_workers(2)
+        model = self.model()
+        job = self.finished('adapted', model)
+        losses = [loss for _, loss, *_ in self.step_events(job)]
+        self.assertEqual(len(losses), 8)
+        self.assertLess(losses[-1], losses[0])
+        folder = os.path.join(self.dir, 'adapted', 'adapter')
+        with open(os.path.join(folder, 'adapter_config.json')) as file:
+            self.assertEqual(json.load(file)['target_parameters'], EXPERT_STACKS)
+        adapter = load(os.path.join(folder, 'adapter_model.safetensors'))
+        at = 'base_model.model.model.layers.1.mlp.experts.'
+        self.assertEqual({name: shape for name, (shape, _) in adapter.items() if name.startswith(at)},
+                         {f'{at}base_layer.lora_A.weight': [RANK * EXPERTS, HIDDEN],
+                          f'{at}base_layer.lora_B.weight': [2 * INNER, RANK * EXPERTS],
+                          f'{at}lora_A.weight': [RANK * EXPERTS, INNER],
+                          f'{at}lora_B.weight': [HIDDEN, RANK * EXPERTS]})
+
+    def test_a_worker_that_dies_costs_no_bits(self):
+        self.start_controller()
+        self.start_workers(2)
+        model = self.model()
+        runs = {}
+        for name in ('calm', 'killed'):
+            job = self.submit(self.job(name, model, adapter='none'))
+            if name == 'killed':
+                wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
+                os.kill(int(self.cox_json('workers')['workers'][1]['pid']), signal.SIGKILL)
+            self.wait_state(job, 'SUCCEEDED', 240)
+            runs[name] = load(os.path.join(self.dir, name, 'model', 'model.safetensors'))
+        self.assertEqual(runs['killed'], runs['calm'])
+        # A tensor of each expert, as in the base's files.
+        self.assertEqual(set(runs['calm']), set(load(os.path.join(model, 'model.safetensors'))))
+
+    def test_one_expert_may_get_every_token(self):
+        """Its router prefers the experts 3 and 5 by far, whatever the token."""
+        self.start_controller()
+        self.start_workers(2)
+        # Rows of opposite signs: |x . w| is large for every x, and one of the two is chosen before all others.
+        draw = random.Random(7)
+        row = [draw.gauss(0, 4) for _ in range(HIDDEN)]
+        zero = [0.0] * HIDDEN
+        rows = {3: row, 5: [-value for value in row]}
+        self.finished('skewed', self.model(router=[v for e in range(EXPERTS) for v in rows.get(e, zero)]))
+
+    def test_what_a_person_gets_wrong(self):
+        model = self.model()
+        path = self.job('wrong', model)
+        text = self.cox('plan', path, '--set', 'lora.target_parameters=[mlp.experts.up_proj]', check=2).stderr
+        self.assertIn('"mlp.experts.up_proj" names no stack of experts', text)
+        self.assertIn('mlp.experts.gate_up_proj', text)
+        broken = os.path.join(self.dir, 'broken')
+        shutil.copytree(model, broken)
+        tensors = tensors_of(json.load(open(os.path.join(model, 'config.json')))['vocab_size'])
+        del tensors['model.layers.1.mlp.experts.7.up_proj.weight']
+        save(os.path.join(broken, 'model.safetensors'), tensors)
+        text = self.cox('plan', self.job('broken-job', broken), check=2).stderr
+        self.assertIn('"model.layers.1.mlp.experts.7.up_proj.weight" is missing', text)
+
+
+if __name__ == '__main__':
+    unittest.main()
