@@ -236,8 +236,13 @@ class Multiplier {
     uint32_t tile[64];
     auto walk = TilesOf(grid);
     if (!walk.Has()) return;
-    for (bool held = false; walk.Has(); walk.Next(), held = true) {
-      SumTile(walk.Steps(), terms, walk.Now(), held, tile, work);
+    auto next = walk.Now();
+    for (bool held = false; walk.Has(); held = true) {
+      const auto now = next;
+      SumTile(walk.Steps(), terms, now, held, tile, work, [&] {
+        walk.Next();
+        if (walk.Has()) next = walk.Now();
+      });
     }
 #pragma unroll 1
     for (int part = 0; part < Work::kParts; ++part) {
@@ -275,11 +280,12 @@ class Multiplier {
 
   // What is in `tile`, where it is held, is worked on between the steps, then replaced by the sums
   // of the next one; where that has its first half of the columns alone, what stands for the others
-  // is of no meaning. The loops stay loops: with the steps unrolled their code does not fit into
-  // the instruction caches.
-  template <typename Terms, typename AnyTile, typename Work>
+  // is of no meaning. Calls look_ahead() while the last products run. The loops stay loops: with
+  // the steps unrolled their code does not fit into the instruction caches.
+  template <typename Terms, typename AnyTile, typename Work, typename LookAhead>
   __device__ __forceinline__ void SumTile(int steps, const Terms& terms, const AnyTile& next,
-                                          bool held, uint32_t (&tile)[64], Work* work) {
+                                          bool held, uint32_t (&tile)[64], Work* work,
+                                          const LookAhead& look_ahead) {
     constexpr int kSlices = Work::kSlices, kAll = Work::kParts * kSlices;
     const Columns of = terms.Of(next);
     float sums[128];
@@ -305,6 +311,7 @@ class Multiplier {
 #pragma unroll 1
     for (; k < steps; ++k) Step<kDepth>(sums, of, 0, kDepth, k > 0);
     terms.ForAdded(next, [&](const AddedStep& step) { Step<16>(sums, of, 0, step.depth, true); });
+    look_ahead();
     WaitForProducts<0>();
     Release(previous_);
 #pragma unroll
