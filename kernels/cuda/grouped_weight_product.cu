@@ -1,8 +1,8 @@
 // dW_e = dy_e^T x_e (+ dW_e) for every expert in one launch, the sum over the rows of its segment.
 //
 // product_tiles.cuh: both operands lie across k. Tiles of 128 rows by 256 columns of dW_e; pairs of
-// row tiles share x. The k loop of a segment of n rows has ceil(n / 64) steps, of which the first is
-// the one that n does not fill: boxes of the windows (tensor_map.h) of the 64 rows that start at
+// row tiles share x. The k loop of a segment of n rows has ceil(n / 64) steps, of which the first
+// is the one that n does not fill: boxes of the windows (tensor_map.h) of the 64 rows that start at
 // each row, which begin before row 0 of the segment's first window, so that the copy engine puts
 // zeros where rows of other segments would be, and what is there does not reach the sum. Of that
 // step the 16s of k that hold zeros alone are left out: 8 rows a segment are multiplied for nothing
@@ -226,9 +226,8 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     Multiplier<true, kStoredStages, kStoredDepth, true> multiplier(&shared->operands,
                                                                    &shared->barriers, group - 1);
     if constexpr (kFloat) {
-      multiplier.RunInFloat32(grid, terms, [&](const float(&sums)[128]) {
-        WriteFloats(sums, shared, group - 1);
-      });
+      multiplier.RunInFloat32(
+          grid, terms, [&](const float(&sums)[128]) { WriteFloats(sums, shared, group - 1); });
     } else {
       StoredAsIs work(terms, grid, shared, group - 1);
       multiplier.Run(grid, terms, &work);

@@ -1,4 +1,5 @@
-// y = x W_e^T + b_e, dx = dy W_e and dW_e = dy_e^T x_e on CUDA cores, for all experts in one launch.
+// y = x W_e^T + b_e, dx = dy W_e and dW_e = dy_e^T x_e on CUDA cores, for all experts in one
+// launch.
 //
 // A block of 256 threads computes tiles of 64 x 64, 4 x 4 elements a thread, from 16 values of k at
 // a time in shared memory: 2 loads of 16 bytes for 16 multiplications. Operands are read by every
@@ -19,7 +20,8 @@ constexpr int kSide = 64, kStep = 16, kOwn = 4;
 constexpr int kThreads = kSide / kOwn * (kSide / kOwn);
 constexpr int64_t kMaxGridExtent = 65535;
 
-// Values of an operand, [kStep, kSide]; rows at multiples of 16 bytes, in other banks than the last.
+// Values of an operand, [kStep, kSide]; rows at multiples of 16 bytes, in other banks than the
+// last.
 struct Panel {
   alignas(16) float values[kStep][kSide + 4];
 };
@@ -75,8 +77,8 @@ __device__ __forceinline__ void SumTile(const Matrix<T>& first, int64_t row,
 
 // Calls put(row, column, sum) for the thread's elements of the tile.
 template <typename Put>
-__device__ __forceinline__ void ForOwn(int64_t row, int64_t column,
-                                       const float (&sums)[kOwn][kOwn], const Put& put) {
+__device__ __forceinline__ void ForOwn(int64_t row, int64_t column, const float (&sums)[kOwn][kOwn],
+                                       const Put& put) {
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
@@ -110,8 +112,8 @@ __global__ void __launch_bounds__(kThreads) PlainGroupedRowsKernel(RowProduct<T>
        walk.Has(); walk.Next()) {
     const int64_t e = walk.segment(), row = walk.begin() + int64_t{walk.tile()} * kSide;
     const Matrix<T> operand{p.operand, walk.end(), p.in, p.in};
-    const Matrix<T> weight{p.weight + e * weight_rows * weight_columns, weight_rows,
-                           weight_columns, weight_columns};
+    const Matrix<T> weight{p.weight + e * weight_rows * weight_columns, weight_rows, weight_columns,
+                           weight_columns};
     float sums[kOwn][kOwn] = {};
     SumTile<false, kTurned>(operand, row, weight, column, p.in, sums);
     ForOwn(row, column, sums, [&](int64_t i, int64_t j, float sum) {
@@ -137,7 +139,8 @@ struct WeightProduct {
   bool accumulate;
 };
 
-// Block (x, y, z): columns and rows of dW from kSide x and kSide y on, of experts z, z + gridDim.z...
+// Block (x, y, z): columns and rows of dW from kSide x and kSide y on, of experts z, z +
+// gridDim.z...
 template <typename T, typename G>
 __global__ void __launch_bounds__(kThreads) PlainGroupedWeightKernel(WeightProduct<T, G> p) {
   const int64_t column = int64_t{blockIdx.x} * kSide, row = int64_t{blockIdx.y} * kSide;
@@ -172,9 +175,9 @@ void PlainGroupedLinear(const GroupedLinearForwardArgs& args, Stream* stream) {
     using T = decltype(zero);
     LaunchRows<false>(
         RowProduct<T>{args.offsets, static_cast<int>(args.spec.experts), args.rows,
-                      args.spec.in_features, args.spec.out_features,
-                      static_cast<const T*>(args.x), static_cast<const T*>(args.weight),
-                      static_cast<const T*>(args.bias), static_cast<T*>(args.y)},
+                      args.spec.in_features, args.spec.out_features, static_cast<const T*>(args.x),
+                      static_cast<const T*>(args.weight), static_cast<const T*>(args.bias),
+                      static_cast<T*>(args.y)},
         "GroupedLinearForward", stream);
   });
 }
@@ -184,9 +187,8 @@ void PlainGroupedLinear(const GroupedLinearInputGradientArgs& args, Stream* stre
     using T = decltype(zero);
     LaunchRows<true>(
         RowProduct<T>{args.offsets, static_cast<int>(args.spec.experts), args.rows,
-                      args.spec.out_features, args.spec.in_features,
-                      static_cast<const T*>(args.dy), static_cast<const T*>(args.weight), nullptr,
-                      static_cast<T*>(args.dx)},
+                      args.spec.out_features, args.spec.in_features, static_cast<const T*>(args.dy),
+                      static_cast<const T*>(args.weight), nullptr, static_cast<T*>(args.dx)},
         "GroupedLinearInputGradient", stream);
   });
 }

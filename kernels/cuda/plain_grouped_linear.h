@@ -1,5 +1,5 @@
-// The products of grouped_linear.h on CUDA cores: float32, and bfloat16 where grouped_product.h does
-// not run.
+// The products of grouped_linear.h on CUDA cores: float32, and bfloat16 where grouped_product.h
+// does not run.
 #ifndef COXSWAIN_KERNELS_CUDA_PLAIN_GROUPED_LINEAR_H_
 #define COXSWAIN_KERNELS_CUDA_PLAIN_GROUPED_LINEAR_H_
 

@@ -37,9 +37,9 @@ struct HeadBoxes {
 };
 TensorMap MakeHeadMap(const HeadBoxes& boxes);
 
-// Matrices of the same extents, and boxes of one of them; also windows of one matrix: those of
-// `rows` rows that start at each row of it have matrix_stride = stride. A box that starts before
-// row 0 of its matrix has zeros there, and stores nothing there.
+// Matrices of the same extents, and boxes of one of them; also windows of one matrix, a fixed
+// number of rows from each row on: they lie a row apart. A box may be read from before row 0 on, as
+// zeros, but not stored: what is stored starts within.
 struct StackBoxes {
   const void* data = nullptr;  // aligned to 16 bytes
   int64_t matrices = 0, rows = 0, columns = 0;

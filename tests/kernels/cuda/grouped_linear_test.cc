@@ -155,8 +155,8 @@ struct Reference {
     const Doubles ones(Size(p.rows), 1.0);
     const Doubles none(bias.size(), 0.0);
     const reference::ExpertsProblem<double> problem{
-        p.rows,      1,        p.experts(), p.c.in,   p.c.out,
-        ids.data(),  ones.data(), x.data(), w.data(), p.c.bias ? bias.data() : none.data()};
+        p.rows,     1,           p.experts(), p.c.in,   p.c.out,
+        ids.data(), ones.data(), x.data(),    w.data(), p.c.bias ? bias.data() : none.data()};
     y = reference::Experts(problem);
     auto d = reference::ExpertsBackward(problem, dy.data());
     dx = std::move(d.x);
