@@ -1,6 +1,6 @@
 // The linears of 128 experts of Qwen3-30B-A3B in one launch, beside one product after the other by
-// cuBLASLt as tuning chooses them. Rows an expert: the same for all; as many as draws give each; one
-// with four times the mean. The draws have too many shapes to tune each.
+// cuBLASLt as tuning chooses them. Rows an expert: the same for all; as many as draws give each;
+// one with four times the mean. The draws have too many shapes to tune each.
 #include <algorithm>
 #include <random>
 #include <vector>
