@@ -2,6 +2,7 @@
 // refuses.
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
+#include "kernels/grouped_linear.h"
 #include "kernels/route.h"
 #include "kernels/router_loss.h"
 #include "kernels/sort_by_expert.h"
@@ -152,6 +153,57 @@ TEST(CApiExpertsGpuTest, DispatchAndCombine) {
   EXPECT_REFUSED(coxswain_dispatch_backward(&dispatch, nullptr), "Dispatch: tokens is -1");
   EXPECT_REFUSED(coxswain_combine_forward(&combine, nullptr), "Combine: tokens is -1");
   EXPECT_REFUSED(coxswain_combine_backward(&combine, nullptr), "Combine: tokens is -1");
+}
+
+TEST(CApiExpertsGpuTest, GroupedLinear) {
+  constexpr int64_t kRows = 70, kIn = 24, kOut = 40, kMatrices = 3;
+  const GroupedLinearSpec spec{.dtype = kType,
+                               .grad_dtype = kFloat,
+                               .experts = kMatrices,
+                               .in_features = kIn,
+                               .out_features = kOut};
+  const DeviceValues<int32_t> offsets({0, 3, 3, 69});
+  const DeviceTensor x(kType, Normal(kRows * kIn, 1, kType));
+  const DeviceTensor w(kType, Normal(kMatrices * kIn * kOut, 2, kType));
+  const DeviceTensor bias(kType, Normal(kMatrices * kOut, 3, kType));
+  const DeviceTensor dy(kType, Normal(kRows * kOut, 4, kType));
+  const Twins y{Floats(kRows * kOut)}, dx{Floats(kRows * kIn)};
+  const Twins dw(Floats(kMatrices * kIn * kOut, 1.0f), kFloat);
+  const Twins dbias(Floats(kMatrices * kOut, 1.0f), kFloat);
+  GroupedLinearForward({spec, kRows, offsets.data(), x.data(), w.data(), bias.data(), y.op.data()},
+                       TestStream());
+  GroupedLinearInputGradient({spec, kRows, offsets.data(), dy.data(), w.data(), dx.op.data()},
+                             TestStream());
+  GroupedLinearWeightGradient(
+      {spec, kRows, offsets.data(), dy.data(), x.data(), true, dw.op.data(), dbias.op.data()},
+      TestStream());
+  coxswain_grouped_linear_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.rows = kRows;
+  args.experts = kMatrices;
+  args.in_features = kIn;
+  args.out_features = kOut;
+  args.accumulate = 1;
+  args.offsets = offsets.data();
+  args.x = x.data();
+  args.weight = w.data();
+  args.bias = bias.data();
+  args.y = y.c.data();
+  args.dy = dy.data();
+  args.dx = dx.c.data();
+  args.dweight = dw.c.data();
+  args.dbias = dbias.c.data();
+  EXPECT_OK(coxswain_grouped_linear_forward(&args, nullptr));
+  EXPECT_OK(coxswain_grouped_linear_input_gradient(&args, nullptr));
+  EXPECT_OK(coxswain_grouped_linear_weight_gradient(&args, nullptr));
+  y.ExpectSame("y");
+  dx.ExpectSame("dx");
+  dw.ExpectSame("dweight");
+  dbias.ExpectSame("dbias");
+  args.rows = -1;
+  EXPECT_REFUSED(coxswain_grouped_linear_forward(&args, nullptr), "rows is -1");
+  EXPECT_REFUSED(coxswain_grouped_linear_input_gradient(&args, nullptr), "rows is -1");
+  EXPECT_REFUSED(coxswain_grouped_linear_weight_gradient(&args, nullptr), "rows is -1");
 }
 
 TEST(CApiExpertsGpuTest, RouterLoss) {
