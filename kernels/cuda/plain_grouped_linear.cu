@@ -1,5 +1,4 @@
-// y = x W_e^T + b_e, dx = dy W_e and dW_e = dy_e^T x_e on CUDA cores, for all experts in one
-// launch.
+// Products of the rows of every expert on CUDA cores, for all experts in one launch.
 //
 // A block of 256 threads computes tiles of 64 x 64, 4 x 4 elements a thread, from 16 values of k at
 // a time in shared memory: 2 loads of 16 bytes for 16 multiplications. Operands are read by every
@@ -96,6 +95,8 @@ struct RowProduct {
   int64_t rows, in, out;  // columns of the operand, of the result
   const T *operand, *weight, *bias;
   T* result;
+  float scale;
+  bool accumulate;
 };
 
 struct RowTiles {
@@ -118,10 +119,13 @@ __global__ void __launch_bounds__(kThreads) PlainGroupedRowsKernel(RowProduct<T>
     SumTile<false, kTurned>(operand, row, weight, column, p.in, sums);
     ForOwn(row, column, sums, [&](int64_t i, int64_t j, float sum) {
       if (i >= walk.end() || j >= p.out) return;
+      T* at = p.result + i * p.out + j;
       const float bias = p.bias == nullptr ? 0.0f : ToFloat(p.bias[e * p.out + j]);
-      p.result[i * p.out + j] = FromFloat<T>(sum + bias);
+      const float addend = p.accumulate ? ToFloat(*at) : bias;
+      *at = FromFloat<T>(fmaf(p.scale, sum, addend));
     });
   }
+  if (p.accumulate) return;
   const int64_t j = column + threadIdx.x;
   if (threadIdx.x >= kSide || j >= p.out) return;
   for (int64_t i = p.offsets[p.experts] + int64_t{blockIdx.y}; i < p.rows; i += gridDim.y) {
@@ -136,6 +140,7 @@ struct WeightProduct {
   int64_t in, out;
   const T *dy, *x;
   G* dweight;
+  float scale;
   bool accumulate;
 };
 
@@ -154,61 +159,85 @@ __global__ void __launch_bounds__(kThreads) PlainGroupedWeightKernel(WeightProdu
     ForOwn(row, column, sums, [&](int64_t i, int64_t j, float sum) {
       if (i >= p.out || j >= p.in) return;
       G* at = dweight + i * p.in + j;
-      *at = FromFloat<G>(p.accumulate ? ToFloat(*at) + sum : sum);
+      *at = FromFloat<G>(fmaf(p.scale, sum, p.accumulate ? ToFloat(*at) : 0.0f));
     });
   }
 }
 
-template <bool kTurned, typename T>
-void LaunchRows(const RowProduct<T>& p, const char* op, Stream* stream) {
+}  // namespace
+
+void PlainGroupedProduct(const PlainGroupedRows& p, const char* op, Stream* stream) {
   const int64_t tiles = p.rows / kSide + std::min<int64_t>(p.rows, p.experts);
   const dim3 grid(static_cast<unsigned>(CeilDiv(p.out, kSide)),
                   static_cast<unsigned>(std::min(tiles, kMaxGridExtent)));
-  PlainGroupedRowsKernel<kTurned><<<grid, kThreads, 0, Handle(stream)>>>(p);
+  ForDType(p.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto kernel =
+        p.turned ? PlainGroupedRowsKernel<true, T> : PlainGroupedRowsKernel<false, T>;
+    kernel<<<grid, kThreads, 0, Handle(stream)>>>(RowProduct<T>{
+        p.offsets, static_cast<int>(p.experts), p.rows, p.in, p.out,
+        static_cast<const T*>(p.operand), static_cast<const T*>(p.weight),
+        static_cast<const T*>(p.bias), static_cast<T*>(p.result), p.scale, p.accumulate});
+  });
   CheckLaunch(op);
 }
 
-}  // namespace
-
-void PlainGroupedLinear(const GroupedLinearForwardArgs& args, Stream* stream) {
-  ForDType(args.spec.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    LaunchRows<false>(
-        RowProduct<T>{args.offsets, static_cast<int>(args.spec.experts), args.rows,
-                      args.spec.in_features, args.spec.out_features, static_cast<const T*>(args.x),
-                      static_cast<const T*>(args.weight), static_cast<const T*>(args.bias),
-                      static_cast<T*>(args.y)},
-        "GroupedLinearForward", stream);
-  });
-}
-
-void PlainGroupedLinear(const GroupedLinearInputGradientArgs& args, Stream* stream) {
-  ForDType(args.spec.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    LaunchRows<true>(
-        RowProduct<T>{args.offsets, static_cast<int>(args.spec.experts), args.rows,
-                      args.spec.out_features, args.spec.in_features, static_cast<const T*>(args.dy),
-                      static_cast<const T*>(args.weight), nullptr, static_cast<T*>(args.dx)},
-        "GroupedLinearInputGradient", stream);
-  });
-}
-
-void PlainGroupedLinear(const GroupedLinearWeightGradientArgs& args, Stream* stream) {
-  const GroupedLinearSpec& spec = args.spec;
-  const dim3 grid(static_cast<unsigned>(CeilDiv(spec.in_features, kSide)),
-                  static_cast<unsigned>(CeilDiv(spec.out_features, kSide)),
-                  static_cast<unsigned>(std::min(spec.experts, kMaxGridExtent)));
-  ForDType(spec.dtype, [&](auto zero) {
-    ForDType(spec.grad_dtype, [&](auto grad_zero) {
+void PlainGroupedProduct(const PlainGroupedWeights& p, const char* op, Stream* stream) {
+  const dim3 grid(static_cast<unsigned>(CeilDiv(p.in, kSide)),
+                  static_cast<unsigned>(CeilDiv(p.out, kSide)),
+                  static_cast<unsigned>(std::min(p.experts, kMaxGridExtent)));
+  ForDType(p.dtype, [&](auto zero) {
+    ForDType(p.grad_dtype, [&](auto grad_zero) {
       using T = decltype(zero);
       using G = decltype(grad_zero);
       PlainGroupedWeightKernel<<<grid, kThreads, 0, Handle(stream)>>>(WeightProduct<T, G>{
-          args.offsets, static_cast<int>(spec.experts), spec.in_features, spec.out_features,
-          static_cast<const T*>(args.dy), static_cast<const T*>(args.x),
-          static_cast<G*>(args.dweight), args.accumulate});
+          p.offsets, static_cast<int>(p.experts), p.in, p.out, static_cast<const T*>(p.dy),
+          static_cast<const T*>(p.x), static_cast<G*>(p.dweight), p.scale, p.accumulate});
     });
   });
-  CheckLaunch("GroupedLinearWeightGradient");
+  CheckLaunch(op);
+}
+
+void PlainGroupedLinear(const GroupedLinearForwardArgs& args, Stream* stream) {
+  PlainGroupedProduct(PlainGroupedRows{.dtype = args.spec.dtype,
+                                       .offsets = args.offsets,
+                                       .experts = args.spec.experts,
+                                       .rows = args.rows,
+                                       .in = args.spec.in_features,
+                                       .out = args.spec.out_features,
+                                       .operand = args.x,
+                                       .weight = args.weight,
+                                       .bias = args.bias,
+                                       .result = args.y},
+                      "GroupedLinearForward", stream);
+}
+
+void PlainGroupedLinear(const GroupedLinearInputGradientArgs& args, Stream* stream) {
+  PlainGroupedProduct(PlainGroupedRows{.dtype = args.spec.dtype,
+                                       .offsets = args.offsets,
+                                       .experts = args.spec.experts,
+                                       .rows = args.rows,
+                                       .in = args.spec.out_features,
+                                       .out = args.spec.in_features,
+                                       .turned = true,
+                                       .operand = args.dy,
+                                       .weight = args.weight,
+                                       .result = args.dx},
+                      "GroupedLinearInputGradient", stream);
+}
+
+void PlainGroupedLinear(const GroupedLinearWeightGradientArgs& args, Stream* stream) {
+  PlainGroupedProduct(PlainGroupedWeights{.dtype = args.spec.dtype,
+                                          .grad_dtype = args.spec.grad_dtype,
+                                          .offsets = args.offsets,
+                                          .experts = args.spec.experts,
+                                          .in = args.spec.in_features,
+                                          .out = args.spec.out_features,
+                                          .dy = args.dy,
+                                          .x = args.x,
+                                          .accumulate = args.accumulate,
+                                          .dweight = args.dweight},
+                      "GroupedLinearWeightGradient", stream);
 }
 
 }  // namespace coxswain::kernels::cuda
