@@ -278,7 +278,7 @@ Block ExpertsBlock(const ModelConfig& config, int64_t layer, const ExpertNames& 
   const Row normed = block.Norm({"input_layernorm"}, block.Input());
   const Row middle = block.AddMiddle(block.Attention(UsualAttention(config), normed, {}));
   const Row again = block.Norm({"post_attention_layernorm"}, middle);
-  return block.Finish(middle, block.Experts(names, again, {}));
+  return block.Finish(middle, block.Experts(names, again));
 }
 
 Block SandwichBlock(const ModelConfig& config, int64_t layer, const SandwichNames& norms,

@@ -43,6 +43,8 @@ struct ExpertNames {
   std::string gate = "mlp.experts.*.gate_proj", up = "mlp.experts.*.up_proj",
               down = "mlp.experts.*.down_proj";
   std::string stacks = "mlp.experts";
+  // Of an MLP that every token goes through beside, and of its gate.
+  std::string shared = "mlp.shared_experts", shared_gate = "mlp.shared_expert_gate";
 };
 
 class BlockBuilder {
@@ -63,8 +65,8 @@ class BlockBuilder {
   };
   Row Attention(const AttentionNames& names, const Row& in, Branch branch);
   Row GatedMlp(const MlpNames& names, const Row& in, Branch branch);
-  // The experts of the config's mixture.
-  Row Experts(const ExpertNames& names, const Row& in, Branch branch);
+  // The experts of the config's mixture, and the MLP beside them where it has one.
+  Row Experts(const ExpertNames& names, const Row& in);
   // Without a gate: down(f(up(in))).
   Row PlainMlp(const MlpNames& names, const Row& in, Branch branch);
 
@@ -105,6 +107,7 @@ class BlockBuilder {
   Linear DownLinear(const MlpNames& names, const Row& in, Branch branch) const;
   int64_t WidthOf(const MlpNames& names) const;
   const RouteOp& AddRouter(const ExpertNames& names, const Row& in);
+  Row RoutedExperts(const ExpertNames& names, const Row& in);
   void AddNorm(const NormNames& names, const Row& in, const Row& out);
   Heads HeadsOf() const;
 

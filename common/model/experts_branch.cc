@@ -30,7 +30,7 @@ const RouteOp& BlockBuilder::AddRouter(const ExpertNames& names, const Row& in) 
   return Append(std::move(route));
 }
 
-Row BlockBuilder::Experts(const ExpertNames& names, const Row& in, Branch branch) {
+Row BlockBuilder::RoutedExperts(const ExpertNames& names, const Row& in) {
   const Mixture& mixture = config_.mixture;
   const int64_t hidden = config_.hidden_size, inner = mixture.width;
   const Routed routed{.route = AddRouter(names, in).id, .chosen = mixture.chosen};
@@ -74,8 +74,32 @@ Row BlockBuilder::Experts(const ExpertNames& names, const Row& in, Branch branch
                          .experts = mixture.experts,
                          .in_features = inner,
                          .out_features = hidden});
-  const Row out = branch.kept ? Own("experts") : kBranch;
-  Append(CombineOp{.routed = routed, .in = back, .out = out, .width = hidden});
+  Append(CombineOp{.routed = routed, .in = back, .out = kBranch, .width = hidden});
+  return kBranch;
+}
+
+Row BlockBuilder::Experts(const ExpertNames& names, const Row& in) {
+  const Mixture& mixture = config_.mixture;
+  if (mixture.shared_width == 0) return RoutedExperts(names, in);
+  const MlpNames shared{.gate = names.shared + ".gate_proj",
+                        .up = names.shared + ".up_proj",
+                        .down = names.shared + ".down_proj",
+                        .width = mixture.shared_width};
+  if (!mixture.shared_gate) {
+    RoutedExperts(names, in);
+    return GatedMlp(shared, in, {.adds = true});
+  }
+  // What only the next block reads comes last: recomputation leaves it out.
+  const Row beside = GatedMlp(shared, in, {.kept = true});
+  const Linear gate{.name = "shared_gate",
+                    .in = in,
+                    .out = Own("shared_gate"),
+                    .in_features = config_.hidden_size,
+                    .members = {{names.shared_gate, 1}}};
+  AddLinear(gate);
+  const Row out = RoutedExperts(names, in);
+  Append(SigmoidGateOp{
+      .in = beside, .logit = gate.out, .out = out, .width = config_.hidden_size});
   return out;
 }
 

@@ -48,6 +48,8 @@ auto Fields(T& op) {
     return std::tie(op.id, op.in, op.logits, op.weights, op.ids, op.order, op.places, op.offsets,
                     op.counts, op.weight, op.bias, op.correction, op.width, op.experts, op.chosen,
                     op.groups, op.top_groups, op.score, op.renormalise, op.scale);
+  } else if constexpr (Is<T, SigmoidGateOp>) {
+    return std::tie(op.id, op.in, op.logit, op.out, op.width);
   } else if constexpr (Is<T, GroupedLinearOp>) {
     return std::tie(op.id, op.routed, op.name, op.in, op.out, op.weight, op.bias, op.experts,
                     op.in_features, op.out_features, op.feeds_activation);

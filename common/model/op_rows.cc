@@ -28,6 +28,9 @@ struct ReadsOf {
     return {{op.in, op.routed.chosen * op.in_features}};
   }
   Operands operator()(const CombineOp& op) const { return {{op.in, op.routed.chosen * op.width}}; }
+  Operands operator()(const SigmoidGateOp& op) const {
+    return {{op.in, op.width}, {op.logit, 1}, {op.out, op.width}};
+  }
 };
 
 struct WritesOf {
@@ -67,6 +70,7 @@ struct WritesOf {
   Operands operator()(const CombineOp& op) const {
     return {{op.out, op.width}};
   }
+  Operands operator()(const SigmoidGateOp& /*adds*/) const { return {}; }
 };
 
 }  // namespace

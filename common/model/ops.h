@@ -217,6 +217,15 @@ struct CombineOp {
   bool operator==(const CombineOp&) const = default;
 };
 
+// out += sigmoid(logit) in, one logit a row. In backward both inputs become their gradients.
+struct SigmoidGateOp {
+  int32_t id = 0;
+  Row in = {}, logit = {}, out = {};
+  int64_t width = 0;
+
+  bool operator==(const SigmoidGateOp&) const = default;
+};
+
 // What fusion makes of the LinearOp of q, k and v and the RotateOp behind it.
 struct LinearRotateOp {
   LinearOp linear;
@@ -255,11 +264,13 @@ struct RotatedAttentionOp {
 
 // Those of a block. The plan holds them; fusions come later.
 using PlainOp = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp,
-                             ActivationOp, AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp>;
+                             ActivationOp, AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp,
+                             SigmoidGateOp>;
 
 using Op = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp,
-                        AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp, LinearRotateOp,
-                        LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp, RotatedAttentionOp>;
+                        AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp,
+                        LinearRotateOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp,
+                        RotatedAttentionOp>;
 
 }  // namespace coxswain::model
 

@@ -1,7 +1,9 @@
 #include "common/plan/buffer_rows.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/activation_rows.h"
@@ -53,20 +55,55 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Some("snapshot", SnapshotMap(map).bytes);
 }
 
-void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
-  const int64_t element = ComputeBytes(plan);
-  table->Class(MemoryClass::kActivations);
-  for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) {
-    for (const ActivationRow& row : ActivationRows(plan, layer)) {
-      const int64_t owner = ActivationOwner(plan, row);
-      if (owner == layer) {
-        const int64_t bytes = row.type == RowType::kCompute ? element : kFloat;
-        table->Row(BufferName(row.row), bytes * (n.tokens * row.width + row.fixed));
-      } else {
-        table->Alias(BufferName(row.row), BufferName({owner, row.row.name}));
+// Rows that layers share: those of one name whose owner is the same. Blocks differ, so it is the
+// first layer that has such a row which holds it, as wide as the widest.
+class SharedActivations {
+ public:
+  SharedActivations(const Plan& plan, const BatchExtents& n) : plan_(plan), tokens_(n.tokens) {
+    for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) {
+      for (const ActivationRow& row : rows_.emplace_back(ActivationRows(plan, layer))) {
+        Holder& holder = holders_.try_emplace(KeyOf(row), Holder{layer, 0}).first->second;
+        holder.bytes = std::max(holder.bytes, Bytes(row));
       }
     }
   }
+
+  void AddTo(Table* table) const {
+    for (const std::vector<ActivationRow>& of_layer : rows_) {
+      for (const ActivationRow& row : of_layer) {
+        const Holder& holder = holders_.at(KeyOf(row));
+        if (holder.layer == row.row.layer) {
+          table->Row(BufferName(row.row), holder.bytes);
+        } else {
+          table->Alias(BufferName(row.row), BufferName({holder.layer, row.row.name}));
+        }
+      }
+    }
+  }
+
+ private:
+  struct Holder {
+    int64_t layer = 0, bytes = 0;
+  };
+
+  model::Row KeyOf(const ActivationRow& row) const {
+    return {ActivationOwner(plan_, row), row.row.name};
+  }
+  int64_t Bytes(const ActivationRow& row) const {
+    const int64_t element = row.type == RowType::kCompute ? ComputeBytes(plan_) : kFloat;
+    return element * (tokens_ * row.width + row.fixed);
+  }
+
+  const Plan& plan_;
+  const int64_t tokens_;
+  std::vector<std::vector<ActivationRow>> rows_;  // by layer
+  std::map<model::Row, Holder> holders_;
+};
+
+void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
+  const int64_t element = ComputeBytes(plan);
+  table->Class(MemoryClass::kActivations);
+  SharedActivations(plan, n).AddTo(table);
   table->Row("final.residual", element * n.tokens * plan.model.hidden_size);
   table->Row("final.norm", element * n.tokens * plan.model.hidden_size);
   table->Row("final.rstd", kFloat * n.tokens);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/model/op_rows.h"
@@ -95,11 +96,12 @@ class Liveness {
 
   // What becomes its gradient: read when all else that reads it is done.
   void TakeInPlace(const model::PlainOp& op) {
-    Row in;
-    if (const auto* gate = std::get_if<model::GateOp>(&op)) in = gate->in;
-    if (const auto* activation = std::get_if<model::ActivationOp>(&op)) in = activation->in;
-    if (const auto* combine = std::get_if<model::CombineOp>(&op)) in = combine->in;
-    if (!in.name.empty()) rows_.of.emplace(in, in);
+    std::vector<Row> ins;
+    if (const auto* gate = std::get_if<model::GateOp>(&op)) ins = {gate->in};
+    if (const auto* activation = std::get_if<model::ActivationOp>(&op)) ins = {activation->in};
+    if (const auto* combine = std::get_if<model::CombineOp>(&op)) ins = {combine->in};
+    if (const auto* gate = std::get_if<model::SigmoidGateOp>(&op)) ins = {gate->in, gate->logit};
+    for (const Row& in : ins) rows_.of.emplace(in, in);
   }
 
   std::optional<Slot> TakeCopy(const model::PlainOp& op) {

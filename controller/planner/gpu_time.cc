@@ -110,7 +110,7 @@ struct Touched {
 // with the add before them; backward 4H, into what flows past), sums (5H, what a product adds H),
 // RoPE (q and k in place) where no product or attention turns them, gated products (3I; backward
 // 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of their
-// sum reads and writes the rows).
+// sum reads and writes the rows), rows that a gate scales and adds (3H; 3H).
 struct OpTraffic {
   Touched operator()(const model::NormOp& op) const {
     const auto width = static_cast<double>(op.width);
@@ -142,6 +142,10 @@ struct OpTraffic {
   Touched operator()(const model::CombineOp& op) const {
     const Touched rows = Permuted(op.routed, op.width);
     return {rows.forward, 2 * rows.backward};
+  }
+  Touched operator()(const model::SigmoidGateOp& op) const {
+    const auto width = static_cast<double>(op.width);
+    return {3 * width, 3 * width};
   }
   Touched operator()(const model::GatedLinearOp& both) const { return (*this)(both.gate); }
   Touched operator()(const model::GateDownOp& both) const { return (*this)(both.gate); }

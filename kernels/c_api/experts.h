@@ -1,5 +1,5 @@
-/* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h, combine.h and
- * router_loss.h, the ops of a mixture of experts. */
+/* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h, combine.h,
+ * sigmoid_gate.h and router_loss.h, the ops of a mixture of experts. */
 #ifndef COXSWAIN_KERNELS_C_API_EXPERTS_H_
 #define COXSWAIN_KERNELS_C_API_EXPERTS_H_
 
@@ -67,6 +67,19 @@ typedef struct {
 } coxswain_combine_args;
 int coxswain_combine_forward(const coxswain_combine_args* args, void* stream);
 int coxswain_combine_backward(const coxswain_combine_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, columns;
+  const void* logits; /* [rows] */
+  const void* x;      /* [rows, columns] */
+  void* y;            /* [rows, columns], added to; forward only */
+  const void* dy;     /* [rows, columns]; backward only */
+  void* dx;           /* [rows, columns], may be x; null: not wanted; backward only */
+  void* dlogits;      /* [rows], may be logits; null: not wanted; backward only */
+} coxswain_sigmoid_gate_args;
+int coxswain_sigmoid_gate_forward(const coxswain_sigmoid_gate_args* args, void* stream);
+int coxswain_sigmoid_gate_backward(const coxswain_sigmoid_gate_args* args, void* stream);
 
 typedef struct {
   int32_t dtype, grad_dtype;

@@ -8,6 +8,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/route.h"
 #include "kernels/router_loss.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/sort_by_expert.h"
 
 namespace coxswain::kernels::c_api {
@@ -37,6 +38,10 @@ DispatchSpec SpecOf(const coxswain_dispatch_args& args) {
 
 CombineSpec SpecOf(const coxswain_combine_args& args) {
   return {.dtype = Type(args.dtype), .hidden = args.hidden, .chosen = args.chosen};
+}
+
+SigmoidGateSpec SpecOf(const coxswain_sigmoid_gate_args& args) {
+  return {.dtype = Type(args.dtype), .columns = args.columns};
 }
 
 RouterLossSpec SpecOf(const coxswain_router_loss_args& args) {
@@ -142,6 +147,30 @@ int coxswain_combine_backward(const coxswain_combine_args* args, void* stream) {
                               .drows = args->drows,
                               .dweights = args->dweights},
                              c_api::Wrap(stream));
+  });
+}
+
+int coxswain_sigmoid_gate_forward(const coxswain_sigmoid_gate_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::SigmoidGateForward({.spec = c_api::SpecOf(*args),
+                                 .rows = args->rows,
+                                 .logits = args->logits,
+                                 .x = args->x,
+                                 .y = args->y},
+                                c_api::Wrap(stream));
+  });
+}
+
+int coxswain_sigmoid_gate_backward(const coxswain_sigmoid_gate_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::SigmoidGateBackward({.spec = c_api::SpecOf(*args),
+                                  .rows = args->rows,
+                                  .logits = args->logits,
+                                  .x = args->x,
+                                  .dy = args->dy,
+                                  .dx = args->dx,
+                                  .dlogits = args->dlogits},
+                                 c_api::Wrap(stream));
   });
 }
 

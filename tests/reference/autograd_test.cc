@@ -22,6 +22,7 @@
 #include "tests/reference/rope.h"
 #include "tests/reference/route.h"
 #include "tests/reference/router_loss.h"
+#include "tests/reference/sigmoid_gate.h"
 #include "tests/reference/swiglu.h"
 
 namespace coxswain::reference {
@@ -169,6 +170,17 @@ TEST_F(AutogradTest, Swiglu) {
   ExpectEqual(y, got, "y");
   ExpectEqual(gate.grad(), dgate, "dgate");
   ExpectEqual(up.grad(), dup, "dup");
+}
+
+TEST_F(AutogradTest, SigmoidGate) {
+  const Tensor x = Leaf({50}), logit = Leaf({1}), dy = at::randn({50}, at::kDouble);
+  const Tensor y = at::sigmoid(logit) * x;
+  (y * dy).sum().backward();
+  const std::vector<double> row(Data(x), Data(x) + 50), drow(Data(dy), Data(dy) + 50);
+  const auto got = SigmoidGateBackward(Data(logit)[0], row, drow);
+  ExpectEqual(y, SigmoidGate(Data(logit)[0], row), "y");
+  ExpectEqual(x.grad(), got.x, "dx");
+  ExpectEqual(logit.grad(), {got.logit}, "dlogit");
 }
 
 void CheckGeglu(bool tanh) {

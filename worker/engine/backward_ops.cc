@@ -4,6 +4,7 @@
 #include "kernels/gelu.h"
 #include "kernels/layer_norm.h"
 #include "kernels/lora_gated_linear.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/swiglu.h"
 #include "worker/engine/experts.h"
 #include "worker/engine/linear.h"
@@ -134,6 +135,18 @@ struct Backward {
   void operator()(const BoundDispatch& op) const { DispatchBackward(sweep, op); }
   void operator()(const BoundGroupedLinear& op) const { ExpertsBackward(sweep, op); }
   void operator()(const BoundCombine& op) const { CombineBackward(sweep, op); }
+
+  void operator()(const BoundSigmoidGate& op) const {
+    kernels::SigmoidGateBackwardArgs gate;
+    gate.spec = op.spec;
+    gate.rows = sweep.batch.tokens;
+    gate.logits = op.logits;
+    gate.x = op.x;
+    gate.dy = op.dy;
+    gate.dx = op.wants_x ? op.x : nullptr;
+    gate.dlogits = op.wants_logits ? op.logits : nullptr;
+    kernels::SigmoidGateBackward(gate, sweep.stream);
+  }
 
   void operator()(const BoundGateDown& op) const {
     BoundLinear down = op.down;

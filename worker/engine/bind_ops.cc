@@ -115,6 +115,16 @@ class BlockBinder {
                         .dx = needed.of_input ? GradientAt(op.in) : nullptr,
                         .wants_weights = needed.of_weights};
   }
+  BoundOp operator()(const model::SigmoidGateOp& op) {
+    const NeededGradients& needed = needed_.at(op.id);
+    return BoundSigmoidGate{.spec = SigmoidGateOf(model_, op),
+                            .x = At(op.in),
+                            .logits = At(op.logit),
+                            .y = At(op.out),
+                            .dy = GradientAt(op.out),
+                            .wants_x = needed.of_input,
+                            .wants_logits = needed.of_weights};
+  }
   BoundOp operator()(const model::LinearRotateOp& op) {
     return BoundLinearRotation{.linear = BindLinear(op.linear),
                                .rotation = BindRotation(op.rotate)};
@@ -307,6 +317,9 @@ class BlockBinder {
     }
     if (const auto* combine = std::get_if<model::CombineOp>(&op)) {
       return combine->out.layer == layer_;
+    }
+    if (const auto* gate = std::get_if<model::SigmoidGateOp>(&op)) {
+      return gate->out.layer == layer_;
     }
     const auto* linear = std::get_if<model::LinearOp>(&op);
     return linear == nullptr || linear->out.layer == layer_ ||

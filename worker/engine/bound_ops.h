@@ -20,6 +20,7 @@
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
 #include "kernels/route.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/swiglu.h"
 #include "worker/engine/model.h"
 
@@ -156,6 +157,15 @@ struct BoundCombine {
   bool wants_weights = false;  // the gradient of the router's weights
 };
 
+// y += sigmoid(logit) x. Backward turns x and the logits into their gradients.
+struct BoundSigmoidGate {
+  kernels::SigmoidGateSpec spec;
+  void *x = nullptr, *logits = nullptr;  // [T, H], [T]
+  void* y = nullptr;                     // [T, H]
+  const void* dy = nullptr;
+  bool wants_x = false, wants_logits = false;
+};
+
 // qkv by a linear without adapters, with q and k rotated.
 struct BoundLinearRotation {
   BoundLinear linear;
@@ -197,8 +207,8 @@ struct BoundRotatedAttention {
 using BoundOp =
     std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
                  BoundActivation, BoundAdd, BoundRoute, BoundDispatch, BoundGroupedLinear,
-                 BoundCombine, BoundLinearRotation, BoundLinearAdd, BoundAddNorm, BoundGatedLinear,
-                 BoundGateDown, BoundRotatedAttention>;
+                 BoundCombine, BoundSigmoidGate, BoundLinearRotation, BoundLinearAdd, BoundAddNorm,
+                 BoundGatedLinear, BoundGateDown, BoundRotatedAttention>;
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;

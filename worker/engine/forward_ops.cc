@@ -5,6 +5,7 @@
 #include "kernels/gelu.h"
 #include "kernels/layer_norm.h"
 #include "kernels/lora_gated_linear.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/swiglu.h"
 #include "worker/engine/experts.h"
 #include "worker/engine/linear.h"
@@ -138,6 +139,16 @@ struct Forward {
   void operator()(const BoundDispatch& op) const { DispatchForward(sweep, op); }
   void operator()(const BoundGroupedLinear& op) const { ExpertsForward(sweep, op); }
   void operator()(const BoundCombine& op) const { CombineForward(sweep, op); }
+
+  void operator()(const BoundSigmoidGate& op) const {
+    kernels::SigmoidGateForwardArgs gate;
+    gate.spec = op.spec;
+    gate.rows = sweep.batch.tokens;
+    gate.logits = op.logits;
+    gate.x = op.x;
+    gate.y = op.y;
+    kernels::SigmoidGateForward(gate, sweep.stream);
+  }
 
   void operator()(const BoundLinearRotation& op) const { LinearRotationForward(sweep, op); }
   void operator()(const BoundLinearAdd& op) const { LinearAddForward(sweep, op); }

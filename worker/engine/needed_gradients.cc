@@ -54,6 +54,11 @@ NeededGradients GradientNeeds::Of(const Op& op, const Block& block) {
     NeededGradients needs = Through(op.in, op.out, of_weights);
     needs.of_weights = of_weights;
     return needs;
+  } else if constexpr (std::is_same_v<Op, model::SigmoidGateOp>) {
+    const bool before = needed_[op.out], of_logits = needed_[op.logit];
+    NeededGradients needs = Through(op.in, op.out, before || of_logits);
+    needs.of_weights = of_logits;
+    return needs;
   } else {
     return Through(op.in, op.out, false);
   }

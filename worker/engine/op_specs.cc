@@ -73,6 +73,10 @@ kernels::GeluSpec GeluOf(const Model& model, const model::ActivationOp& op) {
           .tanh = op.activation == model::Activation::kGeluTanh};
 }
 
+kernels::SigmoidGateSpec SigmoidGateOf(const Model& model, const model::SigmoidGateOp& op) {
+  return {.dtype = model.compute_dtype, .columns = op.width};
+}
+
 kernels::RopeSpec RotarySpec(const Model& model, const model::RotateOp& op) {
   kernels::RopeSpec spec;
   spec.dtype = model.compute_dtype;

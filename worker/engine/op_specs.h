@@ -39,6 +39,7 @@ kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedL
 // Rank 0 without adapters.
 kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::GroupedLinearOp& op,
                                            const ExpertLinear& experts);
+kernels::SigmoidGateSpec SigmoidGateOf(const Model& model, const model::SigmoidGateOp& op);
 
 // `length`: of the plan's generation.
 kernels::CachedAttentionSpec CachedSpec(const kernels::AttentionSpec& attention, int64_t length);

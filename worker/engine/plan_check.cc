@@ -19,6 +19,7 @@
 #include "kernels/rotated_linear.h"
 #include "kernels/row_gather.h"
 #include "kernels/router_loss.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/sort_by_expert.h"
 #include "kernels/swiglu.h"
 #include "kernels/target_hits.h"
@@ -197,6 +198,11 @@ struct OpCheck {
                                       .hidden = op.width,
                                       .chosen = op.routed.chosen}),
             absl::StrCat("sums of experts ", op.width, " wide"), "another"};
+  }
+
+  Rule operator()(const model::SigmoidGateOp& op) const {
+    return {kernels::SigmoidGateSupports(SigmoidGateOf(model, op)),
+            absl::StrCat("a gate of rows ", op.width, " wide"), "another"};
   }
 
   Rule CheckNorm(const model::NormOp& op, const Norm& norm) const {

@@ -10,6 +10,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/route.h"
 #include "kernels/router_loss.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/sort_by_expert.h"
 
 namespace coxswain::kernels::bench {
@@ -232,10 +233,43 @@ void BenchCombine(Bench* bench, const Mixture& m, const Places& at, const std::s
                .note = m.model});
 }
 
+void BenchSigmoidGate(Bench* bench, const Mixture& m) {
+  const SigmoidGateSpec spec{.dtype = kBF16, .columns = m.hidden};
+  const int64_t elements = m.tokens * m.hidden;
+  const double bytes = 6.0 * static_cast<double>(elements);
+  bench->Time({.name = "shared experts' gate forward",
+               .extents = Extents(m.tokens, m.hidden),
+               .bytes = bytes,
+               .make = [=](Memory* memory) -> Launch {
+                 const SigmoidGateForwardArgs args{.spec = spec,
+                                                   .rows = m.tokens,
+                                                   .logits = memory->BFloat16(m.tokens),
+                                                   .x = memory->BFloat16(elements),
+                                                   .y = memory->BFloat16(elements)};
+                 return [=](Stream* s) { SigmoidGateForward(args, s); };
+               },
+               .note = m.model});
+  bench->Time({.name = "shared experts' gate backward",
+               .extents = Extents(m.tokens, m.hidden),
+               .bytes = bytes,
+               .make = [=](Memory* memory) -> Launch {
+                 const SigmoidGateBackwardArgs args{.spec = spec,
+                                                    .rows = m.tokens,
+                                                    .logits = memory->BFloat16(m.tokens),
+                                                    .x = memory->BFloat16(elements),
+                                                    .dy = memory->BFloat16(elements),
+                                                    .dx = memory->BFloat16(elements),
+                                                    .dlogits = memory->BFloat16(m.tokens)};
+                 return [=](Stream* s) { SigmoidGateBackward(args, s); };
+               },
+               .note = m.model});
+}
+
 }  // namespace
 
 void BenchExperts(Bench* bench) {
   for (const Mixture& m : kMixtures) {
+    BenchSigmoidGate(bench, m);
     BenchRouter(bench, m);
     BenchRouterLoss(bench, m);
     for (const bool skewed : {false, true}) {

@@ -278,7 +278,7 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
                 "GraniteForCausalLM, InternLM2ForCausalLM, LlamaForCausalLM, "
                 "Ministral3ForCausalLM, MistralForCausalLM, Mistral3ForConditionalGeneration, "
                 "MixtralForCausalLM, Olmo2ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, "
-                "Qwen3ForCausalLM, Qwen3MoeForCausalLM",
+                "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM",
                 absl::StatusCode::kUnimplemented);
 }
 

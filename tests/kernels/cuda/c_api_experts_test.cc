@@ -5,6 +5,7 @@
 #include "kernels/grouped_linear.h"
 #include "kernels/route.h"
 #include "kernels/router_loss.h"
+#include "kernels/sigmoid_gate.h"
 #include "kernels/sort_by_expert.h"
 #include "tests/kernels/cuda/c_api_twins.h"
 #include "tests/kernels/cuda/expert_pairs.h"
@@ -204,6 +205,42 @@ TEST(CApiExpertsGpuTest, GroupedLinear) {
   EXPECT_REFUSED(coxswain_grouped_linear_forward(&args, nullptr), "rows is -1");
   EXPECT_REFUSED(coxswain_grouped_linear_input_gradient(&args, nullptr), "rows is -1");
   EXPECT_REFUSED(coxswain_grouped_linear_weight_gradient(&args, nullptr), "rows is -1");
+}
+
+TEST(CApiExpertsGpuTest, SigmoidGate) {
+  const Twins y(Normal(kTokens * kHidden, 1, kType)), x(Normal(kTokens * kHidden, 2, kType));
+  const Twins logits(Normal(kTokens, 3, kType));
+  const DeviceTensor dy(kType, Normal(kTokens * kHidden, 4, kType));
+  const SigmoidGateSpec spec{.dtype = kType, .columns = kHidden};
+  SigmoidGateForward({.spec = spec,
+                      .rows = kTokens,
+                      .logits = logits.op.data(),
+                      .x = x.op.data(),
+                      .y = y.op.data()},
+                     TestStream());
+  SigmoidGateBackward({.spec = spec,
+                       .rows = kTokens,
+                       .logits = logits.op.data(),
+                       .x = x.op.data(),
+                       .dy = dy.data(),
+                       .dx = x.op.data(),
+                       .dlogits = logits.op.data()},
+                      TestStream());
+  coxswain_sigmoid_gate_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.rows = kTokens;
+  args.columns = kHidden;
+  args.logits = args.dlogits = logits.c.data();
+  args.x = args.dx = x.c.data();
+  args.y = y.c.data();
+  args.dy = dy.data();
+  EXPECT_OK(coxswain_sigmoid_gate_forward(&args, nullptr));
+  EXPECT_OK(coxswain_sigmoid_gate_backward(&args, nullptr));
+  y.ExpectSame("y");
+  x.ExpectSame("dx");
+  logits.ExpectSame("dlogits");
+  args.columns = 0;
+  EXPECT_REFUSED(coxswain_sigmoid_gate_forward(&args, nullptr), "SigmoidGate");
 }
 
 TEST(CApiExpertsGpuTest, RouterLoss) {

@@ -68,6 +68,19 @@ model::ModelConfig GrowingQueries() {
   return config;
 }
 
+// Layers with experts and an MLP beside, between others of another width without.
+model::ModelConfig SharedExperts() {
+  model::ModelConfig config = Base("Qwen2MoeForCausalLM");
+  config.qkv_bias = true;
+  config.mixture = {.experts = 6,
+                    .chosen = 2,
+                    .width = 20,
+                    .shared_width = 28,
+                    .shared_gate = true,
+                    .dense_layers = {1, 3}};
+  return config;
+}
+
 }  // namespace
 
 std::vector<BlockKind> BlockKinds() {
@@ -78,7 +91,8 @@ std::vector<BlockKind> BlockKinds() {
           {"PostNorm", PostNorm()},
           {"Parallel", Parallel()},
           {"PlainMlp", PlainMlp()},
-          {"GrowingQueries", GrowingQueries()}};
+          {"GrowingQueries", GrowingQueries()},
+          {"SharedExperts", SharedExperts()}};
 }
 
 }  // namespace coxswain::engine

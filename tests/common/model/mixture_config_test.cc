@@ -1,0 +1,125 @@
+// The config.json of mixtures of experts.
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/model/family.h"
+#include "common/model/read_model_config.h"
+#include "gtest/gtest.h"
+#include "tests/support/scratch_folder.h"
+
+namespace coxswain::model {
+namespace mixture_config_test {
+namespace {
+
+using Json = nlohmann::json;
+using Layers = std::vector<int64_t>;
+
+// What every family asks for.
+Json Mixed(const char* architecture) {
+  return {{"architectures", {architecture}},
+          {"vocab_size", 512},
+          {"hidden_size", 64},
+          {"intermediate_size", 160},
+          {"num_hidden_layers", 4},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2}};
+}
+
+Json Set(Json json, const char* key, Json value) {
+  json[key] = std::move(value);
+  return json;
+}
+
+absl::StatusOr<ModelConfig> ReadMixed(const Json& json,
+                                      std::vector<std::string>* warnings = nullptr) {
+  const support::ScratchFolder folder;
+  folder.Write("config.json", json.dump());
+  return ReadModelConfig(folder.path(), warnings);
+}
+
+// Without a warning.
+ModelConfig MustReadMixed(const Json& json) {
+  std::vector<std::string> warnings;
+  const auto config = ReadMixed(json, &warnings);
+  EXPECT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(warnings.empty()) << warnings.front();
+  return config.ok() ? *config : ModelConfig{};
+}
+
+void ExpectRefusedMixed(const Json& json, const std::string& part) {
+  const auto config = ReadMixed(json);
+  ASSERT_FALSE(config.ok()) << json;
+  EXPECT_NE(config.status().message().find(part), std::string::npos) << config.status();
+}
+
+TEST(MixtureConfigTest, Qwen2MoeAndItsDefaults) {
+  const ModelConfig plain = MustReadMixed(Mixed("Qwen2MoeForCausalLM"));
+  EXPECT_TRUE(plain.qkv_bias);
+  EXPECT_FALSE(plain.output_bias);
+  EXPECT_EQ(plain.mixture, (Mixture{.experts = 60,
+                                    .chosen = 4,
+                                    .width = 1408,
+                                    .shared_width = 5632,
+                                    .shared_gate = true}));
+  Json json = Mixed("Qwen2MoeForCausalLM");
+  json.update({{"qkv_bias", false},
+               {"num_experts", 8},
+               {"num_experts_per_tok", 3},
+               {"moe_intermediate_size", 24},
+               {"shared_expert_intermediate_size", 40},
+               {"norm_topk_prob", true},
+               {"decoder_sparse_step", 2},
+               {"mlp_only_layers", {1}},
+               {"output_router_logits", true},
+               {"router_aux_loss_coef", 0.02}});
+  const ModelConfig given = MustReadMixed(json);
+  EXPECT_FALSE(given.qkv_bias);
+  EXPECT_EQ(given.mixture, (Mixture{.experts = 8,
+                                    .chosen = 3,
+                                    .width = 24,
+                                    .shared_width = 40,
+                                    .shared_gate = true,
+                                    .renormalise = true,
+                                    .aux_loss = 0.02,
+                                    .dense_layers = {0, 1, 2}}));
+  json.erase("num_experts");
+  json["num_local_experts"] = 8;  // transformers 5
+  EXPECT_EQ(MustReadMixed(json), given);
+  json.erase("intermediate_size");
+  EXPECT_EQ(MustReadMixed(json).intermediate_size, 5632);
+  ExpectRefusedMixed(Set(json, "num_experts_per_tok", 9), "num_experts_per_tok 9 of num_experts 8");
+}
+
+// The even ones of the first max_window_layers.
+TEST(MixtureConfigTest, WindowsOfQwen2Moe) {
+  Json json = Mixed("Qwen2MoeForCausalLM");
+  json.update({{"use_sliding_window", true}, {"sliding_window", 16}, {"max_window_layers", 3}});
+  EXPECT_EQ(MustReadMixed(json).layer_windows, (Layers{16, 0, 16, 0}));
+  EXPECT_EQ(MustReadMixed(Set(json, "max_window_layers", 2)).layer_windows, (Layers{16, 0, 0, 0}));
+  const Json types = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(MustReadMixed(Set(json, "layer_types", types)).layer_windows, (Layers{0, 16, 0, 0}));
+  json.update({{"use_sliding_window", false}, {"sliding_window", 0}});  // as it is saved
+  EXPECT_EQ(MustReadMixed(json).layer_windows, (Layers{0, 0, 0, 0}));
+}
+
+// A shared expert stands beside, its gate behind its MLP.
+TEST(MixtureConfigTest, Qwen2MoeNamesItsTensors) {
+  const Block block = ArchitectureOf(MustReadMixed(Mixed("Qwen2MoeForCausalLM"))).blocks[0];
+  const auto shape = [&](const std::string& name) {
+    for (const TensorSpec& tensor : block.tensors) {
+      if (tensor.name == name) return Layers{tensor.batch, tensor.rows, tensor.cols};
+    }
+    return Layers{};
+  };
+  EXPECT_EQ(shape("mlp.shared_expert.gate_proj.weight"), (Layers{1, 5632, 64}));
+  EXPECT_EQ(shape("mlp.shared_expert.down_proj.weight"), (Layers{1, 64, 5632}));
+  EXPECT_EQ(shape("mlp.shared_expert_gate.weight"), (Layers{1, 1, 64}));
+  EXPECT_EQ(shape("mlp.experts.gate_up_proj"), (Layers{60, 2816, 64}));
+  EXPECT_TRUE(std::holds_alternative<SigmoidGateOp>(block.ops[block.ops.size() - 2]));
+}
+
+}  // namespace
+}  // namespace mixture_config_test
+}  // namespace coxswain::model
