@@ -53,6 +53,10 @@ int64_t ConfigKeys::Int(const char* key, std::optional<int64_t> fallback) {
   return value;
 }
 
+int64_t ConfigKeys::Count(const char* key, std::optional<int64_t> fallback) {
+  return Has(key) && (*this)[key] == 0 ? 0 : Int(key, fallback);
+}
+
 double ConfigKeys::Positive(const char* key, std::optional<double> fallback) {
   if (!Has(key)) return Absent(key, fallback);
   if (!(*this)[key].is_number() || !((*this)[key].get<double>() > 0)) {

@@ -33,6 +33,8 @@ class ConfigKeys {
   // In 1..2^31-1, which keeps every product of two extents inside int64. Without a fallback an
   // absent key is an error.
   int64_t Int(const char* key, std::optional<int64_t> fallback = std::nullopt);
+  // Likewise in 0..2^31-1.
+  int64_t Count(const char* key, std::optional<int64_t> fallback = std::nullopt);
   double Positive(const char* key, std::optional<double> fallback = std::nullopt);
   bool Bool(const char* key, bool fallback);
   std::string String(const char* key, const std::string& fallback);

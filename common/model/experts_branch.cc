@@ -19,6 +19,11 @@ const RouteOp& BlockBuilder::AddRouter(const ExpertNames& names, const Row& in) 
                             .kind = Kind::kRouter,
                             .rows = mixture.experts,
                             .cols = config_.hidden_size});
+  if (mixture.score == "sigmoid") {
+    route.correction = AddTensor({.name = names.router + ".e_score_correction_bias",
+                                  .kind = Kind::kRouterCorrection,
+                                  .rows = mixture.experts});
+  }
   route.width = config_.hidden_size;
   route.experts = mixture.experts;
   route.chosen = mixture.chosen;

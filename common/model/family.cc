@@ -1,7 +1,9 @@
 #include "common/model/family.h"
 
 #include <stdexcept>
+#include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace coxswain::model {
@@ -34,6 +36,17 @@ Architecture ArchitectureOf(const ModelConfig& config) {
 }
 
 const TextPart& TextPartOf(const ModelConfig& config) { return FamilyOf(config).text; }
+
+bool IsBeside(const ModelConfig& config, std::string_view tensor) {
+  const Family& family = FamilyOf(config);
+  if (family.text.IsBeside(tensor)) return true;
+  const std::string layers = family.outside(config).layers;
+  if (!family.predicts_more || !tensor.starts_with(layers)) return false;
+  tensor.remove_prefix(layers.size());
+  int64_t layer = 0;
+  return absl::SimpleAtoi(std::string(tensor.substr(0, tensor.find('.'))), &layer) &&
+         layer >= config.num_layers;
+}
 
 Outside OutsideOf(const ModelConfig& config) { return FamilyOf(config).outside(config); }
 

@@ -25,6 +25,8 @@ struct Family {
   // Keys, beside those that are harmless in every family, that change no number of training.
   std::vector<std::string_view> harmless;
   TextPart text = {};
+  // Files may have layers behind the last, which predict further tokens and are not of the model.
+  bool predicts_more = false;
 };
 
 // All that there are, by name. Defined in families/families.cc.
@@ -37,6 +39,9 @@ const Family* FindFamily(std::string_view architecture);
 Architecture ArchitectureOf(const ModelConfig& config);
 Outside OutsideOf(const ModelConfig& config);
 const TextPart& TextPartOf(const ModelConfig& config);
+
+// A tensor of the files that the model does not read, and that stays as it is.
+bool IsBeside(const ModelConfig& config, std::string_view tensor);
 
 }  // namespace coxswain::model
 

@@ -19,7 +19,8 @@ enum class Kind : uint32_t {
   kRouterBias = 8,  // [experts]
   kExperts = 9,     // [experts, out, in]: one linear of each expert
   kExpertBias = 10,  // [experts, out]
-  kLast = kExpertBias,
+  kRouterCorrection = 11,  // [experts], of who is chosen: no gradient, and float32 in any dtype
+  kLast = kRouterCorrection,
 };
 
 // Which part of a tensor of the base a parameter is: the tensor itself, or what adapts it. LoRA has
@@ -87,6 +88,8 @@ inline bool IsHead(const Parameter& p) { return IsBase(p, Kind::kHead); }
 inline bool IsRouter(const Parameter& p) {
   return IsBase(p, Kind::kRouter) || IsBase(p, Kind::kRouterBias);
 }
+// What no gradient reaches, ever.
+inline bool IsBuffer(const Parameter& p) { return IsBase(p, Kind::kRouterCorrection); }
 // What lora.target_modules may name.
 inline bool IsAdaptable(const Parameter& p) {
   return IsBase(p, Kind::kLinear) || IsEmbedding(p) || IsHead(p);

@@ -11,6 +11,14 @@ namespace coxswain::model {
 // may have, and more of a token than there are. A file without experts: 0.
 void ReadExperts(ConfigKeys& keys, int64_t experts, int64_t chosen, Mixture* mixture);
 
+// Routers by sigmoid, as DeepSeek's: experts in groups, chosen by a corrected score, and one MLP of
+// n_shared_experts widths beside. Absent keys are as in `defaults`. Fails groups that leave a token
+// no choice. Source: transformers modeling_glm4_moe, modeling_deepseek_v3.
+void ReadSigmoidRouter(ConfigKeys& keys, const Mixture& defaults, Mixture* mixture);
+
+// first_k_dense_replace: so many layers are dense.
+std::vector<int64_t> ReadFirstDense(ConfigKeys& keys, int64_t layers, int64_t otherwise);
+
 // The factor of the balancing loss that transformers trains with: router_aux_loss_coef where
 // output_router_logits is true, else 0.
 double ReadAuxLoss(ConfigKeys& keys);

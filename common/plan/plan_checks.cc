@@ -188,6 +188,7 @@ absl::Status CheckParameter(const Plan& plan, const model::Parameter& p) {
   RETURN_IF_ERROR(Within(field + "cols", p.cols, 1, kMaxExtent));
   RETURN_IF_ERROR(Within(field + "batch", p.batch, 1, p.rows));
   RETURN_IF_ERROR(Within(field + "unit", p.unit, 0, plan.model.num_layers + 1));
+  if (model::IsBuffer(p)) return Within(field + "group", p.group, model::kFrozen, model::kFrozen);
   return Within(field + "group", p.group, model::kFrozen,
                 static_cast<int64_t>(plan.groups.size()) - 1);
 }

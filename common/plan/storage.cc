@@ -62,6 +62,10 @@ int64_t ScaleConstants(Storage storage, int64_t rows, int64_t cols) {
 ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter) {
   ParameterStorage storage;
   storage.weights = ComputeStorage(plan);
+  if (model::IsBuffer(parameter)) {
+    storage.weights = Storage::kFloat32;
+    return storage;
+  }
   if (!parameter.trainable()) {
     const bool quantized = !plan.quantization.empty() && model::IsLinear(parameter);
     if (quantized) storage.weights = Named(plan.quantization);

@@ -87,7 +87,7 @@ absl::Status AddTensorsBeside(const config::JobSpec& job, const plan::Plan& plan
                               const Source& from, std::vector<ModelTensor>* tensors) {
   if (from.base == nullptr) return absl::OkStatus();
   for (const TensorInfo* tensor : from.base->tensors()) {
-    if (!model::TextPartOf(plan.model).IsBeside(tensor->name)) continue;
+    if (!model::IsBeside(plan.model, tensor->name)) continue;
     ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, tensor));
     tensors->push_back({.name = tensor->name,
                         .weights = PiecedTensor(*tensor),
@@ -189,8 +189,10 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
       RETURN_IF_ERROR(
           CheckShape(plan, parameter, packed.has_value() ? packed->shape : source->shape));
     }
+    // What no training changes keeps its dtype: float32.
+    const std::string wanted = model::IsBuffer(parameter) ? "source" : job.export_dtype;
     ASSIGN_OR_RETURN(const DType dtype,
-                     ExportDType(job.export_dtype, from, packed.has_value() ? nullptr : source));
+                     ExportDType(wanted, from, packed.has_value() ? nullptr : source));
     const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);
     tensors.push_back({source != nullptr ? source->name : parameter.name, &parameter, weights,
                        adapter(parameter, model::Part::kLoraA),

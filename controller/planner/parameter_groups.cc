@@ -37,6 +37,7 @@ void GroupFull(const config::TrainSpec& train, plan::Plan* plan) {
     plan->groups.push_back({.name = "norms_and_biases", .lr_scale = 1.0, .weight_decay = 0.0});
   }
   for (Parameter& parameter : plan->parameters) {
+    if (model::IsBuffer(parameter)) continue;
     parameter.group = !train.decay_norm_and_bias && IsNormOrBias(parameter) ? 1 : 0;
   }
 }

@@ -235,7 +235,6 @@ absl::Status CheckNothingLeft(const std::vector<const TensorInfo*>& tensors,
                               const std::string& source) {
   for (const TensorInfo* tensor : tensors) {
     if (known.count(WeightFiles::Renamed(tensor->name, text.spellings)) != 0) continue;
-    if (text.IsBeside(tensor->name)) continue;
     if (absl::EndsWith(tensor->name, "rotary_emb.inv_freq")) continue;
     return absl::InvalidArgumentError(absl::StrCat(source, ": the model has no place for tensor \"",
                                                    tensor->name, "\" of shape ",
@@ -273,6 +272,10 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
     ReleasePages(*tensor);
   }
   RETURN_IF_ERROR(files->Intact());
+  for (const TensorInfo* tensor : files->tensors()) {
+    if (!model::IsBeside(plan.model, tensor->name)) continue;
+    known.insert(WeightFiles::Renamed(tensor->name, text.spellings));
+  }
   return CheckNothingLeft(files->tensors(), known, text, plan.model_path);
 }
 

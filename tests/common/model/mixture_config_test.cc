@@ -120,6 +120,71 @@ TEST(MixtureConfigTest, Qwen2MoeNamesItsTensors) {
   EXPECT_TRUE(std::holds_alternative<SigmoidGateOp>(block.ops[block.ops.size() - 2]));
 }
 
+TEST(MixtureConfigTest, Glm4MoeAndItsDefaults) {
+  Json json = Mixed("Glm4MoeForCausalLM");
+  json["head_dim"] = 32;
+  const ModelConfig plain = MustReadMixed(json);
+  EXPECT_FALSE(plain.qkv_bias || plain.output_bias || plain.qk_norm);
+  EXPECT_EQ(plain.rms_norm_eps, 1e-5);
+  EXPECT_EQ(plain.rope.rotated, 16);
+  EXPECT_FALSE(plain.rope.interleaved);
+  EXPECT_EQ(plain.layer_windows, (Layers{0, 0, 0, 0}));
+  EXPECT_EQ(plain.mixture, (Mixture{.experts = 128,
+                                    .chosen = 8,
+                                    .width = 1408,
+                                    .shared_width = 1408,
+                                    .score = "sigmoid",
+                                    .renormalise = true,
+                                    .dense_layers = {0}}));
+  json.update({{"attention_bias", true},
+               {"use_qk_norm", true},
+               {"n_routed_experts", 12},
+               {"n_shared_experts", 2},
+               {"moe_intermediate_size", 24},
+               {"num_experts_per_tok", 3},
+               {"n_group", 4},
+               {"topk_group", 2},
+               {"norm_topk_prob", false},
+               {"routed_scaling_factor", 2.5},
+               {"first_k_dense_replace", 0},
+               {"num_nextn_predict_layers", 1},
+               {"rope_theta", 1e6},
+               {"partial_rotary_factor", 0.25}});
+  const ModelConfig given = MustReadMixed(json);
+  EXPECT_TRUE(given.qkv_bias && given.qk_norm);
+  EXPECT_FALSE(given.output_bias);  // never
+  EXPECT_EQ(given.mixture, (Mixture{.experts = 12,
+                                    .chosen = 3,
+                                    .width = 24,
+                                    .shared_width = 48,
+                                    .score = "sigmoid",
+                                    .groups = 4,
+                                    .top_groups = 2,
+                                    .scale = 2.5}));
+  Json v5 = json;  // transformers 5
+  for (const char* key : {"rope_theta", "partial_rotary_factor", "n_routed_experts"}) v5.erase(key);
+  v5["num_local_experts"] = 12;
+  v5["rope_parameters"] = {
+      {"rope_type", "default"}, {"rope_theta", 1e6}, {"partial_rotary_factor", 0.25}};
+  EXPECT_EQ(MustReadMixed(v5), given);
+  const ModelConfig alone = MustReadMixed(Set(json, "n_shared_experts", 0));
+  EXPECT_EQ(alone.mixture.shared_width, 0);
+  ExpectRefusedMixed(Set(json, "num_experts_per_tok", 7), "num_experts_per_tok 7 of n_routed");
+  ExpectRefusedMixed(Set(json, "n_group", 5), "n_group 5");
+  ExpectRefusedMixed(Set(json, "n_group", 12), "n_group 12");  // the two best of one
+  ExpectRefusedMixed(Set(json, "topk_group", 5), "topk_group 5");
+}
+
+TEST(MixtureConfigTest, FurtherLayersOfGlmAreBeside) {
+  const ModelConfig glm = MustReadMixed(Mixed("Glm4MoeForCausalLM"));
+  EXPECT_TRUE(IsBeside(glm, "model.layers.4.mlp.gate.weight"));
+  EXPECT_TRUE(IsBeside(glm, "model.layers.12.eh_proj.weight"));
+  EXPECT_FALSE(IsBeside(glm, "model.layers.3.eh_proj.weight"));
+  EXPECT_FALSE(IsBeside(glm, "model.layers.weight"));
+  EXPECT_FALSE(IsBeside(glm, "lm_head.weight"));
+  EXPECT_FALSE(IsBeside(MustReadMixed(Mixed("Qwen3MoeForCausalLM")), "model.layers.4.x.weight"));
+}
+
 }  // namespace
 }  // namespace mixture_config_test
 }  // namespace coxswain::model

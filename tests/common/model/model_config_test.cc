@@ -275,7 +275,7 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
   const Json mamba = With(Qwen2(), "architectures", Json::array({"MambaForCausalLM"}));
   ExpectRefused(mamba, "\"MambaForCausalLM\" is not supported", absl::StatusCode::kUnimplemented);
   ExpectRefused(mamba,
-                "GraniteForCausalLM, InternLM2ForCausalLM, LlamaForCausalLM, "
+                "Glm4MoeForCausalLM, GraniteForCausalLM, InternLM2ForCausalLM, LlamaForCausalLM, "
                 "Ministral3ForCausalLM, MistralForCausalLM, Mistral3ForConditionalGeneration, "
                 "MixtralForCausalLM, Olmo2ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, "
                 "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM",

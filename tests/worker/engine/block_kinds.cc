@@ -81,6 +81,24 @@ model::ModelConfig SharedExperts() {
   return config;
 }
 
+// Experts in groups chosen by corrected scores, an MLP beside, dense layers of another width first.
+model::ModelConfig GroupedExperts() {
+  model::ModelConfig config = Base("Glm4MoeForCausalLM");
+  config.qk_norm = true;
+  config.rope.rotated = 8;
+  config.mixture = {.experts = 8,
+                    .chosen = 3,
+                    .width = 20,
+                    .shared_width = 40,
+                    .score = "sigmoid",
+                    .groups = 4,
+                    .top_groups = 2,
+                    .renormalise = true,
+                    .scale = 1.5,
+                    .dense_layers = {0}};
+  return config;
+}
+
 }  // namespace
 
 std::vector<BlockKind> BlockKinds() {
@@ -92,7 +110,8 @@ std::vector<BlockKind> BlockKinds() {
           {"Parallel", Parallel()},
           {"PlainMlp", PlainMlp()},
           {"GrowingQueries", GrowingQueries()},
-          {"SharedExperts", SharedExperts()}};
+          {"SharedExperts", SharedExperts()},
+          {"GroupedExperts", GroupedExperts()}};
 }
 
 }  // namespace coxswain::engine

@@ -29,7 +29,7 @@ void AssignGroups(const PlanOptions& options, plan::Plan* plan) {
   if (options.dora) plan->groups.push_back({"lora_magnitude", 1.0, options.weight_decay, 0});
   for (model::Parameter& parameter : plan->parameters) {
     const bool adapter = model::IsAdapter(parameter);
-    if (lora && !adapter) continue;
+    if ((lora && !adapter) || model::IsBuffer(parameter)) continue;
     const bool second = lora ? !model::IsLoraA(parameter) : parameter.cols == 1;
     parameter.group = model::IsMagnitude(parameter) ? 2 : second ? 1 : 0;
   }
