@@ -145,7 +145,7 @@ class BlockBinder {
       bound = BoundGateDown{.spec = GatedSpec(model_, op.gate, op.down.out_features),
                             .gate = BindGate(op.gate),
                             .down = down,
-                            .product_comes_back = product_comes_back_};
+                            .product_comes_back = ComesBack(op.gate)};
     }
     return bound;
   }
@@ -301,6 +301,10 @@ class BlockBinder {
 
   NeededGradients NeedOf(const Op& op) const { return needed_.at(std::visit(NumberOf{}, op)); }
 
+  bool ComesBack(const model::GateOp& gate) const {
+    return products_come_back_.count(gate.id) > 0;
+  }
+
   // A row that layers share at the plan's level of recomputation.
   bool IsShared(const Row& row) const {
     const auto found = again_.find(row);
@@ -338,7 +342,7 @@ class BlockBinder {
   std::map<int32_t, NeededGradients> needed_;
   std::map<int32_t, model::RouteOp> routes_;
   std::set<Row> written_;
-  bool product_comes_back_ = false;
+  std::set<int32_t> products_come_back_;  // of which gates: backward of the next linear gives them
 };
 
 void BlockBinder::BindForward(const plan::Ops& ops, BoundBlock* out) {
@@ -354,7 +358,8 @@ void BlockBinder::BindBackward(const plan::Ops& ops, BoundBlock* out) {
   for (const Op& op : ops) {
     if (!NeedOf(op).of_output) continue;
     const auto* both = std::get_if<model::GateDownOp>(&op);
-    product_comes_back_ = again && both != nullptr && IsShared(both->gate.out);
+    const bool shared = again && both != nullptr && IsShared(both->gate.out);
+    if (shared && NeedOf(op).of_input) products_come_back_.insert(both->gate.id);
     out->backward.push_back(std::visit(*this, op));
   }
 }
@@ -368,14 +373,14 @@ void BlockBinder::BindOneAgain(const Op& op, std::vector<BoundOp>* out) {
     if (IsShared(linear->out)) out->emplace_back(BindLinear(*linear));
   } else if (const auto* gated = std::get_if<model::GatedLinearOp>(&op)) {
     BoundGatedLinear bound = BindGated(*gated);
-    bound.wants_product = !product_comes_back_;
+    bound.wants_product = !ComesBack(gated->gate);
     if (IsShared(gated->linear.out)) {
       out->emplace_back(bound);
     } else if (IsShared(gated->gate.out) && bound.wants_product) {
       out->emplace_back(bound.gate);
     }
   } else if (const auto* gate = std::get_if<model::GateOp>(&op)) {
-    if (IsShared(gate->out) && !product_comes_back_) out->emplace_back(BindGate(*gate));
+    if (IsShared(gate->out) && !ComesBack(*gate)) out->emplace_back(BindGate(*gate));
   } else if (const auto* activation = std::get_if<model::ActivationOp>(&op)) {
     if (IsShared(activation->out)) out->push_back((*this)(*activation));
   } else if (const auto* dispatch = std::get_if<model::DispatchOp>(&op)) {
@@ -388,11 +393,6 @@ void BlockBinder::BindOneAgain(const Op& op, std::vector<BoundOp>* out) {
 void BlockBinder::BindAgain(const plan::Ops& forward, BoundBlock* out) {
   // The rows of the last block are still there.
   if (layer_ + 1 == plan_.model.num_layers) return;
-  const auto comes_back = [](const BoundOp& op) {
-    const auto* both = std::get_if<BoundGateDown>(&op);
-    return both != nullptr && both->product_comes_back;
-  };
-  product_comes_back_ = std::any_of(out->backward.begin(), out->backward.end(), comes_back);
   for (const Op& op : forward) BindOneAgain(op, &out->again);
 }
 
