@@ -126,7 +126,12 @@ TEST(CApiExpertsTest, DispatchAndCombine) {
   CombineBackward({combine_spec, kTokens, at.order.data(), at.places.data(), at.weights.data(),
                    rows.data(), dy.data(), drows.data(), dweights.data()},
                   nullptr);
-  DispatchBackward({spec, kTokens, at.places.data(), drows.data(), dx.data()}, nullptr);
+  DispatchBackward({.spec = spec,
+                    .tokens = kTokens,
+                    .places = at.places.data(),
+                    .drows = drows.data(),
+                    .dx = dx.data()},
+                   nullptr);
   coxswain_dispatch_args dispatch{};
   dispatch.tokens = kTokens;
   dispatch.chosen = kChosen;

@@ -122,7 +122,12 @@ TEST(CApiExpertsGpuTest, DispatchAndCombine) {
   CombineBackward({combine_spec, kTokens, order.data(), places.data(), weights.floats(),
                    rows.op.data(), dy.data(), drows.op.data(), dweights.op.floats()},
                   TestStream());
-  DispatchBackward({spec, kTokens, places.data(), drows.op.data(), dx.op.data()}, TestStream());
+  DispatchBackward({.spec = spec,
+                    .tokens = kTokens,
+                    .places = places.data(),
+                    .drows = drows.op.data(),
+                    .dx = dx.op.data()},
+                   TestStream());
   coxswain_dispatch_args dispatch{};
   coxswain_combine_args combine{};
   dispatch.dtype = combine.dtype = COXSWAIN_BFLOAT16;
