@@ -33,6 +33,7 @@ NOT_FOR_TORCH = {
     'rotated_linear_forward': 'patched attention turns q and k behind its own projections',
     'dropout_apply': "torch's dropout has its own draws", 'cache_append': "generation is torch's",
     'cached_attention': "generation is torch's", 'nf4_quantize_scales': 'weights come quantised',
+    'clamped_swiglu_forward': 'patched blocks have no gate of this kind', 'clamped_swiglu_backward': 'as its forward',
     'sigmoid_gate_forward': 'patched blocks have no gate of rows', 'sigmoid_gate_backward': 'as its forward',
     'lora_gated_linear_forward': "adapters of the patched models are peft's",
     'lora_gated_linear_backward': "adapters of the patched models are peft's",

@@ -156,14 +156,18 @@ Row BlockBuilder::Attention(const AttentionNames& names, const Row& in, Branch b
                    .rotated = config_.rope.rotated,
                    .interleaved = config_.rope.interleaved});
   }
-  const AttentionOp& attention =
-      Append(AttentionOp{.qkv = qkv.out,
-                        .out = Own("att"),
-                        .lse = Own("lse"),
-                        .heads = HeadsOf(),
-                        .window = config_.layer_windows[static_cast<size_t>(layer_)],
-                        .scale = config_.score_scale(),
-                        .softcap = config_.attention_softcap});
+  AttentionOp heads{.qkv = qkv.out,
+                    .out = Own("att"),
+                    .lse = Own("lse"),
+                    .heads = HeadsOf(),
+                    .window = config_.layer_windows[static_cast<size_t>(layer_)],
+                    .scale = config_.score_scale(),
+                    .softcap = config_.attention_softcap};
+  if (!names.sinks.empty()) {
+    heads.sinks =
+        AddTensor({.name = names.sinks, .kind = Kind::kSinks, .rows = config_.num_heads});
+  }
+  const AttentionOp& attention = Append(std::move(heads));
   const Linear output{.name = "o",
                       .in = attention.out,
                       .out = BranchRow(layer_, "o", branch.kept),
@@ -272,13 +276,16 @@ Block PreNormBlock(const ModelConfig& config, int64_t layer) {
   return PreNormBlock(config, layer, UsualAttention(config), {.bias = config.mlp_bias});
 }
 
-Block ExpertsBlock(const ModelConfig& config, int64_t layer, const ExpertNames& names) {
-  if (!config.has_experts(layer)) return PreNormBlock(config, layer);
+Block ExpertsBlock(const ModelConfig& config, int64_t layer, const AttentionNames& attention,
+                   const ExpertNames& experts) {
+  if (!config.has_experts(layer)) {
+    return PreNormBlock(config, layer, attention, {.bias = config.mlp_bias});
+  }
   BlockBuilder block(config, layer);
   const Row normed = block.Norm({"input_layernorm"}, block.Input());
-  const Row middle = block.AddMiddle(block.Attention(UsualAttention(config), normed, {}));
+  const Row middle = block.AddMiddle(block.Attention(attention, normed, {}));
   const Row again = block.Norm({"post_attention_layernorm"}, middle);
-  return block.Finish(middle, block.Experts(names, again));
+  return block.Finish(middle, block.Experts(experts, again));
 }
 
 Block SandwichBlock(const ModelConfig& config, int64_t layer, const SandwichNames& norms,

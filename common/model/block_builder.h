@@ -27,6 +27,7 @@ struct AttentionNames {
   std::string o = "self_attn.o_proj";
   QkNorm qk_norm = QkNorm::kNone;
   bool qkv_bias = false, output_bias = false;
+  std::string sinks = {};  // not empty: a tensor of a score for each query head
 };
 
 struct MlpNames {
@@ -36,13 +37,16 @@ struct MlpNames {
   int64_t width = 0;  // 0: intermediate_size of the config
 };
 
-// Of a router and its experts. The files have tensors of each expert, "*" being its number; memory
-// and adapters have stacks.
+// Of a router and its experts. The files have tensors of each expert, "*" being its number, or the
+// stacks that memory and adapters have.
 struct ExpertNames {
   std::string router = "mlp.gate";
   std::string gate = "mlp.experts.*.gate_proj", up = "mlp.experts.*.up_proj",
               down = "mlp.experts.*.down_proj";
   std::string stacks = "mlp.experts";
+  // The files have the stacks, [in, out], in which rows of gate and up take turns, and biases.
+  bool stacked = false;
+  double alpha = 0, limit = 0;  // limit above 0: the gate is Activation::kClampedSilu
   // Of an MLP that every token goes through beside, and of its gate.
   std::string shared = "mlp.shared_experts", shared_gate = "mlp.shared_expert_gate";
 };
@@ -108,6 +112,11 @@ class BlockBuilder {
   int64_t WidthOf(const MlpNames& names) const;
   const RouteOp& AddRouter(const ExpertNames& names, const Row& in);
   Row RoutedExperts(const ExpertNames& names, const Row& in);
+  // Of the experts: rows of gate and up side by side, and of down.
+  GroupedLinearOp GateUpExperts(const ExpertNames& names);
+  GroupedLinearOp DownExperts(const ExpertNames& names);
+  int32_t AddExpertBias(const std::string& name, int64_t rows,
+                        const std::vector<FileMember>& weights);
   void AddNorm(const NormNames& names, const Row& in, const Row& out);
   Heads HeadsOf() const;
 
@@ -119,7 +128,8 @@ class BlockBuilder {
 };
 
 // Llama's with experts in place of the MLP, where the config has experts in this layer.
-Block ExpertsBlock(const ModelConfig& config, int64_t layer, const ExpertNames& names);
+Block ExpertsBlock(const ModelConfig& config, int64_t layer, const AttentionNames& attention,
+                   const ExpertNames& experts);
 
 // x + attention(norm(x)), then x + mlp(norm(x)): Llama and most others.
 Block PreNormBlock(const ModelConfig& config, int64_t layer);

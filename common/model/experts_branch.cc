@@ -19,6 +19,11 @@ const RouteOp& BlockBuilder::AddRouter(const ExpertNames& names, const Row& in) 
                             .kind = Kind::kRouter,
                             .rows = mixture.experts,
                             .cols = config_.hidden_size});
+  if (mixture.router_bias) {
+    route.bias = AddTensor({.name = names.router + ".bias",
+                            .kind = Kind::kRouterBias,
+                            .rows = mixture.experts});
+  }
   if (mixture.score == "sigmoid") {
     route.correction = AddTensor({.name = names.router + ".e_score_correction_bias",
                                   .kind = Kind::kRouterCorrection,
@@ -35,51 +40,93 @@ const RouteOp& BlockBuilder::AddRouter(const ExpertNames& names, const Row& in) 
   return Append(std::move(route));
 }
 
+int32_t BlockBuilder::AddExpertBias(const std::string& name, int64_t rows,
+                                    const std::vector<FileMember>& weights) {
+  TensorSpec bias{
+      .name = name, .kind = Kind::kExpertBias, .rows = rows, .batch = config_.mixture.experts};
+  for (FileMember member : weights) {
+    member.name = name;
+    member.transposed = false;
+    bias.members.push_back(std::move(member));
+  }
+  return AddTensor(std::move(bias));
+}
+
+GroupedLinearOp BlockBuilder::GateUpExperts(const ExpertNames& names) {
+  const Mixture& mixture = config_.mixture;
+  const int64_t inner = mixture.width;
+  const std::string stack = names.stacks + ".gate_up_proj";
+  TensorSpec weight{.name = stack,
+                    .kind = Kind::kExperts,
+                    .rows = 2 * inner,
+                    .cols = config_.hidden_size,
+                    .batch = mixture.experts};
+  if (names.stacked) {
+    weight.members = {
+        {.name = stack, .row = 0, .rows = inner, .first = 0, .step = 2, .transposed = true},
+        {.name = stack, .row = inner, .rows = inner, .first = 1, .step = 2, .transposed = true}};
+  } else {
+    weight.members = {{.name = names.gate + ".weight", .row = 0, .rows = inner},
+                      {.name = names.up + ".weight", .row = inner, .rows = inner}};
+  }
+  GroupedLinearOp op{.name = "experts_gate_up",
+                     .out = Own("expert_gate_up"),
+                     .weight = AddTensor(weight),
+                     .experts = mixture.experts,
+                     .in_features = config_.hidden_size,
+                     .out_features = 2 * inner,
+                     .feeds_activation = true};
+  if (names.stacked) op.bias = AddExpertBias(stack + "_bias", 2 * inner, weight.members);
+  return op;
+}
+
+GroupedLinearOp BlockBuilder::DownExperts(const ExpertNames& names) {
+  const Mixture& mixture = config_.mixture;
+  const int64_t hidden = config_.hidden_size;
+  const std::string stack = names.stacks + ".down_proj";
+  TensorSpec weight{.name = stack,
+                    .kind = Kind::kExperts,
+                    .rows = hidden,
+                    .cols = mixture.width,
+                    .batch = mixture.experts};
+  weight.members = {{.name = names.stacked ? stack : names.down + ".weight",
+                     .row = 0,
+                     .rows = hidden,
+                     .transposed = names.stacked}};
+  GroupedLinearOp op{.name = "experts_down",
+                     .out = Own("expert_out"),
+                     .weight = AddTensor(weight),
+                     .experts = mixture.experts,
+                     .in_features = mixture.width,
+                     .out_features = hidden};
+  if (names.stacked) op.bias = AddExpertBias(stack + "_bias", hidden, weight.members);
+  return op;
+}
+
 Row BlockBuilder::RoutedExperts(const ExpertNames& names, const Row& in) {
   const Mixture& mixture = config_.mixture;
-  const int64_t hidden = config_.hidden_size, inner = mixture.width;
+  const int64_t hidden = config_.hidden_size;
   const Routed routed{.route = AddRouter(names, in).id, .chosen = mixture.chosen};
-  const int32_t gate_up = AddTensor(
-      {.name = names.stacks + ".gate_up_proj",
-       .kind = Kind::kExperts,
-       .rows = 2 * inner,
-       .cols = hidden,
-       .batch = mixture.experts,
-       .members = {{.name = names.gate + ".weight", .row = 0, .rows = inner},
-                   {.name = names.up + ".weight", .row = inner, .rows = inner}}});
-  const int32_t down = AddTensor(
-      {.name = names.stacks + ".down_proj",
-       .kind = Kind::kExperts,
-       .rows = hidden,
-       .cols = inner,
-       .batch = mixture.experts,
-       .members = {{.name = names.down + ".weight", .row = 0, .rows = hidden}}});
-  const Row rows = Own("expert_in"), products = Own("expert_gate_up"), active = Own("expert_act"),
-            back = Own("expert_out");
-  Append(DispatchOp{.routed = routed, .in = in, .out = rows, .width = hidden});
-  Append(GroupedLinearOp{.routed = routed,
-                         .name = "experts_gate_up",
-                         .in = rows,
-                         .out = products,
-                         .weight = gate_up,
-                         .experts = mixture.experts,
-                         .in_features = hidden,
-                         .out_features = 2 * inner,
-                         .feeds_activation = true});
-  Append(GateOp{.in = products,
-                .out = active,
-                .width = inner,
-                .activation = Activation::kSilu,
-                .routed = routed});
-  Append(GroupedLinearOp{.routed = routed,
-                         .name = "experts_down",
-                         .in = active,
-                         .out = back,
-                         .weight = down,
-                         .experts = mixture.experts,
-                         .in_features = inner,
-                         .out_features = hidden});
-  Append(CombineOp{.routed = routed, .in = back, .out = kBranch, .width = hidden});
+  GroupedLinearOp gate_up = GateUpExperts(names), down = DownExperts(names);
+  gate_up.routed = down.routed = routed;
+  gate_up.in = Own("expert_in");
+  down.in = Own("expert_act");
+  GateOp gate{.in = gate_up.out,
+              .out = down.in,
+              .width = mixture.width,
+              .activation = Activation::kSilu,
+              .routed = routed};
+  if (names.limit > 0) {
+    gate.activation = Activation::kClampedSilu;
+    gate.alpha = names.alpha;
+    gate.limit = names.limit;
+  }
+  CombineOp combine{.routed = routed, .in = down.out, .out = kBranch, .width = hidden};
+  Append(DispatchOp{.routed = routed, .in = in, .out = gate_up.in, .width = hidden});
+  Append(std::move(gate_up));
+  Append(std::move(gate));
+  Append(std::move(down));
+  Append(std::move(combine));
   return kBranch;
 }
 

@@ -1,6 +1,7 @@
 #include "common/model/file_rows.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace coxswain::model {
 namespace {
@@ -15,14 +16,29 @@ void ForEachRange(const std::vector<RowRange>& ranges, int64_t cols, const Copy&
   }
 }
 
+// The rows of a stack in PEFT's order: that of the file where one tensor has them, else of memory.
+std::vector<int64_t> RowsForPeft(const Architecture& model, const Parameter& b) {
+  std::vector<int64_t> rows(static_cast<size_t>(b.rows / b.batch));
+  std::iota(rows.begin(), rows.end(), 0);
+  const Block& block = model.blocks[static_cast<size_t>(b.layer)];
+  for (const FileMember& member : block.tensors[static_cast<size_t>(b.tensor)].members) {
+    for (int64_t i = 0; i < member.rows && !member.one_each(); ++i) {
+      rows[static_cast<size_t>(member.row + i)] = member.first + i * member.step;
+    }
+  }
+  return rows;
+}
+
 // Calls move(index in memory, index in the file).
 template <typename Move>
-void ForRankMajor(const Parameter& b, const Move& move) {
+void ForRankMajor(const Architecture& model, const Parameter& b, const Move& move) {
   const int64_t experts = b.batch, out = b.rows / b.batch, rank = b.cols;
+  const std::vector<int64_t> rows = RowsForPeft(model, b);
   for (int64_t e = 0; e < experts; ++e) {
     for (int64_t i = 0; i < out; ++i) {
+      const int64_t row = rows[static_cast<size_t>(i)];
       for (int64_t j = 0; j < rank; ++j) {
-        move((e * out + i) * rank + j, (i * rank + j) * experts + e);
+        move((e * out + i) * rank + j, (row * rank + j) * experts + e);
       }
     }
   }
@@ -52,16 +68,16 @@ void ToFileOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<
   });
 }
 
-void ToRankMajor(const Parameter& b, std::vector<float>* values) {
+void ToRankMajor(const Architecture& model, const Parameter& b, std::vector<float>* values) {
   const std::vector<float> memory = *values;
-  ForRankMajor(b, [&](int64_t in_memory, int64_t in_file) {
+  ForRankMajor(model, b, [&](int64_t in_memory, int64_t in_file) {
     (*values)[in_file] = memory[in_memory];
   });
 }
 
-void FromRankMajor(const Parameter& b, std::vector<float>* values) {
+void FromRankMajor(const Architecture& model, const Parameter& b, std::vector<float>* values) {
   const std::vector<float> file = *values;
-  ForRankMajor(b, [&](int64_t in_memory, int64_t in_file) {
+  ForRankMajor(model, b, [&](int64_t in_memory, int64_t in_file) {
     (*values)[in_memory] = file[in_file];
   });
 }

@@ -19,9 +19,9 @@ void ToMemoryOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vecto
 void ToFileOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<float>* values);
 
 // Between B of experts in memory, `values` [experts, out, rank], and in PEFT's files
-// (IsRankMajorInFiles).
-void ToRankMajor(const Parameter& b, std::vector<float>* values);
-void FromRankMajor(const Parameter& b, std::vector<float>* values);
+// (IsRankMajorInFiles), whose rows of a stack are in the order of its own tensor in the files.
+void ToRankMajor(const Architecture& model, const Parameter& b, std::vector<float>* values);
+void FromRankMajor(const Architecture& model, const Parameter& b, std::vector<float>* values);
 
 // [rows, cols] becomes [cols, rows]: for what IsTransposedInFiles.
 void Transpose(int64_t rows, int64_t cols, std::vector<float>* values);

@@ -20,7 +20,8 @@ enum class Kind : uint32_t {
   kExperts = 9,     // [experts, out, in]: one linear of each expert
   kExpertBias = 10,  // [experts, out]
   kRouterCorrection = 11,  // [experts], of who is chosen: no gradient, and float32 in any dtype
-  kLast = kRouterCorrection,
+  kSinks = 12,  // [query heads], scores of attention without a value
+  kLast = kSinks,
 };
 
 // Which part of a tensor of the base a parameter is: the tensor itself, or what adapts it. LoRA has

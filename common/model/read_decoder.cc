@@ -23,8 +23,8 @@ std::string ReadActivation(ConfigKeys& keys) {
 // Settings that change the numbers and have no implementation.
 void RefuseUnsupported(ConfigKeys& keys) { keys.OnlyZero("attention_dropout"); }
 
-// Of bitsandbytes. Source: transformers BitsAndBytesConfig.
-void ReadQuantization(ConfigKeys& keys, ModelConfig* config) {
+// Of bitsandbytes, or blocks that reading dequantises. Source: transformers BitsAndBytesConfig.
+void ReadQuantization(ConfigKeys& keys, const std::string& blocks, ModelConfig* config) {
   if (!keys.Has("quantization_config")) return;
   const nlohmann::json& settings = keys["quantization_config"];
   const auto refuse = [&](const std::string& what) {
@@ -41,6 +41,7 @@ void ReadQuantization(ConfigKeys& keys, ModelConfig* config) {
     return found != settings.end() && found->is_boolean() && found->get<bool>();
   };
   if (!settings.is_object()) return refuse("not an object");
+  if (!blocks.empty() && text("quant_method", "") == blocks) return;
   if (text("quant_method", "bitsandbytes") != "bitsandbytes") {
     return refuse(absl::StrCat("quant_method \"", text("quant_method", ""), "\""));
   }
@@ -77,7 +78,8 @@ void ReadHeads(ConfigKeys& keys, ModelConfig* config) {
 
 }  // namespace
 
-bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config) {
+bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config,
+                 const std::string& blocks) {
   config->vocab_size = keys.Int("vocab_size");
   config->hidden_size = keys.Int("hidden_size");
   config->intermediate_size = keys.Int("intermediate_size");
@@ -86,7 +88,7 @@ bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config) {
   config->tie_embeddings = keys.Bool("tie_word_embeddings", tied_by_default);
   config->activation = ReadActivation(keys);
   RefuseUnsupported(keys);
-  ReadQuantization(keys, config);
+  ReadQuantization(keys, blocks, config);
   ReadHeads(keys, config);
   if (config->num_layers > 10000) {
     keys.Fail(absl::StrCat("num_hidden_layers is ", config->num_layers, ", the limit is 10000"));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "common/model/config_keys.h"
@@ -13,7 +14,9 @@ namespace coxswain::model {
 
 // Extents, epsilon, tying, activation. Fails an activation that is not known, quantised weights,
 // dropout. False: the extents make no model, nothing more is to be read.
-bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config);
+// `blocks`: a quant_method of experts in blocks with scales, which are read as what they stand for.
+bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config,
+                 const std::string& blocks = "");
 
 // `sliding_window`, or 4096 where it is absent; 0: it is null.
 int64_t ReadWindow(ConfigKeys& keys);

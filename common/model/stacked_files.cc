@@ -31,8 +31,10 @@ std::string StackedFile::NameOf(int64_t matrix) const {
 }
 
 std::vector<int64_t> StackedFile::shape() const {
-  if (one_each()) return {rows, cols};
-  return {batch, rows, cols};
+  std::vector<int64_t> shape = {batch, rows, cols};
+  if (vectors) shape.pop_back();
+  if (one_each()) shape.erase(shape.begin());
+  return shape;
 }
 
 std::vector<StackedFile> StackedFilesOf(const Architecture& model, const Parameter& parameter) {
@@ -48,6 +50,7 @@ std::vector<StackedFile> StackedFilesOf(const Architecture& model, const Paramet
     if (file == files.end()) {
       file = files.insert(files.end(), StackedFile{.name = name, .members = {}});
       file->batch = tensor.batch;
+      file->vectors = tensor.kind == Kind::kExpertBias;
     }
     file->members.push_back(member);
     const int64_t rows = member.first + (member.rows - 1) * member.step + 1;

@@ -17,6 +17,7 @@ struct StackedFile {
   std::string name;          // whole, of Hugging Face
   int64_t rows = 0, cols = 0;  // of one matrix, as the file has it
   int64_t batch = 1;         // matrices in one tensor
+  bool vectors = false;      // of `rows` elements, in place of matrices with one column
   std::vector<FileMember> members;
 
   bool one_each() const { return members.front().one_each(); }

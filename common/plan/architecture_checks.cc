@@ -146,13 +146,21 @@ class OpChecks {
     RETURN_IF_ERROR(Of(op.heads));
     RETURN_IF_ERROR(Of("window", op.window, 0, kMostWidth));
     RETURN_IF_ERROR(AboveZero("scale", op.scale));
+    RETURN_IF_ERROR(MaybeTensor(op.sinks, {op.heads.queries}));
     return op.softcap == 0 ? absl::OkStatus() : AboveZero("softcap", op.softcap);
   }
   absl::Status Numbers(const model::GateOp& op) const {
     RETURN_IF_ERROR(Of(op.activation));
+    if (op.activation == model::Activation::kClampedSilu) {
+      RETURN_IF_ERROR(AboveZero("alpha", op.alpha));
+      RETURN_IF_ERROR(AboveZero("limit", op.limit));
+    }
     return op.routed == model::Routed{} ? absl::OkStatus() : Of(op.routed);
   }
-  absl::Status Numbers(const model::ActivationOp& op) const { return Of(op.activation); }
+  absl::Status Numbers(const model::ActivationOp& op) const {
+    return Of("activation without a gate", static_cast<int64_t>(op.activation), 0,
+              static_cast<int64_t>(model::Activation::kGelu));
+  }
   absl::Status Numbers(const model::AddOp& /*op*/) const { return absl::OkStatus(); }
   absl::Status Numbers(const model::RouteOp& op) const {
     RETURN_IF_ERROR(Of("experts", op.experts, 1, 1 << 10));

@@ -107,7 +107,7 @@ absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter&
   if (model::IsTransposedInFiles(parameter)) {
     model::Transpose(parameter.rows, parameter.cols, &values);
   }
-  if (model::IsRankMajorInFiles(parameter)) model::ToRankMajor(parameter, &values);
+  if (model::IsRankMajorInFiles(parameter)) model::ToRankMajor(model, parameter, &values);
   std::memcpy(out, values.data(), values.size() * sizeof(float));
   return absl::OkStatus();
 }

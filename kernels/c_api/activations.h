@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: swiglu.h, geglu.h and gelu.h. */
+/* Of kernels/c_api.h: swiglu.h, clamped_swiglu.h, geglu.h and gelu.h. */
 #ifndef COXSWAIN_KERNELS_C_API_ACTIVATIONS_H_
 #define COXSWAIN_KERNELS_C_API_ACTIVATIONS_H_
 
@@ -18,6 +18,18 @@ typedef struct {
 } coxswain_swiglu_args;
 int coxswain_swiglu_forward(const coxswain_swiglu_args* args, void* stream);
 int coxswain_swiglu_backward(const coxswain_swiglu_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, intermediate;
+  float alpha, limit; /* above 0 */
+  const void* dy;     /* [rows, intermediate]; backward only */
+  void* gate_up;      /* [rows, 2 intermediate] */
+  void* gradient;     /* [rows, 2 intermediate]; null: overwrites gate_up; backward only */
+  void* y;            /* [rows, intermediate]; null: the backward does not give it */
+} coxswain_clamped_swiglu_args;
+int coxswain_clamped_swiglu_forward(const coxswain_clamped_swiglu_args* args, void* stream);
+int coxswain_clamped_swiglu_backward(const coxswain_clamped_swiglu_args* args, void* stream);
 
 typedef struct {
   int32_t dtype;

@@ -1,5 +1,6 @@
 // Translates the structs of kernels/c_api.h into those of the ops: gated units and GELU.
 #include "kernels/c_api/calls.h"
+#include "kernels/clamped_swiglu.h"
 #include "kernels/geglu.h"
 #include "kernels/gelu.h"
 #include "kernels/swiglu.h"
@@ -9,6 +10,13 @@ namespace {
 
 SwigluSpec GluSpec(const coxswain_swiglu_args& args) {
   return {.dtype = Type(args.dtype), .intermediate = args.intermediate};
+}
+
+ClampedSwigluSpec SpecOf(const coxswain_clamped_swiglu_args& args) {
+  return {.dtype = Type(args.dtype),
+          .intermediate = args.intermediate,
+          .alpha = args.alpha,
+          .limit = args.limit};
 }
 
 GegluSpec SpecOf(const coxswain_geglu_args& args) {
@@ -44,6 +52,26 @@ int coxswain_swiglu_backward(const coxswain_swiglu_args* args, void* stream) {
                              .gradient = args->gradient,
                              .y = args->y},
                             c_api::Wrap(stream));
+  });
+}
+
+int coxswain_clamped_swiglu_forward(const coxswain_clamped_swiglu_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::ClampedSwigluForward(
+        {.spec = c_api::SpecOf(*args), .rows = args->rows, .gate_up = args->gate_up, .y = args->y},
+        c_api::Wrap(stream));
+  });
+}
+
+int coxswain_clamped_swiglu_backward(const coxswain_clamped_swiglu_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::ClampedSwigluBackward({.spec = c_api::SpecOf(*args),
+                                    .rows = args->rows,
+                                    .dy = args->dy,
+                                    .gate_up = args->gate_up,
+                                    .gradient = args->gradient,
+                                    .y = args->y},
+                                   c_api::Wrap(stream));
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "tests/reference/adamw.h"
 #include "tests/reference/attention.h"
+#include "tests/reference/clamped_swiglu.h"
 #include "tests/reference/cross_entropy.h"
 #include "tests/reference/dora.h"
 #include "tests/reference/experts.h"
@@ -166,6 +167,26 @@ TEST_F(AutogradTest, Swiglu) {
     const auto g = SwigluBackward(Data(dy)[i], Data(gate)[i], Data(up)[i]);
     dgate.push_back(g.gate);
     dup.push_back(g.up);
+  }
+  ExpectEqual(y, got, "y");
+  ExpectEqual(gate.grad(), dgate, "dgate");
+  ExpectEqual(up.grad(), dup, "dup");
+}
+
+TEST_F(AutogradTest, ClampedSwiglu) {
+  const Tensor gate = at::randn({50}, at::kDouble).mul(5).set_requires_grad(true);
+  const Tensor up = at::randn({50}, at::kDouble).mul(5).set_requires_grad(true);
+  const Tensor dy = at::randn({50}, at::kDouble);
+  const Tensor g = gate.clamp_max(7.0);
+  const Tensor y = (up.clamp(-7.0, 7.0) + 1) * g * at::sigmoid(1.702 * g);
+  (y * dy).sum().backward();
+  const ClampedGate<double> clamp{1.702, 7.0};
+  std::vector<double> got, dgate, dup;
+  for (int64_t i = 0; i < 50; ++i) {
+    got.push_back(ClampedSwiglu(clamp, Data(gate)[i], Data(up)[i]));
+    const auto d = ClampedSwigluBackward(clamp, Data(dy)[i], Data(gate)[i], Data(up)[i]);
+    dgate.push_back(d.gate);
+    dup.push_back(d.up);
   }
   ExpectEqual(y, got, "y");
   ExpectEqual(gate.grad(), dgate, "dgate");

@@ -5,7 +5,6 @@
 #include "kernels/layer_norm.h"
 #include "kernels/lora_gated_linear.h"
 #include "kernels/sigmoid_gate.h"
-#include "kernels/swiglu.h"
 #include "worker/engine/experts.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/op_specs.h"
@@ -37,6 +36,8 @@ kernels::AttentionBackwardArgs AttentionArgs(const Sweep& sweep, const BoundAtte
   attention.tokens = sweep.batch.tokens;
   attention.documents = DocumentsOf(sweep);
   attention.in = kernels::PackedInputs(attention.spec, op.qkv);
+  attention.sinks = op.sinks->value;
+  attention.sink_gradient = static_cast<float*>(op.sinks->gradient);
   attention.out = op.out;
   attention.lse = op.lse;
   attention.dout = op.dout;
@@ -45,23 +46,30 @@ kernels::AttentionBackwardArgs AttentionArgs(const Sweep& sweep, const BoundAtte
   return attention;
 }
 
-void ProductGradient(const Sweep& sweep, const BoundGate& op) {
-  const int64_t rows = sweep.batch.tokens * op.rows_per_token;
-  if (!op.swiglu) {
-    kernels::GegluBackwardArgs geglu;
-    geglu.spec = op.gelu;
-    geglu.rows = rows;
-    geglu.dy = op.dy;
-    geglu.gate_up = op.gate_up;
-    return kernels::GegluBackward(geglu, sweep.stream);
+// With the op of the gate.
+struct ProductGradient {
+  const Sweep& sweep;
+  const BoundGate& gate;
+
+  void operator()(const kernels::SwigluSpec& spec) const {
+    kernels::SwigluBackward(Args<kernels::SwigluBackwardArgs>(spec), sweep.stream);
   }
-  kernels::SwigluBackwardArgs swiglu;
-  swiglu.spec = op.silu;
-  swiglu.rows = rows;
-  swiglu.dy = op.dy;
-  swiglu.gate_up = op.gate_up;
-  kernels::SwigluBackward(swiglu, sweep.stream);
-}
+  void operator()(const kernels::GegluSpec& spec) const {
+    kernels::GegluBackward(Args<kernels::GegluBackwardArgs>(spec), sweep.stream);
+  }
+  void operator()(const kernels::ClampedSwigluSpec& spec) const {
+    kernels::ClampedSwigluBackward(Args<kernels::ClampedSwigluBackwardArgs>(spec), sweep.stream);
+  }
+
+ private:
+  template <typename OfOp, typename Spec>
+  OfOp Args(const Spec& spec) const {
+    return {.spec = spec,
+            .rows = sweep.batch.tokens * gate.rows_per_token,
+            .dy = gate.dy,
+            .gate_up = gate.gate_up};
+  }
+};
 
 // From the gradient of the branch to that of gate_up in its place; adapters get theirs.
 void DownInputGradient(const Sweep& sweep, const BoundGateDown& op) {
@@ -120,7 +128,7 @@ struct Backward {
     kernels::AttentionBackward(attention, sweep.stream);
   }
 
-  void operator()(const BoundGate& op) const { ProductGradient(sweep, op); }
+  void operator()(const BoundGate& op) const { std::visit(ProductGradient{sweep, op}, op.spec); }
 
   void operator()(const BoundActivation& op) const {
     kernels::GeluBackwardArgs gelu;

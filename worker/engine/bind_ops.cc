@@ -252,6 +252,7 @@ class BlockBinder {
 
   BoundAttention BindAttention(const model::AttentionOp& op) {
     return {.spec = HeadsSpec(model_, op),
+            .sinks = &block_.sinks.at(op.id),
             .qkv = At(op.qkv),
             .out = At(op.out),
             .lse = FloatAt(op.lse),
@@ -261,10 +262,7 @@ class BlockBinder {
   }
 
   BoundGate BindGate(const model::GateOp& op) {
-    const bool swiglu = op.activation == model::Activation::kSilu;
-    return {.swiglu = swiglu,
-            .silu = SwigluOf(model_, op),
-            .gelu = GegluOf(model_, op),
+    return {.spec = GateSpecOf(model_, op),
             .rows_per_token = std::max<int64_t>(1, op.routed.chosen),
             .gate_up = At(op.in),
             .y = At(op.out),

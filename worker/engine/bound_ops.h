@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cached_attention.h"
+#include "kernels/clamped_swiglu.h"
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
 #include "kernels/gated_linear.h"
@@ -69,6 +70,7 @@ struct BoundRotation {
 
 struct BoundAttention {
   kernels::AttentionSpec spec;
+  const Tensor* sinks = nullptr;  // value null without
   const void* qkv = nullptr;
   void* out = nullptr;
   float* lse = nullptr;
@@ -77,11 +79,13 @@ struct BoundAttention {
   kernels::KeyValueCache cache = {};  // of the layer; null unless the plan generates
 };
 
+// Of the kernel that a gate has.
+using GateSpec =
+    std::variant<kernels::SwigluSpec, kernels::GegluSpec, kernels::ClampedSwigluSpec>;
+
 // y = f(gate) up. Backward turns gate_up into its gradient.
 struct BoundGate {
-  bool swiglu = false;  // has the first spec, else the second
-  kernels::SwigluSpec silu;
-  kernels::GegluSpec gelu;
+  GateSpec spec;
   int64_t rows_per_token = 1;
   void *gate_up = nullptr, *y = nullptr;
   void* dy = nullptr;

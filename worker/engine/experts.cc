@@ -1,10 +1,12 @@
 #include "worker/engine/experts.h"
 
+#include "kernels/bias.h"
 #include "kernels/convert.h"
 #include "kernels/device.h"
 #include "kernels/gemm.h"
 #include "kernels/sort_by_expert.h"
 #include "worker/engine/dense.h"
+#include "worker/engine/op_specs.h"
 #include "worker/engine/router_losses.h"
 
 namespace coxswain::engine {
@@ -25,6 +27,7 @@ void RouterLogits(const Sweep& sweep, const BoundRoute& op) {
   gemm.ldb = op.width;
   gemm.c = op.logits;
   gemm.ldc = op.spec.experts;
+  gemm.bias = op.router->bias.value;
   gemm.workspace = sweep.buffers.scratch;
   kernels::Gemm(gemm, sweep.stream);
 }
@@ -48,6 +51,19 @@ void Sort(const Sweep& sweep, const BoundRoute& op) {
   sort.counts = op.counts;
   sort.workspace = sweep.buffers.scratch;
   kernels::SortByExpert(sort, sweep.stream);
+}
+
+void RouterBiasGradient(const Sweep& sweep, const BoundRoute& op) {
+  const Tensor& tensor = op.router->bias;
+  if (tensor.gradient == nullptr) return;
+  kernels::BiasBackwardArgs bias;
+  bias.spec = RouterBiasSpec(tensor);
+  bias.rows = sweep.batch.tokens;
+  bias.columns = bias.ldy = op.spec.experts;
+  bias.dy = op.dlogits;
+  bias.dbias = tensor.gradient;
+  bias.workspace = sweep.buffers.scratch;
+  kernels::BiasBackward(bias, sweep.stream);
 }
 
 // The gradient of the logits as an operand of products.
@@ -90,6 +106,7 @@ void RouteBackward(const Sweep& sweep, const BoundRoute& op) {
   route.dlogits = op.dlogits;
   kernels::RouteBackward(route, sweep.stream);
   if (HasRouterLosses(sweep)) AddRouterGradient(sweep, op);
+  RouterBiasGradient(sweep, op);
   const void* dscores = ScoreGradient(sweep, op);
   const Tensor& weight = op.router->weight;
   const Dense dense{&weight, sweep.batch.tokens, op.width, op.spec.experts};

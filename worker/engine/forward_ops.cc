@@ -6,7 +6,6 @@
 #include "kernels/layer_norm.h"
 #include "kernels/lora_gated_linear.h"
 #include "kernels/sigmoid_gate.h"
-#include "kernels/swiglu.h"
 #include "worker/engine/experts.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/op_specs.h"
@@ -28,23 +27,30 @@ void LayerNorm(const Sweep& sweep, const BoundNorm& op) {
   kernels::LayerNormForward(norm, sweep.stream);
 }
 
-void Product(const Sweep& sweep, const BoundGate& op) {
-  const int64_t rows = sweep.batch.tokens * op.rows_per_token;
-  if (!op.swiglu) {
-    kernels::GegluForwardArgs geglu;
-    geglu.spec = op.gelu;
-    geglu.rows = rows;
-    geglu.gate_up = op.gate_up;
-    geglu.y = op.y;
-    return kernels::GegluForward(geglu, sweep.stream);
+// With the op of the gate.
+struct Product {
+  const Sweep& sweep;
+  const BoundGate& gate;
+
+  void operator()(const kernels::SwigluSpec& spec) const {
+    kernels::SwigluForward(Args<kernels::SwigluForwardArgs>(spec), sweep.stream);
   }
-  kernels::SwigluForwardArgs swiglu;
-  swiglu.spec = op.silu;
-  swiglu.rows = rows;
-  swiglu.gate_up = op.gate_up;
-  swiglu.y = op.y;
-  kernels::SwigluForward(swiglu, sweep.stream);
-}
+  void operator()(const kernels::GegluSpec& spec) const {
+    kernels::GegluForward(Args<kernels::GegluForwardArgs>(spec), sweep.stream);
+  }
+  void operator()(const kernels::ClampedSwigluSpec& spec) const {
+    kernels::ClampedSwigluForward(Args<kernels::ClampedSwigluForwardArgs>(spec), sweep.stream);
+  }
+
+ private:
+  template <typename OfOp, typename Spec>
+  OfOp Args(const Spec& spec) const {
+    return {.spec = spec,
+            .rows = sweep.batch.tokens * gate.rows_per_token,
+            .gate_up = gate.gate_up,
+            .y = gate.y};
+  }
+};
 
 void KeepKeys(const Sweep& sweep, const BoundAttention& op) {
   kernels::CacheAppendArgs append;
@@ -61,6 +67,7 @@ void AttendToCache(const Sweep& sweep, const BoundAttention& op) {
   attention.rows = CacheRowsOf(sweep);
   attention.qkv = op.qkv;
   attention.cache = op.cache;
+  attention.sinks = op.sinks->value;
   attention.out = op.out;
   attention.workspace = sweep.buffers.scratch;
   kernels::CachedAttention(attention, sweep.stream);
@@ -107,13 +114,14 @@ struct Forward {
     attention.tokens = sweep.batch.tokens;
     attention.documents = DocumentsOf(sweep);
     attention.in = kernels::PackedInputs(attention.spec, op.qkv);
+    attention.sinks = op.sinks->value;
     attention.out = op.out;
     attention.lse = op.lse;
     attention.workspace = sweep.buffers.scratch;
     kernels::AttentionForward(attention, sweep.stream);
   }
 
-  void operator()(const BoundGate& op) const { Product(sweep, op); }
+  void operator()(const BoundGate& op) const { std::visit(Product{sweep, op}, op.spec); }
 
   void operator()(const BoundActivation& op) const {
     kernels::GeluForwardArgs gelu;

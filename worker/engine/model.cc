@@ -291,6 +291,9 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
     } else if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
       ASSIGN_OR_RETURN(block.linears[linear->id],
                        TakeLinear(table, layer, *linear, plan.lora, places));
+    } else if (const auto* attention = std::get_if<model::AttentionOp>(&op)) {
+      ASSIGN_OR_RETURN(block.sinks[attention->id],
+                       table.TakeOptional({layer, attention->sinks}, {attention->heads.queries}));
     } else if (const auto* route = std::get_if<model::RouteOp>(&op)) {
       ASSIGN_OR_RETURN(block.routers[route->id], TakeRouter(table, layer, *route));
     } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {

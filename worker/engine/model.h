@@ -80,6 +80,7 @@ struct Block {
   std::map<int32_t, Norm> norms;
   std::map<int32_t, QkNorm> qk_norms;
   std::map<int32_t, Linear> linears;
+  std::map<int32_t, Tensor> sinks;  // [query heads]
   std::map<int32_t, Router> routers;
   std::map<int32_t, ExpertLinear> experts;
 };

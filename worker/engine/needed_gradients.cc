@@ -38,12 +38,14 @@ NeededGradients GradientNeeds::Of(const Op& op, const Block& block) {
   } else if constexpr (std::is_same_v<Op, model::RotateOp>) {
     return Through(op.qkv, op.qkv, false);
   } else if constexpr (std::is_same_v<Op, model::AttentionOp>) {
-    return Through(op.qkv, op.out, false);
+    return Through(op.qkv, op.out, block.sinks.at(op.id).gradient != nullptr);
   } else if constexpr (std::is_same_v<Op, model::AddOp>) {
     return Through(op.stream, op.out, needed_[op.branch]);
   } else if constexpr (std::is_same_v<Op, model::RouteOp>) {
     weights_[op.id] = op.weights;
-    return Through(op.in, op.weights, block.routers.at(op.id).weight.gradient != nullptr);
+    const Router& router = block.routers.at(op.id);
+    return Through(op.in, op.weights,
+                   router.weight.gradient != nullptr || router.bias.gradient != nullptr);
   } else if constexpr (std::is_same_v<Op, model::GroupedLinearOp>) {
     const ExpertLinear& experts = block.experts.at(op.id);
     return Through(op.in, op.out,

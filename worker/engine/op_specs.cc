@@ -57,14 +57,20 @@ kernels::GatedLinearSpec GatedSpec(const Model& model, const model::GateOp& gate
           .activation = ActivationOf(gate.activation)};
 }
 
-kernels::SwigluSpec SwigluOf(const Model& model, const model::GateOp& op) {
-  return {.dtype = model.compute_dtype, .intermediate = op.width};
-}
-
-kernels::GegluSpec GegluOf(const Model& model, const model::GateOp& op) {
-  return {.dtype = model.compute_dtype,
-          .intermediate = op.width,
-          .tanh = op.activation == model::Activation::kGeluTanh};
+GateSpec GateSpecOf(const Model& model, const model::GateOp& op) {
+  switch (op.activation) {
+    case model::Activation::kSilu:
+      return kernels::SwigluSpec{.dtype = model.compute_dtype, .intermediate = op.width};
+    case model::Activation::kClampedSilu:
+      return kernels::ClampedSwigluSpec{.dtype = model.compute_dtype,
+                                        .intermediate = op.width,
+                                        .alpha = static_cast<float>(op.alpha),
+                                        .limit = static_cast<float>(op.limit)};
+    default:
+      return kernels::GegluSpec{.dtype = model.compute_dtype,
+                                .intermediate = op.width,
+                                .tanh = op.activation == model::Activation::kGeluTanh};
+  }
 }
 
 kernels::GeluSpec GeluOf(const Model& model, const model::ActivationOp& op) {
@@ -95,6 +101,8 @@ kernels::AttentionSpec HeadsSpec(const Model& model, const model::AttentionOp& o
   spec.num_kv_heads = op.heads.keys;
   spec.head_dim = op.heads.width;
   spec.value_dim = op.heads.value;
+  spec.sinks = op.sinks != model::kNoTensor;
+  spec.sink_dtype = model.compute_dtype;
   spec.window = op.window;
   spec.deterministic = model.attention_deterministic;
   spec.scale = static_cast<float>(op.scale);
@@ -112,6 +120,7 @@ std::vector<kernels::AttentionSpec> HeadsSpecs(const Model& model,
       model::AttentionOp numbers = *attention;
       numbers.id = 0;
       numbers.qkv = numbers.out = numbers.lse = {};
+      if (numbers.sinks != model::kNoTensor) numbers.sinks = 0;
       const bool known = std::find(distinct.begin(), distinct.end(), numbers) != distinct.end();
       if (!known) distinct.push_back(std::move(numbers));
     }
@@ -130,6 +139,10 @@ kernels::RouteSpec RouterSpec(const model::RouteOp& op) {
           .top_groups = op.top_groups,
           .renormalise = op.renormalise,
           .scale = static_cast<float>(op.scale)};
+}
+
+kernels::BiasSpec RouterBiasSpec(const Tensor& bias) {
+  return {.dtype = kernels::DType::kFloat32, .grad_dtype = bias.gradient_dtype};
 }
 
 kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedLinearOp& op) {

@@ -6,15 +6,14 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/bias.h"
 #include "kernels/cached_attention.h"
 #include "kernels/gated_linear.h"
-#include "kernels/geglu.h"
 #include "kernels/gelu.h"
 #include "kernels/layer_norm.h"
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
-#include "kernels/swiglu.h"
 #include "worker/engine/bound_ops.h"
 #include "worker/engine/sweep.h"
 
@@ -30,11 +29,11 @@ kernels::AttentionSpec HeadsSpec(const Model& model, const model::AttentionOp& o
 std::vector<kernels::AttentionSpec> HeadsSpecs(const Model& model,
                                                const model::Architecture& architecture);
 kernels::GatedLinearSpec GatedSpec(const Model& model, const model::GateOp& gate, int64_t hidden);
-// SiLU has the first, other activations the second.
-kernels::SwigluSpec SwigluOf(const Model& model, const model::GateOp& op);
-kernels::GegluSpec GegluOf(const Model& model, const model::GateOp& op);
+GateSpec GateSpecOf(const Model& model, const model::GateOp& op);
 kernels::GeluSpec GeluOf(const Model& model, const model::ActivationOp& op);
 kernels::RouteSpec RouterSpec(const model::RouteOp& op);
+// Of the gradient of a router's bias, out of that of its logits.
+kernels::BiasSpec RouterBiasSpec(const Tensor& bias);
 kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedLinearOp& op);
 // Rank 0 without adapters.
 kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::GroupedLinearOp& op,

@@ -21,7 +21,6 @@
 #include "kernels/router_loss.h"
 #include "kernels/sigmoid_gate.h"
 #include "kernels/sort_by_expert.h"
-#include "kernels/swiglu.h"
 #include "kernels/target_hits.h"
 #include "worker/engine/buffers.h"
 #include "worker/engine/linear.h"
@@ -124,6 +123,14 @@ absl::Status CheckGeneration(const plan::Plan& plan, const Model& model) {
   });
 }
 
+struct GateSupported {
+  bool operator()(const kernels::SwigluSpec& spec) const { return kernels::SwigluSupports(spec); }
+  bool operator()(const kernels::GegluSpec& spec) const { return kernels::GegluSupports(spec); }
+  bool operator()(const kernels::ClampedSwigluSpec& spec) const {
+    return kernels::ClampedSwigluSupports(spec);
+  }
+};
+
 // Whether this build has the kernels of an op, and what to call it where it has not.
 struct OpCheck {
   const Model& model;
@@ -157,10 +164,10 @@ struct OpCheck {
             "another"};
   }
   Rule operator()(const model::GateOp& op) const {
-    const bool holds = op.activation == model::Activation::kSilu
-                           ? kernels::SwigluSupports(SwigluOf(model, op))
-                           : kernels::GegluSupports(GegluOf(model, op));
-    return {holds && kernels::GatedLinearSupports(GatedSpec(model, op, model.config.hidden_size)),
+    const bool holds = std::visit(GateSupported{}, GateSpecOf(model, op));
+    const bool fuses = op.activation != model::Activation::kClampedSilu;
+    return {holds && (!fuses || kernels::GatedLinearSupports(
+                                    GatedSpec(model, op, model.config.hidden_size))),
             absl::StrCat("the gate over ", op.width), "another"};
   }
   Rule operator()(const model::ActivationOp& op) const {
@@ -322,9 +329,13 @@ struct OpScratch {
                                plan.generation.sequences));
   }
   int64_t operator()(const model::RouteOp& op) const {
-    return std::max(
+    const Tensor& bias = block.routers.at(op.id).bias;
+    int64_t bytes = std::max(
         kernels::SortByExpertWorkspaceBytes({.experts = op.experts, .chosen = op.chosen}, tokens),
         kernels::RouterLossSumsWorkspaceBytes(model.router_spec, tokens));
+    if (bias.gradient == nullptr) return bytes;
+    return std::max(bytes, kernels::BiasBackwardWorkspaceBytes(RouterBiasSpec(bias), tokens,
+                                                               op.experts));
   }
   int64_t operator()(const model::GroupedLinearOp& op) const {
     const ExpertLinear& experts = block.experts.at(op.id);

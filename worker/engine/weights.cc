@@ -164,7 +164,7 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   }
   model::ToMemoryOrder(rows, parameter.cols, &staging);
   if (transposed) model::Transpose(parameter.cols, parameter.rows, &staging);
-  if (rank_major) model::FromRankMajor(parameter, &staging);
+  if (rank_major) model::FromRankMajor(plan.architecture, parameter, &staging);
   store.Upload(i, staging.data() + (range.begin - read.begin));
   CountWork();
   return absl::OkStatus();

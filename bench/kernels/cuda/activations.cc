@@ -1,6 +1,7 @@
 // SwiGLU and GeGLU on packed gate and up, GELU alone. The backward runs in place, so its operands
 // shrink from launch to launch: its time does not depend on them.
 #include "bench/kernels/cuda/harness.h"
+#include "kernels/clamped_swiglu.h"
 #include "kernels/geglu.h"
 #include "kernels/gelu.h"
 #include "kernels/swiglu.h"
@@ -65,6 +66,9 @@ void BenchActivations(Bench* bench) {
   for (const Shape& m : kShapes) {
     const SwigluSpec swiglu{.dtype = kBF16, .intermediate = m.intermediate};
     BenchGated(bench, m, "swiglu", swiglu, SwigluForward, SwigluBackward);
+    const ClampedSwigluSpec clamped{
+        .dtype = kBF16, .intermediate = m.intermediate, .alpha = 1.702f, .limit = 7.0f};
+    BenchGated(bench, m, "clamped swiglu", clamped, ClampedSwigluForward, ClampedSwigluBackward);
     for (const bool tanh : {true, false}) {
       const GegluSpec geglu{.dtype = kBF16, .intermediate = m.intermediate, .tanh = tanh};
       BenchGated(bench, m, tanh ? "geglu tanh" : "geglu erf", geglu, GegluForward, GegluBackward);

@@ -21,7 +21,7 @@ void ReadGlm4Moe(ConfigKeys& keys, ModelConfig* config) {
 }
 
 Block GlmExpertsBlock(const ModelConfig& config, int64_t layer) {
-  return ExpertsBlock(config, layer, {});
+  return ExpertsBlock(config, layer, UsualAttention(config), {});
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ void ReadMixtral(ConfigKeys& keys, ModelConfig* config) {
 }
 
 Block MixtralBlock(const ModelConfig& config, int64_t layer) {
-  return ExpertsBlock(config, layer,
+  return ExpertsBlock(config, layer, UsualAttention(config),
                       {.router = "block_sparse_moe.gate",
                        .gate = "block_sparse_moe.experts.*.w1",
                        .up = "block_sparse_moe.experts.*.w3",

@@ -33,7 +33,7 @@ void ReadQwen2Moe(ConfigKeys& keys, ModelConfig* config) {
 }
 
 Block Qwen2ExpertsBlock(const ModelConfig& config, int64_t layer) {
-  return ExpertsBlock(config, layer, {.shared = "mlp.shared_expert"});
+  return ExpertsBlock(config, layer, UsualAttention(config), {.shared = "mlp.shared_expert"});
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void ReadQwen3Moe(ConfigKeys& keys, ModelConfig* config) {
 }
 
 Block QwenExpertsBlock(const ModelConfig& config, int64_t layer) {
-  return ExpertsBlock(config, layer, {});
+  return ExpertsBlock(config, layer, UsualAttention(config), {});
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ int64_t FuseGateDown(const Plan& plan, OpLists* lists) {
   const auto fuse = [&](const model::LinearOp& down, const model::GateOp& gate,
                         int64_t layer) -> std::optional<model::Op> {
     // DoRA has the gradient of its sum alone.
-    if (down.in != gate.out || (plan.lora.dora && adapted.Has(down, layer))) return std::nullopt;
+    if (down.in != gate.out || gate.activation == model::Activation::kClampedSilu ||
+        (plan.lora.dora && adapted.Has(down, layer))) return std::nullopt;
     return model::GateDownOp{gate, down};
   };
   return FusePairs<model::LinearOp, model::GateOp>(plan.model.num_layers, &lists->backward, fuse);

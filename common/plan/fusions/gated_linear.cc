@@ -16,6 +16,7 @@ int64_t FuseGatedLinear(const Plan& plan, OpLists* lists) {
                         int64_t layer) -> std::optional<model::Op> {
     // DoRA scales the sum before the activation reads it.
     if (linear.out != gate.in || HasBias(linear) ||
+        gate.activation == model::Activation::kClampedSilu ||
         (plan.lora.dora && adapted.Has(linear, layer))) {
       return std::nullopt;
     }

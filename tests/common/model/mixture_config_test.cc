@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/model/family.h"
+#include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
+#include "common/model/stacked_files.h"
 #include "gtest/gtest.h"
 #include "tests/support/scratch_folder.h"
 
@@ -183,6 +185,67 @@ TEST(MixtureConfigTest, FurtherLayersOfGlmAreBeside) {
   EXPECT_FALSE(IsBeside(glm, "model.layers.weight"));
   EXPECT_FALSE(IsBeside(glm, "lm_head.weight"));
   EXPECT_FALSE(IsBeside(MustReadMixed(Mixed("Qwen3MoeForCausalLM")), "model.layers.4.x.weight"));
+}
+
+TEST(MixtureConfigTest, GptOssAndItsDefaults) {
+  const ModelConfig plain = MustReadMixed(Mixed("GptOssForCausalLM"));
+  EXPECT_TRUE(plain.qkv_bias && plain.output_bias);
+  EXPECT_EQ(plain.head_dim, 64);
+  EXPECT_EQ(plain.rms_norm_eps, 1e-5);
+  EXPECT_EQ(plain.layer_windows, (Layers{128, 0, 128, 0}));
+  EXPECT_EQ(plain.rope.type, "yarn");
+  EXPECT_EQ(plain.rope.theta, 150000.0);
+  EXPECT_EQ(plain.rope.factor, 32.0);
+  EXPECT_EQ(plain.rope.original_max_position, 4096);
+  EXPECT_FALSE(plain.rope.truncate);
+  EXPECT_EQ(plain.mixture, (Mixture{.experts = 128,
+                                    .chosen = 4,
+                                    .width = 160,
+                                    .renormalise = true,
+                                    .router_bias = true}));
+  Json json = Mixed("GptOssForCausalLM");
+  json.update({{"head_dim", 32},
+               {"num_local_experts", 8},
+               {"num_experts_per_tok", 2},
+               {"attention_bias", false},
+               {"sliding_window", 16},
+               {"swiglu_alpha", 1.702},
+               {"swiglu_limit", 7.0},
+               {"output_router_logits", true},
+               {"rope_theta", 1000.0},
+               {"initial_context_length", 4096}});
+  const ModelConfig given = MustReadMixed(json);
+  EXPECT_FALSE(given.qkv_bias || given.output_bias);
+  EXPECT_EQ(given.rope.theta, 1000.0);
+  EXPECT_EQ(given.layer_windows, (Layers{16, 0, 16, 0}));
+  EXPECT_EQ(given.mixture.experts, 8);
+  EXPECT_EQ(given.mixture.chosen, 2);
+  EXPECT_EQ(given.mixture.aux_loss, 0.001);
+  Json older = json;
+  older.erase("num_experts_per_tok");
+  older["experts_per_token"] = 2;
+  EXPECT_EQ(MustReadMixed(older), given);
+  ExpectRefusedMixed(Set(json, "swiglu_limit", 5.0), "swiglu_limit is 5, only 7 is supported");
+  ExpectRefusedMixed(Set(json, "swiglu_alpha", 1.5), "swiglu_alpha is 1.5");
+}
+
+// Stacks [in, out] whose rows of gate and up take turns, and biases.
+TEST(MixtureConfigTest, GptOssNamesItsTensorsAndTheirFiles) {
+  const Architecture model = ArchitectureOf(MustReadMixed(Mixed("GptOssForCausalLM")));
+  std::vector<std::string> names;
+  for (const Parameter& parameter : BaseParameterTable(model)) {
+    if (parameter.layer != 1) continue;
+    for (const StackedFile& file : StackedFilesOf(model, parameter)) {
+      names.push_back(file.name);
+      const bool up = file.name.find("gate_up") != std::string::npos;
+      const Layers matrix = up ? Layers{128, 64, 320} : Layers{128, 160, 64};
+      const Layers vector = up ? Layers{128, 320} : Layers{128, 64};
+      EXPECT_EQ(file.shape(), parameter.cols == 1 ? vector : matrix) << file.name;
+    }
+  }
+  const std::string prefix = "model.layers.1.mlp.experts.";
+  EXPECT_EQ(names, (std::vector<std::string>{prefix + "gate_up_proj", prefix + "gate_up_proj_bias",
+                                             prefix + "down_proj", prefix + "down_proj_bias"}));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "kernels/adamw.h"
 #include "kernels/bias.h"
 #include "kernels/checksum.h"
+#include "kernels/clamped_swiglu.h"
 #include "kernels/embedding.h"
 #include "kernels/gated_linear.h"
 #include "kernels/geglu.h"
@@ -77,6 +78,33 @@ TEST(CApiLayersGpuTest, SwigluWhoseBackwardGivesTheOutputAgain) {
   gate_up.ExpectSame("gradient of SwiGLU");
   again.ExpectSame("y again");
   EXPECT_TRUE(SameBits(again.c.Read(), y.c.Read()));
+}
+
+TEST(CApiLayersGpuTest, ClampedSwiglu) {
+  const int64_t rows = 5, n = 24;
+  const Twins gate_up(Normal(rows * 2 * n, 1, kType, 5.0f)), y(Floats(Size(rows * n)));
+  const DeviceTensor dy(kType, Normal(rows * n, 2, kType));
+  const ClampedSwigluSpec spec{.dtype = kType, .intermediate = n, .alpha = 1.702f, .limit = 7.0f};
+  coxswain_clamped_swiglu_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.rows = rows;
+  args.intermediate = n;
+  args.alpha = spec.alpha;
+  args.limit = spec.limit;
+  args.dy = dy.data();
+  args.gate_up = gate_up.c.data();
+  args.y = y.c.data();
+  EXPECT_OK(coxswain_clamped_swiglu_forward(&args, nullptr));
+  ClampedSwigluForward(
+      {.spec = spec, .rows = rows, .gate_up = gate_up.op.data(), .y = y.op.data()}, TestStream());
+  y.ExpectSame("y");
+  args.y = nullptr;
+  EXPECT_OK(coxswain_clamped_swiglu_backward(&args, nullptr));
+  ClampedSwigluBackward(
+      {.spec = spec, .rows = rows, .dy = dy.data(), .gate_up = gate_up.op.data()}, TestStream());
+  gate_up.ExpectSame("gradient of the clamped gate");
+  args.limit = 0;
+  EXPECT_REFUSED(coxswain_clamped_swiglu_forward(&args, nullptr), "ClampedSwiglu");
 }
 
 TEST(CApiLayersGpuTest, Gelu) {

@@ -99,6 +99,19 @@ model::ModelConfig GroupedExperts() {
   return config;
 }
 
+// Sinks, biases everywhere, a clamped gate, windows in turns.
+model::ModelConfig SinksAndBiases() {
+  model::ModelConfig config = Base("GptOssForCausalLM");
+  config.qkv_bias = config.output_bias = true;
+  config.layer_windows = {6, 0, 6, 0, 6};
+  config.mixture = {.experts = 6,
+                    .chosen = 2,
+                    .width = 20,
+                    .renormalise = true,
+                    .router_bias = true};
+  return config;
+}
+
 }  // namespace
 
 std::vector<BlockKind> BlockKinds() {
@@ -111,7 +124,8 @@ std::vector<BlockKind> BlockKinds() {
           {"PlainMlp", PlainMlp()},
           {"GrowingQueries", GrowingQueries()},
           {"SharedExperts", SharedExperts()},
-          {"GroupedExperts", GroupedExperts()}};
+          {"GroupedExperts", GroupedExperts()},
+          {"SinksAndBiases", SinksAndBiases()}};
 }
 
 }  // namespace coxswain::engine

@@ -96,13 +96,9 @@ PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& opti
   const nlohmann::json& saved = adapter.at("modules_to_save");
   if (!saved.is_null()) options.modules_to_save = saved.get<std::vector<std::string>>();
   const nlohmann::json& targets = adapter.at("target_modules");
-  for (const nlohmann::json& target : targets) {
-    if (target == "lm_head") options.lora_targets = targets.get<std::vector<std::string>>();
-  }
+  if (targets.is_array()) options.lora_targets = targets.get<std::vector<std::string>>();
   if (adapter.contains("target_parameters") && !adapter.at("target_parameters").is_null()) {
-    options.lora_parameters =
-        adapter.at("target_parameters").get<std::vector<std::string>>();
-    if (!targets.is_null()) options.lora_targets = targets.get<std::vector<std::string>>();
+    options.lora_parameters = adapter.at("target_parameters").get<std::vector<std::string>>();
   }
   options.lora_plus_ratio = optimizer.value("lora_plus_ratio", 1.0);
   return options;
@@ -175,7 +171,7 @@ GoldenCase LoadGoldenCase(const std::string& name) {
   golden.grad_norm = expected.at("grad_norm").get<double>();
   for (const nlohmann::json& step : expected.at("trajectory")) {
     if (step.value("router_gap", 1.0) < kLeastRouterGap) golden.flips = true;
-    if (golden.flips) continue;
+    golden.steps_before_flip += golden.flips ? 0 : 1;
     golden.trajectory.push_back({step.at("loss").get<double>(), step.at("grad_norm").get<double>(),
                                  step.at("lr").get<double>()});
   }
@@ -192,13 +188,15 @@ GoldenCase LoadGoldenCase(const std::string& name) {
       ReadTensors(options.lora_rank > 0 ? options.init_from + "/adapter_model.safetensors"
                                         : directory + "/model.safetensors"),
       options.lora_rank);
-  AddStacks(golden.plan, &golden.initial);
+  for (Tensors* tensors : {&golden.gradients, &golden.final, &golden.initial}) {
+    AddStacks(golden.plan, tensors);
+  }
   for (Tensors* tensors : {&golden.gradients, &golden.final, &golden.initial}) {
     RenameRouters(golden.plan, tensors);
     for (const model::Parameter& parameter : golden.plan.parameters) {
       const auto found = tensors->find(parameter.name);
       if (found == tensors->end() || !model::IsRankMajorInFiles(parameter)) continue;
-      model::FromRankMajor(parameter, &found->second);
+      model::FromRankMajor(golden.plan.architecture, parameter, &found->second);
     }
   }
   return golden;

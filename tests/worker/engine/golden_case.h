@@ -59,7 +59,8 @@ inline constexpr const char* kExpertCases[] = {
     "moe/qwen3_moe_expert_lora",
     "moe/qwen2_moe_aux_full", "moe/qwen2_moe_attn_lora", "moe/qwen2_moe_linear_lora",
     "moe/qwen2_moe_expert_lora", "moe/qwen2_moe_mixed_aux_full", "moe/qwen2_moe_window_aux_full",
-    "moe/glm4_moe_full", "moe/glm4_moe_attn_lora", "moe/glm4_moe_expert_lora"};
+    "moe/glm4_moe_full", "moe/glm4_moe_attn_lora", "moe/glm4_moe_expert_lora",
+    "moe/gpt_oss_aux_full", "moe/gpt_oss_attn_lora", "moe/gpt_oss_expert_lora"};
 
 struct GoldenStep {
   double loss = 0, grad_norm = 0, learning_rate = 0;
@@ -71,8 +72,10 @@ struct GoldenCase {
   BinBatch bins;  // one bin with all documents
   int64_t targets = 0;
   double loss = 0, grad_norm = 0;
-  std::vector<GoldenStep> trajectory;  // up to the first step in which a router may flip
-  bool flips = false;                  // the steps behind it, and `final`, are not to be compared
+  std::vector<GoldenStep> trajectory;
+  // A router may flip: the steps behind those before it, and `final`, are not to be compared.
+  bool flips = false;
+  size_t steps_before_flip = 0;
   std::vector<float> logits;  // [T, V]
   Tensors gradients;
   Tensors initial, final;  // of trainable tensors

@@ -1,0 +1,72 @@
+// Experts with biases and a clamped gate in every layer, attention with sinks, windows in turns.
+// Source: transformers modeling_gpt_oss, configuration_gpt_oss.
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/model/families/families.h"
+#include "common/model/read_decoder.h"
+#include "common/model/read_mixture.h"
+#include "common/model/read_rope.h"
+
+namespace coxswain::model {
+namespace {
+
+// Of the gate; all published models have them.
+constexpr double kAlpha = 1.702, kLimit = 7.0;
+
+void ExpectGate(ConfigKeys& keys, const char* key, double known) {
+  const double value = keys.Positive(key, known);
+  if (value == known) return;
+  keys.Fail(absl::StrCat(key, " is ", value, ", only ", known, " is supported"));
+}
+
+// Source: transformers GptOssConfig.
+Rope ReadGptOssRope(ConfigKeys& keys) {
+  if (keys.Has("rope_parameters") || keys.Has("rope_scaling")) return ReadRope(keys, 150000.0);
+  const nlohmann::json usual = {{"rope_theta", keys.Positive("rope_theta", 150000.0)},
+                                {"rope_scaling",
+                                 {{"rope_type", "yarn"},
+                                  {"factor", 32.0},
+                                  {"original_max_position_embeddings", 4096},
+                                  {"truncate", false}}}};
+  ConfigKeys of_usual(usual, "rope");
+  return ReadRope(of_usual, 150000.0);
+}
+
+void ReadGptOss(ConfigKeys& keys, ModelConfig* config) {
+  config->qkv_bias = config->output_bias = keys.Bool("attention_bias", true);
+  keys.Default("head_dim", 64);
+  if (!ReadDecoder(keys, /*tied_by_default=*/false, config, /*blocks=*/"mxfp4")) return;
+  config->rms_norm_eps = keys.Positive("rms_norm_eps", 1e-5);
+  config->rope = ReadGptOssRope(keys);
+  config->layer_windows =
+      ReadWindows(keys, config->num_layers, keys.Int("sliding_window", 128),
+                  [](int64_t layer) { return layer % 2 == 0; });
+  ExpectGate(keys, "swiglu_alpha", kAlpha);
+  ExpectGate(keys, "swiglu_limit", kLimit);
+  const int64_t chosen = keys.Int("experts_per_token", 4);  // of older files
+  ReadExperts(keys, 128, chosen, &config->mixture);
+  config->mixture.width = config->intermediate_size;
+  config->mixture.renormalise = true;  // the softmax is over the chosen
+  config->mixture.router_bias = true;
+  config->mixture.aux_loss = ReadAuxLoss(keys);
+}
+
+Block GptOssBlock(const ModelConfig& config, int64_t layer) {
+  AttentionNames attention = UsualAttention(config);
+  attention.sinks = "self_attn.sinks";
+  return ExpertsBlock(
+      config, layer, attention,
+      {.router = "mlp.router", .stacked = true, .alpha = kAlpha, .limit = kLimit});
+}
+
+}  // namespace
+
+const Family kGptOss = {.architecture = "GptOssForCausalLM",
+                        .model_type = "gpt_oss",
+                        .checkpoints = "gpt-oss-20b, gpt-oss-120b, their MXFP4 dequantised",
+                        .read = &ReadGptOss,
+                        .block = &GptOssBlock,
+                        .harmless = {"initial_context_length"}};
+
+}  // namespace coxswain::model
