@@ -1,6 +1,7 @@
 #include "common/model/stacked_files.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -60,6 +61,14 @@ std::vector<StackedFile> StackedFilesOf(const Architecture& model, const Paramet
     in = tensor.cols;
   }
   return files;
+}
+
+StackedFile ByOutputs(StackedFile file) {
+  for (FileMember& member : file.members) {
+    if (!std::exchange(member.transposed, false)) return file;
+  }
+  std::swap(file.rows, file.cols);
+  return file;
 }
 
 void ToMemoryMatrix(const StackedFile& file, const float* values, float* matrix) {

@@ -16,17 +16,21 @@ namespace coxswain::model {
 struct StackedFile {
   std::string name;          // whole, of Hugging Face
   int64_t rows = 0, cols = 0;  // of one matrix, as the file has it
-  int64_t batch = 1;         // matrices in one tensor
+  int64_t batch = 1;         // matrices of the stack
   bool vectors = false;      // of `rows` elements, in place of matrices with one column
   std::vector<FileMember> members;
 
   bool one_each() const { return members.front().one_each(); }
+  int64_t matrices() const { return one_each() ? 1 : batch; }  // in one tensor
   std::string NameOf(int64_t matrix) const;
   std::vector<int64_t> shape() const;  // of one tensor
 };
 
 // The files of the parameter; none where the files have it as one tensor of its own name.
 std::vector<StackedFile> StackedFilesOf(const Architecture& model, const Parameter& parameter);
+
+// The same rows of a file that has [out, in].
+StackedFile ByOutputs(StackedFile file);
 
 // Between one matrix of the file [rows, cols] and the rows of one matrix in memory [.., in] that it
 // fills, `in` being cols, or rows where the file is transposed.

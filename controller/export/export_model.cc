@@ -134,21 +134,32 @@ absl::Status AddStack(const config::JobSpec& job, const plan::Plan& plan, const 
     for (int64_t matrix = 0; matrix < (file.one_each() ? parameter.batch : 1); ++matrix) {
       const std::string name = file.NameOf(matrix);
       const TensorInfo* source = from.Find(name);
-      if (trained == nullptr && (parameter.trainable() || source == nullptr)) {
+      std::optional<BlocksAndScales> blocks;
+      if (source == nullptr && from.base != nullptr) {
+        ASSIGN_OR_RETURN(blocks, FindBlocksAndScales(*from.base, name));
+      }
+      const bool in_base = source != nullptr || blocks.has_value();
+      if (trained == nullptr && (parameter.trainable() || !in_base)) {
         return absl::NotFoundError(
             absl::StrCat("no values for ", name, " in ",
                          parameter.trainable() ? checkpoint.directory() : plan.model_path));
       }
-      ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, source));
+      // What blocks stand for, bfloat16 holds.
+      const bool held = blocks.has_value() && job.export_dtype == "source";
+      ASSIGN_OR_RETURN(const DType dtype,
+                       ExportDType(held ? "bfloat16" : job.export_dtype, from, source));
       ModelTensor tensor{.name = source != nullptr ? source->name : name,
                          .parameter = &parameter,
-                         .weights = trained != nullptr ? *trained : PiecedTensor(*source),
+                         .weights = trained != nullptr  ? *trained
+                                    : source != nullptr ? PiecedTensor(*source)
+                                                        : PiecedTensor(),
                          .lora_a = adapters.a,
                          .lora_b = adapters.b,
                          .dtype = dtype,
                          .shape = file.shape(),
                          .from_base = trained == nullptr};
-      if (trained != nullptr || adapters.a != nullptr) tensor.stacked = file;
+      if (trained == nullptr) tensor.blocks = blocks;
+      if (trained != nullptr || adapters.a != nullptr || blocks.has_value()) tensor.stacked = file;
       tensor.matrix = matrix;
       tensors->push_back(std::move(tensor));
     }
@@ -270,7 +281,7 @@ void Untie(const std::string& part, nlohmann::ordered_json* config) {
 std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan, const Source& source) {
   const bool path = NamesAPath(source.config);
   const bool grown = plan.model.added_tokens.count > 0;
-  const bool quantized = !plan.model.quantization.empty();
+  const bool quantized = source.config.contains("quantization_config");
   const bool says_tied = SaysTied(plan);
   const bool dtype = job.export_dtype != "source";
   if (!dtype && !path && !grown && !quantized && !says_tied) return source.config_text;

@@ -102,11 +102,16 @@ absl::Status FillStacked(const ModelTensor& tensor, double lora_scale, uint8_t* 
   const model::Parameter& parameter = *tensor.parameter;
   const int64_t of_memory = parameter.elements() / parameter.batch, of_file = file.rows * file.cols;
   std::vector<float> matrix(of_memory), values(tensor.elements());
-  if (tensor.from_base) RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
+  if (tensor.from_base && !tensor.blocks.has_value()) {
+    RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
+  }
   for (int64_t i = 0; i < tensor.elements() / of_file; ++i) {
     const int64_t number = tensor.matrix + i;
     float* of_matrix = values.data() + i * of_file;
-    if (tensor.from_base) {
+    if (tensor.blocks.has_value()) {
+      RETURN_IF_ERROR(CopyRowsAsFloat(*tensor.blocks, {i, 0, tensor.blocks->rows}, of_matrix));
+      model::ToMemoryMatrix(model::ByOutputs(file), of_matrix, matrix.data());
+    } else if (tensor.from_base) {
       model::ToMemoryMatrix(file, of_matrix, matrix.data());
     } else {
       RETURN_IF_ERROR(

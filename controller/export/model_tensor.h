@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "common/checkpoint_tensors.h"
+#include "common/files/blocks_and_scales.h"
 #include "common/files/packed_matrix.h"
 #include "common/files/safetensors.h"
 #include "common/model/stacked_files.h"
@@ -34,6 +35,7 @@ struct ModelTensor {
   // or, where the file has all of them, 0. `weights` is the trained stack or the base's file.
   std::optional<model::StackedFile> stacked = {};
   int64_t matrix = 0;
+  std::optional<BlocksAndScales> blocks = {};  // the base's of a stack, in place of `weights`
 
   int64_t elements() const {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());

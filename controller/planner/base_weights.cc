@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/blocks_and_scales.h"
 #include "common/files/packed_matrix.h"
 #include "common/files/weight_files.h"
 #include "common/model/family.h"
@@ -20,6 +21,11 @@
 namespace coxswain::planner {
 namespace {
 
+bool FitsBlocks(const model::StackedFile& file, const BlocksAndScales& blocks) {
+  const model::StackedFile wanted = model::ByOutputs(file);
+  return blocks.experts == file.matrices() && blocks.rows == wanted.rows && blocks.cols == wanted.cols;
+}
+
 // The tensors of experts.
 absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
                         const std::vector<model::StackedFile>& stack, int64_t matrices) {
@@ -27,7 +33,11 @@ absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
     for (int64_t matrix = 0; matrix < (file.one_each() ? matrices : 1); ++matrix) {
       const std::string name = file.NameOf(matrix);
       const TensorInfo* tensor = files.Find(name);
-      if (tensor != nullptr && tensor->shape == file.shape()) continue;
+      ASSIGN_OR_RETURN(const std::optional<BlocksAndScales> blocks,
+                       FindBlocksAndScales(files, name));
+      if (blocks.has_value() && FitsBlocks(file, *blocks)) continue;
+      if (blocks.has_value()) tensor = blocks->codes;
+      if (!blocks.has_value() && tensor != nullptr && tensor->shape == file.shape()) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           tensor == nullptr ? job.model_path : files.PathOf(*tensor), ": tensor \"", name, "\" ",
           tensor == nullptr ? "is missing" : "has shape " + ShapeText(tensor->shape),

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/blocks_and_scales.h"
 #include "common/files/safetensors.h"
 #include "common/status_macros.h"
 #include "worker/engine/work_count.h"
@@ -26,25 +28,72 @@ absl::StatusOr<const TensorInfo*> FindFile(const plan::Plan& plan, const WeightF
                                                  ", the model needs ", ShapeText(file.shape())));
 }
 
+// Where a matrix of a stack is: in a tensor, or in blocks with scales.
+struct Source {
+  const TensorInfo* tensor = nullptr;  // of the blocks: their codes
+  std::optional<BlocksAndScales> blocks;
+};
+
+absl::StatusOr<Source> Find(const plan::Plan& plan, const WeightFiles& files,
+                            const model::StackedFile& file, int64_t matrix) {
+  ASSIGN_OR_RETURN(const std::optional<BlocksAndScales> blocks,
+                   FindBlocksAndScales(files, file.NameOf(matrix)));
+  if (!blocks.has_value()) {
+    ASSIGN_OR_RETURN(const TensorInfo* tensor, FindFile(plan, files, file, matrix));
+    return Source{tensor, std::nullopt};
+  }
+  const model::StackedFile wanted = model::ByOutputs(file);
+  if (blocks->experts == file.matrices() && blocks->rows == wanted.rows &&
+      blocks->cols == wanted.cols) {
+    return Source{blocks->codes, blocks};
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      plan.model_path, ": tensor \"", blocks->codes->name, "\" has ", blocks->experts, " matrices [",
+      blocks->rows, ", ", blocks->cols, "] in blocks, the model needs ", file.matrices(), " of [",
+      wanted.rows, ", ", wanted.cols, "]"));
+}
+
+// Matrix `number` of the source as rows of the file, or of a file by outputs for blocks.
+absl::Status CopyMatrix(const model::StackedFile& file, const Source& source, int64_t number,
+                        std::vector<float>* values) {
+  const int64_t elements = file.rows * file.cols;
+  values->resize(static_cast<size_t>(elements));
+  const int64_t in_tensor = file.one_each() ? 0 : number;
+  if (source.blocks.has_value()) {
+    return CopyRowsAsFloat(*source.blocks, {in_tensor, 0, source.blocks->rows}, values->data());
+  }
+  return CopyRangeAsFloat(*source.tensor, in_tensor * elements, elements, values->data());
+}
+
 // Of all files into `matrix` [rows, cols] of memory.
 absl::Status ReadMatrix(const plan::Plan& plan, const WeightFiles& files,
                         const std::vector<model::StackedFile>& stack, int64_t number,
                         std::vector<float>* matrix) {
   std::vector<float> values;
   for (const model::StackedFile& file : stack) {
-    ASSIGN_OR_RETURN(const TensorInfo* tensor, FindFile(plan, files, file, number));
-    const int64_t elements = file.rows * file.cols;
-    values.resize(static_cast<size_t>(elements));
-    const int64_t begin = file.one_each() ? 0 : number * elements;
-    const absl::Status status = CopyRangeAsFloat(*tensor, begin, elements, values.data());
+    ASSIGN_OR_RETURN(const Source source, Find(plan, files, file, number));
+    const absl::Status status = CopyMatrix(file, source, number, &values);
     if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(plan.model_path, ": ", tensor->name, ": ",
-                                                      std::string(status.message())));
+      return absl::Status(status.code(),
+                          absl::StrCat(plan.model_path, ": ", source.tensor->name, ": ",
+                                       std::string(status.message())));
     }
-    model::ToMemoryMatrix(file, values.data(), matrix->data());
-    if (file.one_each()) ReleasePages(*tensor);
+    model::ToMemoryMatrix(source.blocks.has_value() ? model::ByOutputs(file) : file, values.data(),
+                          matrix->data());
+    if (file.one_each()) ReleasePages(*source.tensor);
   }
   CountWork();
+  return absl::OkStatus();
+}
+
+// The names of what holds the matrix in the files.
+absl::Status AddNames(const WeightFiles& files, const std::string& name,
+                      std::set<std::string>* known) {
+  ASSIGN_OR_RETURN(const std::optional<BlocksAndScales> blocks, FindBlocksAndScales(files, name));
+  known->insert(name);
+  if (!blocks.has_value()) return absl::OkStatus();
+  known->insert(blocks->codes->name);
+  known->insert(blocks->scales->name);
   return absl::OkStatus();
 }
 
@@ -58,7 +107,9 @@ absl::Status ReadStack(const plan::Plan& plan, size_t i,
   const int64_t elements = parameter.elements() / parameter.batch;
   std::vector<float> matrix(static_cast<size_t>(elements));
   for (int64_t number = 0; number < parameter.batch; ++number) {
-    for (const model::StackedFile& file : stack) known->insert(file.NameOf(number));
+    for (const model::StackedFile& file : stack) {
+      RETURN_IF_ERROR(AddNames(files, file.NameOf(number), known));
+    }
     const int64_t first = number * elements;
     const plan::Range part{std::max(range.begin, first), std::min(range.end, first + elements)};
     if (part.begin >= part.end) continue;

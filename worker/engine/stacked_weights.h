@@ -16,8 +16,9 @@
 namespace coxswain::engine {
 
 // Calls use(part, values) for the elements `range` of parameter i, a stack of matrices, one matrix
-// after the other; parts are elements of the parameter. Adds the names of all its tensors to
-// `known`. InvalidArgument names a tensor that is missing or has another shape.
+// after the other; parts are elements of the parameter. Files may have matrices in blocks with
+// scales, which are read as what they stand for. Adds the names of all its tensors to `known`.
+// InvalidArgument names a tensor that is missing or has another shape.
 absl::Status ReadStack(const plan::Plan& plan, size_t i,
                        const std::vector<model::StackedFile>& stack, const WeightFiles& files,
                        plan::Range range, std::set<std::string>* known,

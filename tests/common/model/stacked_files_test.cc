@@ -76,6 +76,36 @@ TEST(StackedFilesTest, OneTransposedTensorHoldsGateAndUpInTurns) {
   EXPECT_EQ(file, Counted(12));
 }
 
+TEST(StackedFilesTest, ByOutputsTheRowsOfATransposedFileAreThoseOfTheStack) {
+  const std::string name = "mlp.experts.gate_up_proj";
+  const Architecture model = StackOf({{name, 0, 2, /*first=*/0, /*step=*/2, /*transposed=*/true},
+                                      {name, 2, 2, /*first=*/1, /*step=*/2, /*transposed=*/true}});
+  const StackedFile file = ByOutputs(StackedFilesOf(model, TheStack()).front());
+  EXPECT_EQ(file.shape(), (std::vector<int64_t>{2, 4, 3}));
+  std::vector<float> matrix(12);
+  ToMemoryMatrix(file, Counted(12).data(), matrix.data());
+  EXPECT_EQ(matrix, (std::vector<float>{0, 1, 2, 6, 7, 8, 3, 4, 5, 9, 10, 11}));
+  EXPECT_EQ(ByOutputs(file).shape(), file.shape());
+}
+
+// A bias of each expert is a row of one tensor.
+TEST(StackedFilesTest, AStackOfVectorsIsAMatrix) {
+  const std::string name = "mlp.experts.gate_up_proj_bias";
+  Architecture model = StackOf({{name, 0, 2, /*first=*/0, /*step=*/2},
+                                {name, 2, 2, /*first=*/1, /*step=*/2}});
+  TensorSpec& bias = model.blocks[0].tensors[0];
+  bias.kind = Kind::kExpertBias;
+  bias.cols = 1;
+  Parameter parameter = TheStack();
+  parameter.kind = bias.kind;
+  parameter.cols = 1;
+  const StackedFile file = StackedFilesOf(model, parameter).front();
+  EXPECT_EQ(file.shape(), (std::vector<int64_t>{2, 4}));
+  std::vector<float> vector(4);
+  ToMemoryMatrix(file, Counted(4).data(), vector.data());
+  EXPECT_EQ(vector, (std::vector<float>{0, 2, 1, 3}));
+}
+
 TEST(StackedFilesTest, OtherTensorsHaveNone) {
   Parameter adapter = TheStack();
   const Architecture model = StackOf({{.name = "mlp.experts.*.w1.weight", .row = 0, .rows = 4}});
