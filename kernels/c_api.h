@@ -1,5 +1,4 @@
 /* The ops of libcoxswain_kernels_cuda.so for callers in C and in languages that load C libraries.
- * That of grouped_linear.h is not in it yet: the CPU's library alone has it.
  *
  * Each function has the contract of the C++ op of the same name (kernels/<op>.h): device pointers,
  * row-major, launched on `stream`, a cudaStream_t of the current device (null: the default stream);

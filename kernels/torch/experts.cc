@@ -1,5 +1,5 @@
 // What lies between a router and the sum of its experts; formulas: kernels/sort_by_expert.h,
-// dispatch.h, grouped_linear.h, combine.h. grouped_linear is on the CPU alone yet.
+// dispatch.h, grouped_linear.h, combine.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 
@@ -239,6 +239,8 @@ void Kernels(torch::Library& library) {
   library.impl("dispatch_backward", DispatchBackward);
   library.impl("combine", Combine);
   library.impl("combine_backward", CombineBackward);
+  library.impl("grouped_linear", GroupedLinear);
+  library.impl("grouped_linear_backward", GroupedLinearBackward);
 }
 
 }  // namespace
@@ -257,11 +259,7 @@ TORCH_LIBRARY_FRAGMENT(coxswain, library) {
       "grouped_linear_backward(Tensor dy, Tensor x, Tensor weight, Tensor offsets, bool wants_x, "
       "bool wants_weight, bool wants_bias) -> (Tensor, Tensor, Tensor)");
 }
-TORCH_LIBRARY_IMPL(coxswain, CPU, library) {
-  Kernels(library);
-  library.impl("grouped_linear", GroupedLinear);
-  library.impl("grouped_linear_backward", GroupedLinearBackward);
-}
+TORCH_LIBRARY_IMPL(coxswain, CPU, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, CUDA, library) { Kernels(library); }
 TORCH_LIBRARY_IMPL(coxswain, Autograd, library) {
   library.impl("dispatch", DifferentiableDispatch);

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 import coxswain_kernels as ck
 
 DEVICE = os.environ.get('COXSWAIN_TORCH_DEVICE', 'cpu')
-CPU_ALONE = {'coxswain::grouped_linear', 'coxswain::grouped_linear_backward'}
 DTYPES = (torch.float32,) if DEVICE == 'cpu' else (torch.float32, torch.bfloat16)
 HEADS, KV_HEADS, HEAD_DIM, TOKENS = 4, 2, 32, 40
 WIDTH = (HEADS + 2 * KV_HEADS) * HEAD_DIM
