@@ -1,5 +1,5 @@
-// The adapters of every expert of a mixture over that expert's rows (grouped_linear.h): expert e has
-// A_e [r, K] and B_e [N, r].
+// The adapters of every expert of a mixture over that expert's rows (grouped_linear.h): expert e
+// has A_e [r, K] and B_e [N, r].
 //   h_i = A_e x_i;  y_i += scale B_e h_i
 //   dh_i = scale B_e^T dy_i;  dA_e += sum of dh_i x_i^T;  dB_e += scale sum of dy_i h_i^T
 //   dx_i += A_e^T dh_i
@@ -43,10 +43,10 @@ struct GroupedLoraBackwardArgs {
   GroupedLoraSpec spec = {};
   int64_t rows = 0;
   const int32_t* offsets = nullptr;
-  const void* x = nullptr;  // [R, K]
-  const void* a = nullptr;  // [E, r, K]
-  const void* b = nullptr;  // [E, N, r]
-  const void* h = nullptr;  // [R, r], of forward
+  const void* x = nullptr;   // [R, K]
+  const void* a = nullptr;   // [E, r, K]
+  const void* b = nullptr;   // [E, N, r]
+  const void* h = nullptr;   // [R, r], of forward
   const void* dy = nullptr;  // [R, N]
   void* da = nullptr;        // [E, r, K], added to
   void* db = nullptr;        // [E, N, r], added to

@@ -56,7 +56,7 @@ struct LoraSpec {
   double dropout{};
   std::vector<std::string> target_modules;
   std::vector<std::string> target_parameters;  // stacks of experts
-  double loraplus_lr_ratio{};  // 1: plain LoRA
+  double loraplus_lr_ratio{};                  // 1: plain LoRA
   double loraplus_lr_embedding{};
   bool use_rslora{};
   bool use_dora{};
@@ -69,7 +69,7 @@ struct MoeSpec {
   std::optional<double> aux_loss_coef;  // of the balancing loss; nullopt: the model's
   bool aux_loss_by_micro_batch{};       // over one pool of a micro-step; else of each bin
   double router_z_loss{};
-  std::optional<bool> trains_router;    // nullopt: with the whole model, not beside an adapter
+  std::optional<bool> trains_router;  // nullopt: with the whole model, not beside an adapter
 };
 
 // Names of the fields of a record.

@@ -79,14 +79,14 @@ size_t BlockBuilder::AddLinear(const Linear& linear) {
   op.feeds_activation = linear.feeds_activation;
   int32_t first = kNoTensor;
   for (const Linear::Member& member : linear.members) {
-    const int32_t id = AddTensor({.name = member.module + ".weight",
-                                  .kind = Kind::kLinear,
-                                  .rows = member.rows,
-                                  .cols = linear.in_features,
-                                  .reach = member.reach == Reach::kKeyBias ? Reach::kScores
-                                                                           : member.reach,
-                                  .packed = first,
-                                  .file_rows = linear.file_rows});
+    const int32_t id =
+        AddTensor({.name = member.module + ".weight",
+                   .kind = Kind::kLinear,
+                   .rows = member.rows,
+                   .cols = linear.in_features,
+                   .reach = member.reach == Reach::kKeyBias ? Reach::kScores : member.reach,
+                   .packed = first,
+                   .file_rows = linear.file_rows});
     if (first == kNoTensor) first = id;
     op.members.push_back({.weight = id, .rows = member.rows});
     op.out_features += member.rows;
@@ -132,8 +132,7 @@ void BlockBuilder::AddQkNorm(QkNorm kind, const Row& qkv) {
 BlockBuilder::Linear BlockBuilder::QkvLinear(const AttentionNames& names, const Row& in) const {
   const int64_t query = HeadsOf().query_width(), key = HeadsOf().key_width();
   const bool bias = names.qkv_bias;
-  Linear linear{
-      .name = "qkv", .in = in, .out = Own("qkv"), .in_features = config_.hidden_size};
+  Linear linear{.name = "qkv", .in = in, .out = Own("qkv"), .in_features = config_.hidden_size};
   if (names.qkv.empty()) {
     linear.members = {{names.q, query, bias, Reach::kScores},
                       {names.k, key, bias, Reach::kKeyBias},
@@ -151,10 +150,10 @@ Row BlockBuilder::Attention(const AttentionNames& names, const Row& in, Branch b
   AddQkNorm(names.qk_norm, qkv.out);
   if (config_.rotates(layer_)) {
     Append(RotateOp{.qkv = qkv.out,
-                   .rope = config_.rope_of(layer_),
-                   .heads = HeadsOf(),
-                   .rotated = config_.rope.rotated,
-                   .interleaved = config_.rope.interleaved});
+                    .rope = config_.rope_of(layer_),
+                    .heads = HeadsOf(),
+                    .rotated = config_.rope.rotated,
+                    .interleaved = config_.rope.interleaved});
   }
   AttentionOp heads{.qkv = qkv.out,
                     .out = Own("att"),
@@ -164,8 +163,7 @@ Row BlockBuilder::Attention(const AttentionNames& names, const Row& in, Branch b
                     .scale = config_.score_scale(),
                     .softcap = config_.attention_softcap};
   if (!names.sinks.empty()) {
-    heads.sinks =
-        AddTensor({.name = names.sinks, .kind = Kind::kSinks, .rows = config_.num_heads});
+    heads.sinks = AddTensor({.name = names.sinks, .kind = Kind::kSinks, .rows = config_.num_heads});
   }
   const AttentionOp& attention = Append(std::move(heads));
   const Linear output{.name = "o",
@@ -212,9 +210,9 @@ Row BlockBuilder::GatedMlp(const MlpNames& names, const Row& in, Branch branch) 
   const size_t gate_up_op = AddLinear(gate_up);
   const Row product = Own("swiglu");
   Append(GateOp{.in = gate_up.out,
-               .out = product,
-               .width = WidthOf(names),
-               .activation = ActivationOf(config_)});
+                .out = product,
+                .width = WidthOf(names),
+                .activation = ActivationOf(config_)});
   const Linear down = DownLinear(names, product, branch);
   const size_t down_op = AddLinear(down);
   AddBiases(gate_up, gate_up_op);
@@ -231,10 +229,8 @@ Row BlockBuilder::PlainMlp(const MlpNames& names, const Row& in, Branch branch) 
                   .feeds_activation = true};
   const size_t up_op = AddLinear(up);
   const Row active = Own("active");
-  Append(ActivationOp{.in = up.out,
-                     .out = active,
-                     .width = WidthOf(names),
-                     .activation = ActivationOf(config_)});
+  Append(ActivationOp{
+      .in = up.out, .out = active, .width = WidthOf(names), .activation = ActivationOf(config_)});
   const Linear down = DownLinear(names, active, branch);
   const size_t down_op = AddLinear(down);
   AddBiases(up, up_op);
@@ -244,16 +240,15 @@ Row BlockBuilder::PlainMlp(const MlpNames& names, const Row& in, Branch branch) 
 
 Row BlockBuilder::AddMiddle(const Row& branch) {
   const Row middle = Own("residual_mid");
-  Append(AddOp{
-      .stream = Input(), .branch = branch, .out = middle, .width = config_.hidden_size});
+  Append(AddOp{.stream = Input(), .branch = branch, .out = middle, .width = config_.hidden_size});
   return middle;
 }
 
 Block BlockBuilder::Finish(const Row& stream, const Row& branch) {
   Append(AddOp{.stream = stream,
-                     .branch = branch,
-                     .out = BlockOutput(config_, layer_),
-                     .width = config_.hidden_size});
+               .branch = branch,
+               .out = BlockOutput(config_, layer_),
+               .width = config_.hidden_size});
   return std::move(block_);
 }
 
@@ -293,8 +288,7 @@ Block SandwichBlock(const ModelConfig& config, int64_t layer, const SandwichName
   BlockBuilder block(config, layer);
   const Row normed = block.Norm({norms.before_attention}, block.Input());
   const Row attended = block.Attention(attention, normed, {.kept = true});
-  const Row middle =
-      block.AddMiddle(block.BranchNorm({norms.behind_attention}, attended));
+  const Row middle = block.AddMiddle(block.BranchNorm({norms.behind_attention}, attended));
   const Row again = block.Norm({norms.before_mlp}, middle);
   const Row product = block.GatedMlp(mlp, again, {.kept = true});
   return block.Finish(middle, block.BranchNorm({norms.behind_mlp}, product));

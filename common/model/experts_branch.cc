@@ -20,9 +20,8 @@ const RouteOp& BlockBuilder::AddRouter(const ExpertNames& names, const Row& in) 
                             .rows = mixture.experts,
                             .cols = config_.hidden_size});
   if (mixture.router_bias) {
-    route.bias = AddTensor({.name = names.router + ".bias",
-                            .kind = Kind::kRouterBias,
-                            .rows = mixture.experts});
+    route.bias = AddTensor(
+        {.name = names.router + ".bias", .kind = Kind::kRouterBias, .rows = mixture.experts});
   }
   if (mixture.score == "sigmoid") {
     route.correction = AddTensor({.name = names.router + ".e_score_correction_bias",
@@ -150,8 +149,7 @@ Row BlockBuilder::Experts(const ExpertNames& names, const Row& in) {
                     .members = {{names.shared_gate, 1}}};
   AddLinear(gate);
   const Row out = RoutedExperts(names, in);
-  Append(SigmoidGateOp{
-      .in = beside, .logit = gate.out, .out = out, .width = config_.hidden_size});
+  Append(SigmoidGateOp{.in = beside, .logit = gate.out, .out = out, .width = config_.hidden_size});
   return out;
 }
 

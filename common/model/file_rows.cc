@@ -70,16 +70,14 @@ void ToFileOrder(const std::vector<RowRange>& ranges, int64_t cols, std::vector<
 
 void ToRankMajor(const Architecture& model, const Parameter& b, std::vector<float>* values) {
   const std::vector<float> memory = *values;
-  ForRankMajor(model, b, [&](int64_t in_memory, int64_t in_file) {
-    (*values)[in_file] = memory[in_memory];
-  });
+  ForRankMajor(model, b,
+               [&](int64_t in_memory, int64_t in_file) { (*values)[in_file] = memory[in_memory]; });
 }
 
 void FromRankMajor(const Architecture& model, const Parameter& b, std::vector<float>* values) {
   const std::vector<float> file = *values;
-  ForRankMajor(model, b, [&](int64_t in_memory, int64_t in_file) {
-    (*values)[in_memory] = file[in_file];
-  });
+  ForRankMajor(model, b,
+               [&](int64_t in_memory, int64_t in_file) { (*values)[in_memory] = file[in_file]; });
 }
 
 void Transpose(int64_t rows, int64_t cols, std::vector<float>* values) {

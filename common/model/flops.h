@@ -20,7 +20,8 @@ namespace coxswain::model {
 
 // Per token, forward and backward together.
 struct FlopsPerToken {
-  // 6 per element of a trainable matrix of the base, 4 per frozen one; of experts those of a token's
+  // 6 per element of a trainable matrix of the base, 4 per frozen one; of experts those of a
+  // token's
   double base = 0;
   double adapter = 0;    // 6 per element of A and B
   double attention = 0;  // 12 x heads x head_dim x positions, summed over layers

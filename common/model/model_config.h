@@ -63,7 +63,7 @@ struct Mixture {
   bool renormalise = false;            // the weights of a token's experts
   double scale = 1.0;                  // of these weights
   bool router_bias = false;
-  double aux_loss = 0;                   // factor of the balancing loss that the model was trained by
+  double aux_loss = 0;  // factor of the balancing loss that the model was trained by
   std::vector<int64_t> dense_layers = {};  // rising: those with one MLP of intermediate_size
 
   bool operator==(const Mixture&) const = default;

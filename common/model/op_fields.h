@@ -38,8 +38,7 @@ auto Fields(T& op) {
     return std::tie(op.id, op.qkv, op.out, op.lse, op.heads, op.window, op.scale, op.softcap,
                     op.sinks);
   } else if constexpr (Is<T, GateOp>) {
-    return std::tie(op.id, op.in, op.out, op.width, op.activation, op.alpha, op.limit,
-                    op.routed);
+    return std::tie(op.id, op.in, op.out, op.width, op.activation, op.alpha, op.limit, op.routed);
   } else if constexpr (Is<T, ActivationOp>) {
     return std::tie(op.id, op.in, op.out, op.width, op.activation);
   } else if constexpr (Is<T, AddOp>) {

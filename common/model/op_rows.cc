@@ -17,7 +17,9 @@ struct ReadsOf {
   Operands operator()(const QkNormOp& op) const { return {{op.qkv, op.heads.row()}}; }
   Operands operator()(const RotateOp& op) const { return {{op.qkv, op.heads.row()}}; }
   Operands operator()(const AttentionOp& op) const { return {{op.qkv, op.heads.row()}}; }
-  Operands operator()(const GateOp& op) const { return {{op.in, 2 * PerToken(op.routed) * op.width}}; }
+  Operands operator()(const GateOp& op) const {
+    return {{op.in, 2 * PerToken(op.routed) * op.width}};
+  }
   Operands operator()(const ActivationOp& op) const { return {{op.in, op.width}}; }
   Operands operator()(const AddOp& op) const {
     return {{op.stream, op.width}, {op.branch, op.width}};
@@ -63,13 +65,13 @@ struct WritesOf {
             {op.offsets, 0, RowType::kInt32, op.experts + 1},
             {op.counts, 0, RowType::kInt32, op.experts}};
   }
-  Operands operator()(const DispatchOp& op) const { return {{op.out, op.routed.chosen * op.width}}; }
+  Operands operator()(const DispatchOp& op) const {
+    return {{op.out, op.routed.chosen * op.width}};
+  }
   Operands operator()(const GroupedLinearOp& op) const {
     return {{op.out, op.routed.chosen * op.out_features}};
   }
-  Operands operator()(const CombineOp& op) const {
-    return {{op.out, op.width}};
-  }
+  Operands operator()(const CombineOp& op) const { return {{op.out, op.width}}; }
   Operands operator()(const SigmoidGateOp& /*adds*/) const { return {}; }
 };
 

@@ -48,8 +48,8 @@ struct LinearMember {
 // out = in W^T + bias, W the members below each other: one product.
 struct LinearOp {
   int32_t id = 0;
-  std::string name = {};   // "qkv": begins the names of rows that are this op's alone
-  int32_t site = 0;   // number among the linears of the block: of its input's dropout
+  std::string name = {};  // "qkv": begins the names of rows that are this op's alone
+  int32_t site = 0;       // number among the linears of the block: of its input's dropout
   Row in = {}, out = {};
   int64_t in_features = 0, out_features = 0;
   std::vector<LinearMember> members = {};
@@ -104,9 +104,9 @@ struct AttentionOp {
   int32_t id = 0;
   Row qkv = {}, out = {}, lse = {};
   Heads heads = {};
-  int64_t window = 0;  // last positions visible, 0: all
-  double scale = 0;    // of scores
-  double softcap = 0;  // c > 0: scores become c tanh(score / c)
+  int64_t window = 0;         // last positions visible, 0: all
+  double scale = 0;           // of scores
+  double softcap = 0;         // c > 0: scores become c tanh(score / c)
   int32_t sinks = kNoTensor;  // [queries]: a score of each head that has no value
 
   bool operator==(const AttentionOp&) const = default;
@@ -120,9 +120,9 @@ enum class Activation : uint32_t {
   kLast = kClampedSilu,
 };
 
-// Whose rows those of experts are: one a pair of a token and one of its `chosen` experts, behind one
-// another by expert. Their count is at most chosen a token; offsets on the device say which expert
-// has which.
+// Whose rows those of experts are: one a pair of a token and one of its `chosen` experts, behind
+// one another by expert. Their count is at most chosen a token; offsets on the device say which
+// expert has which.
 struct Routed {
   int32_t route = 0;   // id of the RouteOp
   int64_t chosen = 0;  // its chosen
@@ -170,10 +170,10 @@ enum class Score : uint32_t { kSoftmax = 0, kSigmoid = 1, kLast = kSigmoid };
 struct RouteOp {
   int32_t id = 0;
   Row in = {};
-  Row logits = {}, weights = {};                       // [tokens, experts], [tokens, chosen]
-  Row ids = {}, order = {}, places = {};               // int32 [tokens, chosen]
-  Row offsets = {}, counts = {};                       // int32 [experts + 1], [experts]
-  int32_t weight = kNoTensor, bias = kNoTensor;        // of the product
+  Row logits = {}, weights = {};                 // [tokens, experts], [tokens, chosen]
+  Row ids = {}, order = {}, places = {};         // int32 [tokens, chosen]
+  Row offsets = {}, counts = {};                 // int32 [experts + 1], [experts]
+  int32_t weight = kNoTensor, bias = kNoTensor;  // of the product
   int32_t correction = kNoTensor;  // [experts], decides who is chosen and enters no weight
   int64_t width = 0;               // of in
   int64_t experts = 0, chosen = 0, groups = 1, top_groups = 1;
@@ -263,14 +263,14 @@ struct RotatedAttentionOp {
 };
 
 // Those of a block. The plan holds them; fusions come later.
-using PlainOp = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp,
-                             ActivationOp, AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp,
-                             SigmoidGateOp>;
+using PlainOp =
+    std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp, AddOp,
+                 RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp>;
 
-using Op = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp,
-                        AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp,
-                        LinearRotateOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp,
-                        RotatedAttentionOp>;
+using Op =
+    std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp, AddOp,
+                 RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp, LinearRotateOp,
+                 LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp, RotatedAttentionOp>;
 
 }  // namespace coxswain::model
 

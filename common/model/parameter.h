@@ -9,18 +9,18 @@ namespace coxswain::model {
 
 // What a tensor of the base does. Which op it belongs to, the op says, by the tensor's number.
 enum class Kind : uint32_t {
-  kEmbedding = 1,  // [vocab, hidden], looked up; the head too where the two are tied
-  kHead = 2,       // [vocab, hidden]
-  kLinear = 3,     // [out, in] of a linear of a block, which may be adapted or quantised
-  kBias = 4,       // [out]
-  kNorm = 5,       // [width]
-  kNormBias = 6,   // [width]
-  kRouter = 7,     // [experts, hidden]
-  kRouterBias = 8,  // [experts]
-  kExperts = 9,     // [experts, out, in]: one linear of each expert
-  kExpertBias = 10,  // [experts, out]
+  kEmbedding = 1,          // [vocab, hidden], looked up; the head too where the two are tied
+  kHead = 2,               // [vocab, hidden]
+  kLinear = 3,             // [out, in] of a linear of a block, which may be adapted or quantised
+  kBias = 4,               // [out]
+  kNorm = 5,               // [width]
+  kNormBias = 6,           // [width]
+  kRouter = 7,             // [experts, hidden]
+  kRouterBias = 8,         // [experts]
+  kExperts = 9,            // [experts, out, in]: one linear of each expert
+  kExpertBias = 10,        // [experts, out]
   kRouterCorrection = 11,  // [experts], of who is chosen: no gradient, and float32 in any dtype
-  kSinks = 12,  // [query heads], scores of attention without a value
+  kSinks = 12,             // [query heads], scores of attention without a value
   kLast = kSinks,
 };
 
@@ -58,14 +58,14 @@ struct Parameter {
   Kind kind{};       // of the tensor of the base that this is, or adapts
   Part part = Part::kBase;
   Reach reach = Reach::kDirect;
-  int32_t layer = -1;           // -1 outside the blocks
-  int32_t tensor = kNoTensor;   // number in its block or outside; an adapter's: of what it adapts
-  int32_t packed = kNoTensor;   // first tensor of the matrix or vector that this is a part of
-  int64_t batch = 1;            // matrices that lie behind one another: the experts
-  int64_t rows = 0;             // out features of all of them; length of a vector
-  int64_t cols = 1;             // in features; 1 for a vector
-  int32_t unit = 0;             // 0 embedding, 1..L blocks, L+1 final norm and head
-  int32_t group = kFrozen;      // index into Plan::groups, kFrozen: no gradient
+  int32_t layer = -1;          // -1 outside the blocks
+  int32_t tensor = kNoTensor;  // number in its block or outside; an adapter's: of what it adapts
+  int32_t packed = kNoTensor;  // first tensor of the matrix or vector that this is a part of
+  int64_t batch = 1;           // matrices that lie behind one another: the experts
+  int64_t rows = 0;            // out features of all of them; length of a vector
+  int64_t cols = 1;            // in features; 1 for a vector
+  int32_t unit = 0;            // 0 embedding, 1..L blocks, L+1 final norm and head
+  int32_t group = kFrozen;     // index into Plan::groups, kFrozen: no gradient
 
   int64_t elements() const { return rows * cols; }
   bool trainable() const { return group != kFrozen; }

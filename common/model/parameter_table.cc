@@ -65,8 +65,7 @@ bool IsNamedStack(const LoraTable& lora, const std::string& name) {
 }
 
 // The stacks of experts that are adapted, in memory order.
-std::vector<Target> StacksOf(const Block& block, const std::string& prefix,
-                             const LoraTable& lora) {
+std::vector<Target> StacksOf(const Block& block, const std::string& prefix, const LoraTable& lora) {
   std::vector<Target> stacks;
   for (size_t i = 0; i < block.tensors.size(); ++i) {
     const TensorSpec& tensor = block.tensors[i];
@@ -240,9 +239,9 @@ absl::Status CheckStacks(const LoraTable& lora, const Architecture& model) {
           known.empty() ? "none, the model has no experts" : absl::StrJoin(known, ", ")));
     }
     if (!lora.dora) continue;
-    return absl::UnimplementedError(absl::StrCat("lora.target_parameters: \"", name,
-                                                 "\" has no DoRA; leave it out, or set use_dora: ",
-                                                 "false"));
+    return absl::UnimplementedError(
+        absl::StrCat("lora.target_parameters: \"", name,
+                     "\" has no DoRA; leave it out, or set use_dora: ", "false"));
   }
   return absl::OkStatus();
 }

@@ -12,8 +12,8 @@
 
 namespace coxswain::model {
 
-// Every tensor of the base model in memory order (Parameter::packed says what is adjacent), all frozen.
-// A tied model has no lm_head entry.
+// Every tensor of the base model in memory order (Parameter::packed says what is adjacent), all
+// frozen. A tied model has no lm_head entry.
 std::vector<Parameter> BaseParameterTable(const Architecture& model);
 // Of what the config's family makes of it.
 std::vector<Parameter> BaseParameterTable(const ModelConfig& config);

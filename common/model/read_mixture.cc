@@ -44,8 +44,8 @@ void ReadSigmoidRouter(ConfigKeys& keys, const Mixture& defaults, Mixture* mixtu
   keys.Fail(absl::StrCat(
       "num_experts_per_tok ", mixture->chosen, " of ", experts, " ", mixture->experts, ", n_group ",
       mixture->groups, ", topk_group ", mixture->top_groups, " is not supported; at most ",
-      kMostExperts, " experts in equal groups of 2 or more, and no more of a token than its groups ",
-      "have"));
+      kMostExperts,
+      " experts in equal groups of 2 or more, and no more of a token than its groups ", "have"));
 }
 
 std::vector<int64_t> ReadFirstDense(ConfigKeys& keys, int64_t layers, int64_t otherwise) {

@@ -105,7 +105,8 @@ absl::StatusOr<std::vector<bool>> SavedModules(const std::vector<Parameter>& tab
   for (const std::string& name : names) {
     bool found = false;
     for (size_t i = 0; i < table.size() && !name.empty(); ++i) {
-      if (IsAdapter(table[i]) || IsBuffer(table[i]) || !Names(name, PathsOf(config, table[i]))) continue;
+      if (IsAdapter(table[i]) || IsBuffer(table[i]) || !Names(name, PathsOf(config, table[i])))
+        continue;
       if (IsOfLinear(table[i])) {
         return Refusal(name, absl::StrCat("names ", ModuleOf(table[i].name),
                                           ", a linear of the blocks; adapt it by "

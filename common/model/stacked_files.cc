@@ -44,8 +44,7 @@ std::vector<StackedFile> StackedFilesOf(const Architecture& model, const Paramet
                                  .tensors[static_cast<size_t>(parameter.tensor)];
   std::vector<StackedFile> files;
   for (const FileMember& member : tensor.members) {
-    const std::string name =
-        absl::StrCat(model.outside.layers, parameter.layer, ".", member.name);
+    const std::string name = absl::StrCat(model.outside.layers, parameter.layer, ".", member.name);
     auto file = std::find_if(files.begin(), files.end(),
                              [&name](const StackedFile& other) { return other.name == name; });
     if (file == files.end()) {
@@ -72,15 +71,13 @@ StackedFile ByOutputs(StackedFile file) {
 }
 
 void ToMemoryMatrix(const StackedFile& file, const float* values, float* matrix) {
-  ForElements(file, [&](int64_t in_file, int64_t in_memory) {
-    matrix[in_memory] = values[in_file];
-  });
+  ForElements(file,
+              [&](int64_t in_file, int64_t in_memory) { matrix[in_memory] = values[in_file]; });
 }
 
 void ToFileMatrix(const StackedFile& file, const float* matrix, float* values) {
-  ForElements(file, [&](int64_t in_file, int64_t in_memory) {
-    values[in_file] = matrix[in_memory];
-  });
+  ForElements(file,
+              [&](int64_t in_file, int64_t in_memory) { values[in_file] = matrix[in_memory]; });
 }
 
 }  // namespace coxswain::model

@@ -14,10 +14,10 @@ namespace coxswain::model {
 
 // A tensor of the files, or with "*" in its name one of each matrix.
 struct StackedFile {
-  std::string name;          // whole, of Hugging Face
+  std::string name;            // whole, of Hugging Face
   int64_t rows = 0, cols = 0;  // of one matrix, as the file has it
-  int64_t batch = 1;         // matrices of the stack
-  bool vectors = false;      // of `rows` elements, in place of matrices with one column
+  int64_t batch = 1;           // matrices of the stack
+  bool vectors = false;        // of `rows` elements, in place of matrices with one column
   std::vector<FileMember> members;
 
   bool one_each() const { return members.front().one_each(); }

@@ -155,8 +155,7 @@ model::TensorSpec TensorFromProto(const v1::TensorSpec& in) {
                            .packed = in.packed()};
   for (const v1::RowRange& r : in.file_rows()) tensor.file_rows.push_back({r.begin(), r.count()});
   for (const v1::FileMember& m : in.members()) {
-    tensor.members.push_back(
-        {m.name(), m.row(), m.rows(), m.first(), m.step(), m.transposed()});
+    tensor.members.push_back({m.name(), m.row(), m.rows(), m.first(), m.step(), m.transposed()});
   }
   return tensor;
 }

@@ -10,8 +10,8 @@ namespace coxswain::plan {
 
 void ArchitectureToProto(const model::Architecture& model, v1::Architecture* out);
 
-// InvalidArgument: an op of an unknown kind, or with fewer or more fields than its kind has. Whether
-// the ops fit together, architecture_checks.h says.
+// InvalidArgument: an op of an unknown kind, or with fewer or more fields than its kind has.
+// Whether the ops fit together, architecture_checks.h says.
 absl::StatusOr<model::Architecture> ArchitectureFromProto(const v1::Architecture& in);
 
 }  // namespace coxswain::plan

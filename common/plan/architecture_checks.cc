@@ -61,8 +61,8 @@ class OpChecks {
   absl::Status CheckWidth(const model::Operand& operand) const {
     const int64_t width = operand.width + operand.fixed;
     if (width >= 1 && width <= kMostWidth && !operand.row.name.empty()) return absl::OkStatus();
-    return Refuse("row \"", Text(operand.row), "\" is ", width, " wide, expected 1 to ",
-                  kMostWidth, " and a name");
+    return Refuse("row \"", Text(operand.row), "\" is ", width, " wide, expected 1 to ", kMostWidth,
+                  " and a name");
   }
 
   absl::Status CheckRead(const model::Operand& in) const {
@@ -167,8 +167,8 @@ class OpChecks {
     RETURN_IF_ERROR(Of("experts of a token", op.chosen, 1, op.experts));
     RETURN_IF_ERROR(Of("groups", op.groups, 1, op.experts));
     RETURN_IF_ERROR(Of("groups of a token", op.top_groups, 1, op.groups));
-    RETURN_IF_ERROR(Of("score", static_cast<int64_t>(op.score), 0,
-                       static_cast<int64_t>(model::Score::kLast)));
+    RETURN_IF_ERROR(
+        Of("score", static_cast<int64_t>(op.score), 0, static_cast<int64_t>(model::Score::kLast)));
     RETURN_IF_ERROR(AboveZero("scale", op.scale));
     RETURN_IF_ERROR(Tensor(op.weight, {op.experts, op.width}));
     RETURN_IF_ERROR(MaybeTensor(op.bias, {op.experts}));
@@ -248,8 +248,8 @@ absl::Status CheckOutside(const Plan& plan) {
 absl::Status CheckArchitecture(const Plan& plan) {
   const auto blocks = static_cast<int64_t>(plan.architecture.blocks.size());
   if (blocks != plan.model.num_layers) {
-    return absl::InvalidArgumentError(absl::StrCat("plan: ", blocks, " blocks, the model has ",
-                                                   plan.model.num_layers));
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: ", blocks, " blocks, the model has ", plan.model.num_layers));
   }
   for (int64_t layer = 0; layer < blocks; ++layer) RETURN_IF_ERROR(CheckBlock(plan, layer));
   return CheckOutside(plan);

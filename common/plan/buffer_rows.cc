@@ -119,8 +119,8 @@ void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
   if (plan.trains()) table->Row("dres", element * n.tokens * plan.model.hidden_size);
   for (const GradientSlot& slot : GradientSlots(plan.architecture)) {
     if (!plan.trains() && !slot.of_stream) continue;
-    table->Row(slot.name, slot.float32 ? kFloat * n.tokens * slot.width
-                                       : element * n.tokens * slot.width);
+    table->Row(slot.name,
+               slot.float32 ? kFloat * n.tokens * slot.width : element * n.tokens * slot.width);
     if (slot.name == "dnorm") table->Alias("branch", "dnorm");
   }
 }

@@ -18,8 +18,8 @@ using model::Row;
 Row Shared(std::string name) { return {model::kSharedByLayers, std::move(name)}; }
 
 // In the order of the buffer table.
-constexpr const char* kClasses[] = {"dnorm",   "dqkv",     "datt",    "dswiglu",
-                                    "drouted", "dexperts", "dlogits", "dscores", "dweights"};
+constexpr const char* kClasses[] = {"dnorm",    "dqkv",    "datt",    "dswiglu", "drouted",
+                                    "dexperts", "dlogits", "dscores", "dweights"};
 constexpr size_t kStream = 0, kQkv = 1, kAttention = 2, kProduct = 3, kRouted = 4, kExperts = 5,
                  kLogits = 6, kScores = 7, kWeights = 8;
 
@@ -133,9 +133,7 @@ class Liveness {
     Widen(slot, width);
     return slot;
   }
-  void Widen(const Slot& slot, int64_t width) {
-    widths_[slot] = std::max(widths_[slot], width);
-  }
+  void Widen(const Slot& slot, int64_t width) { widths_[slot] = std::max(widths_[slot], width); }
   void Free(const Slot& slot) { live_.erase(slot); }
 
   const model::Block& block_;

@@ -16,8 +16,9 @@ namespace coxswain::plan {
 // sum is that of its parts. What goes into a gate or an activation, and what experts give back,
 // become their gradient. Every other row has a slot of its class from the first op of backward that
 // writes it to the op that made it: "dnorm" of what norms and branches hold, "dqkv", "datt",
-// "dswiglu" of what goes into a down projection, "drouted" and "dexperts" of the same for experts. A router has
-// "dweights" and "dlogits" in float32, and "dscores", the latter in the compute dtype.
+// "dswiglu" of what goes into a down projection; for experts "drouted" and "dexperts" of what goes
+// into the first and the second of their linears. A router has "dweights" and "dlogits" in float32,
+// and "dscores", the latter in the compute dtype.
 struct GradientRows {
   std::map<model::Row, model::Row> of;
   // By the id of a LinearOp whose output has "dres": room of the output's width for a copy of it.

@@ -180,9 +180,9 @@ absl::Status CheckParameter(const Plan& plan, const model::Parameter& p) {
   RETURN_IF_ERROR(Within(field + "reach", static_cast<int64_t>(p.reach), 0,
                          static_cast<int64_t>(model::Reach::kLast)));
   RETURN_IF_ERROR(Within(field + "layer", p.layer, -1, plan.model.num_layers - 1));
-  const auto tensors =
-      p.layer < 0 ? static_cast<size_t>(model::kFinalNormBiasTensor) + 1
-                  : plan.architecture.blocks[static_cast<size_t>(p.layer)].tensors.size();
+  const auto tensors = p.layer < 0
+                           ? static_cast<size_t>(model::kFinalNormBiasTensor) + 1
+                           : plan.architecture.blocks[static_cast<size_t>(p.layer)].tensors.size();
   RETURN_IF_ERROR(Within(field + "tensor", p.tensor, 0, static_cast<int64_t>(tensors) - 1));
   RETURN_IF_ERROR(Within(field + "rows", p.rows, 1, kMaxExtent));
   RETURN_IF_ERROR(Within(field + "cols", p.cols, 1, kMaxExtent));

@@ -71,10 +71,10 @@ int ShowModel(Cox* cox, const ModelsArgs& args) {
   for (const std::string& warning : warnings)
     cox->err() << "cox: warning: " << OneLine(warning) << "\n";
   cox->out() << "supported: " << OneLine(config->architecture) << ", " << parameters
-             << " parameters" << ActiveText(*config, active) << ", " << config->num_layers << " layers, hidden " << config->hidden_size
-             << ", " << config->num_heads << "/" << config->num_kv_heads << " heads of "
-             << config->head_dim << ", vocabulary " << config->vocab_size << ", rotation "
-             << OneLine(config->rope.type)
+             << " parameters" << ActiveText(*config, active) << ", " << config->num_layers
+             << " layers, hidden " << config->hidden_size << ", " << config->num_heads << "/"
+             << config->num_kv_heads << " heads of " << config->head_dim << ", vocabulary "
+             << config->vocab_size << ", rotation " << OneLine(config->rope.type)
              << (config->quantization.empty() ? ""
                                               : ", linears in " + OneLine(config->quantization))
              << "\n";

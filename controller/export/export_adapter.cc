@@ -47,8 +47,8 @@ std::string ModulePattern(const plan::Plan& plan, const std::set<std::string>& o
                           const std::set<std::string>& outer) {
   std::vector<std::string> patterns;
   if (!of_blocks.empty()) {
-    patterns.push_back(absl::StrCat(plan.architecture.outside.layers, ".*.(",
-                                    absl::StrJoin(of_blocks, "|"), ")"));
+    patterns.push_back(
+        absl::StrCat(plan.architecture.outside.layers, ".*.(", absl::StrJoin(of_blocks, "|"), ")"));
   }
   patterns.insert(patterns.end(), outer.begin(), outer.end());
   return absl::StrReplaceAll(absl::StrJoin(patterns, "|"), {{".*.", ".*\\."}, {".", "\\."}});

@@ -205,13 +205,12 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
     ASSIGN_OR_RETURN(const DType dtype,
                      ExportDType(wanted, from, packed.has_value() ? nullptr : source));
     const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);
-    tensors.push_back({source != nullptr ? source->name : parameter.name, &parameter, weights,
-                       adapter(parameter, model::Part::kLoraA),
-                       adapter(parameter, model::Part::kLoraB),
-                       adapter(parameter, model::Part::kMagnitude), dtype,
-                       packed.has_value() ? packed->shape : ShapeOf(parameter, source, weights),
-                       model::FileRows(plan.architecture, parameter), trained == nullptr,
-                       std::move(packed)});
+    tensors.push_back(
+        {source != nullptr ? source->name : parameter.name, &parameter, weights,
+         adapter(parameter, model::Part::kLoraA), adapter(parameter, model::Part::kLoraB),
+         adapter(parameter, model::Part::kMagnitude), dtype,
+         packed.has_value() ? packed->shape : ShapeOf(parameter, source, weights),
+         model::FileRows(plan.architecture, parameter), trained == nullptr, std::move(packed)});
   }
   RETURN_IF_ERROR(AddTensorsBeside(job, plan, from, &tensors));
   return tensors;

@@ -83,9 +83,9 @@ namespace {
 
 // As peers' files call the module or the parameter that routes.
 bool IsRouter(const std::string& name) {
-  constexpr std::string_view kNames[] = {"gate",     "router",        "mlp.gate", "mlp.router",
-                                         "gate.weight", "router.weight", "mlp.gate.weight",
-                                         "mlp.router.weight"};
+  constexpr std::string_view kNames[] = {
+      "gate",        "router",        "mlp.gate",        "mlp.router",
+      "gate.weight", "router.weight", "mlp.gate.weight", "mlp.router.weight"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 

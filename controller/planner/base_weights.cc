@@ -23,7 +23,8 @@ namespace {
 
 bool FitsBlocks(const model::StackedFile& file, const BlocksAndScales& blocks) {
   const model::StackedFile wanted = model::ByOutputs(file);
-  return blocks.experts == file.matrices() && blocks.rows == wanted.rows && blocks.cols == wanted.cols;
+  return blocks.experts == file.matrices() && blocks.rows == wanted.rows &&
+         blocks.cols == wanted.cols;
 }
 
 // The tensors of experts.

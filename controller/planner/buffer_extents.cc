@@ -47,8 +47,7 @@ int64_t RouterScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const model::Mixture& mixture = plan.model.mixture;
   if (mixture.experts == 0) return 0;
   const int64_t adapters = 4 * mixture.chosen * n.tokens * plan.lora.rank;
-  return std::max<int64_t>(
-      {4 << 20, 32 * n.tokens + 16 * mixture.experts * 1024, adapters});
+  return std::max<int64_t>({4 << 20, 32 * n.tokens + 16 * mixture.experts * 1024, adapters});
 }
 
 int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {

@@ -66,17 +66,16 @@ std::string PlaceOf(const config::JobSpec& job, const std::string& folder) {
 void AddExperts(const plan::Plan& plan, const Estimate& estimate, Page& page) {
   const model::Mixture& mixture = plan.model.mixture;
   if (mixture.experts == 0) return;
-  page.Row("  experts", absl::StrFormat("%d, %d of a token, which meets %s parameters",
-                                        mixture.experts, mixture.chosen,
-                                        FormatCount(estimate.active_parameters)));
+  page.Row("  experts",
+           absl::StrFormat("%d, %d of a token, which meets %s parameters", mixture.experts,
+                           mixture.chosen, FormatCount(estimate.active_parameters)));
   const bool trained =
       std::any_of(plan.parameters.begin(), plan.parameters.end(),
                   [](const auto& p) { return model::IsRouter(p) && p.trainable(); });
   const plan::RouterLosses& losses = plan.router_losses;
-  page.Row("  routers",
-           absl::StrFormat("%s; balancing loss x %g over a %s, z-loss x %g",
-                           trained ? "trained" : "frozen", losses.balance,
-                           losses.by_micro_batch ? "micro-batch" : "bin", losses.z));
+  page.Row("  routers", absl::StrFormat("%s; balancing loss x %g over a %s, z-loss x %g",
+                                        trained ? "trained" : "frozen", losses.balance,
+                                        losses.by_micro_batch ? "micro-batch" : "bin", losses.z));
 }
 
 void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,

@@ -109,8 +109,8 @@ struct Touched {
 // Elements that an op other than products and attention reads and writes, per token: norms (2H, 4H
 // with the add before them; backward 4H, into what flows past), sums (5H, what a product adds H),
 // RoPE (q and k in place) where no product or attention turns them, gated products (3I; backward
-// 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of their
-// sum reads and writes the rows), rows that a gate scales and adds (3H; 3H).
+// 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of
+// their sum reads and writes the rows), rows that a gate scales and adds (3H; 3H).
 struct OpTraffic {
   Touched operator()(const model::NormOp& op) const {
     const auto width = static_cast<double>(op.width);

@@ -23,10 +23,9 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job,
   plan->label_smoothing = job.train.label_smoothing;
   plan->z_loss = job.train.z_loss;
   if (plan->model.mixture.experts > 0) {
-    plan->router_losses = {
-        .balance = job.moe.aux_loss_coef.value_or(plan->model.mixture.aux_loss),
-        .z = job.moe.router_z_loss,
-        .by_micro_batch = job.moe.aux_loss_by_micro_batch};
+    plan->router_losses = {.balance = job.moe.aux_loss_coef.value_or(plan->model.mixture.aux_loss),
+                           .z = job.moe.router_z_loss,
+                           .by_micro_batch = job.moe.aux_loss_by_micro_batch};
   }
   plan->device = config::DeviceName(job.device);
   plan->compute_dtype = job.compute_dtype;

@@ -79,8 +79,7 @@ void AddMoe(const config::JobSpec& job, const model::ModelConfig& model, Lines& 
   lines.Real("aux_loss", job.moe.aux_loss_coef.value_or(model.mixture.aux_loss));
   lines.Int("aux_loss_by_micro_batch", job.moe.aux_loss_by_micro_batch);
   lines.Real("router_z_loss", job.moe.router_z_loss);
-  lines.Int("trains_router",
-            job.moe.trains_router.value_or(job.adapter == config::Adapter::kNone));
+  lines.Int("trains_router", job.moe.trains_router.value_or(job.adapter == config::Adapter::kNone));
 }
 
 void AddModel(const model::ModelConfig& m, Lines& lines) {

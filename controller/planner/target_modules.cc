@@ -47,9 +47,8 @@ bool IsPlainName(const std::string& text) {
 std::vector<NamedModule> ModulesOf(const model::ModelConfig& model) {
   std::vector<NamedModule> modules;
   const auto add = [&modules](const std::string& tensor, bool adaptable, int64_t layer) {
-    NamedModule module{.name = tensor.substr(0, tensor.rfind('.')),
-                       .adaptable = adaptable,
-                       .layer = layer};
+    NamedModule module{
+        .name = tensor.substr(0, tensor.rfind('.')), .adaptable = adaptable, .layer = layer};
     const auto same = std::find_if(modules.rbegin(), modules.rend(),
                                    [&](const auto& one) { return one.name == module.name; });
     // A weight and its bias are of one module and of one layer.

@@ -11,9 +11,7 @@ namespace coxswain::kernels {
 namespace {
 
 COXSWAIN_INLINE float Upper(float x, float limit) { return x > limit ? limit : x; }
-COXSWAIN_INLINE float Within(float x, float limit) {
-  return Upper(x < -limit ? -limit : x, limit);
-}
+COXSWAIN_INLINE float Within(float x, float limit) { return Upper(x < -limit ? -limit : x, limit); }
 COXSWAIN_INLINE float Logistic(float x) { return 1.0f / (1.0f + cpu::Exp(-x)); }
 
 COXSWAIN_VECTORIZE void ForwardRow(const ClampedSwigluSpec& spec, const float* gate,
@@ -43,8 +41,7 @@ COXSWAIN_VECTORIZE void BackwardRow(const ClampedSwigluSpec& spec, const float* 
 }  // namespace
 
 bool ClampedSwigluSupports(const ClampedSwigluSpec& spec) {
-  return spec.dtype == DType::kFloat32 && spec.intermediate > 0 && spec.alpha > 0 &&
-         spec.limit > 0;
+  return spec.dtype == DType::kFloat32 && spec.intermediate > 0 && spec.alpha > 0 && spec.limit > 0;
 }
 
 void ClampedSwigluForward(const ClampedSwigluForwardArgs& args, Stream* stream) {

@@ -45,10 +45,24 @@ void GroupedLoraForward(const GroupedLoraForwardArgs& args, Stream* stream) {
   const int64_t k = args.spec.in_features, n = args.spec.out_features, r = args.spec.rank;
   float* h = Floats(args.h);
   ForExperts(args, [&](int64_t e, int64_t first, int64_t count) {
-    cpu::Sgemm({count, r, k, 1.0f, {Floats(args.x) + first * k, k},
-                {Floats(args.a) + e * r * k, k, true}, 0.0f, h + first * r, r});
-    cpu::Sgemm({count, n, r, args.spec.scale, {h + first * r, r},
-                {Floats(args.b) + e * n * r, r, true}, 1.0f, Floats(args.y) + first * n, n});
+    cpu::Sgemm({count,
+                r,
+                k,
+                1.0f,
+                {Floats(args.x) + first * k, k},
+                {Floats(args.a) + e * r * k, k, true},
+                0.0f,
+                h + first * r,
+                r});
+    cpu::Sgemm({count,
+                n,
+                r,
+                args.spec.scale,
+                {h + first * r, r},
+                {Floats(args.b) + e * n * r, r, true},
+                1.0f,
+                Floats(args.y) + first * n,
+                n});
   });
   std::fill(h + args.offsets[args.spec.experts] * r, h + args.rows * r, 0.0f);
 }
@@ -67,8 +81,15 @@ void GroupedLoraBackward(const GroupedLoraBackwardArgs& args, Stream* stream) {
     cpu::Sgemm({r, k, count, 1.0f, {dh, r, true}, {x, k}, 1.0f, Floats(args.da) + e * r * k, k});
     cpu::Sgemm({n, r, count, scale, {dy, n, true}, {h, r}, 1.0f, Floats(args.db) + e * n * r, r});
     if (args.dx == nullptr) return;
-    cpu::Sgemm({count, k, r, 1.0f, {dh, r}, {Floats(args.a) + e * r * k, k}, 1.0f,
-                Floats(args.dx) + first * k, k});
+    cpu::Sgemm({count,
+                k,
+                r,
+                1.0f,
+                {dh, r},
+                {Floats(args.a) + e * r * k, k},
+                1.0f,
+                Floats(args.dx) + first * k,
+                k});
   });
 }
 

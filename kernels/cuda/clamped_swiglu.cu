@@ -138,8 +138,8 @@ void ClampedSwigluBackward(const ClampedSwigluBackwardArgs& args, Stream* stream
         const int64_t of_row = width / V::kSize;
         cuda::ForGluPieces(args.rows, of_row, [&](int64_t first, uint32_t count, unsigned blocks) {
           ClampedBackwardKernel<V><<<blocks, cuda::kGluThreads, 0, cuda::Handle(stream)>>>(
-              count, cuda::Divisor(static_cast<uint32_t>(of_row)), args.spec.alpha,
-              args.spec.limit, static_cast<const T*>(args.dy) + first * width,
+              count, cuda::Divisor(static_cast<uint32_t>(of_row)), args.spec.alpha, args.spec.limit,
+              static_cast<const T*>(args.dy) + first * width,
               static_cast<const T*>(args.gate_up) + first * 2 * width,
               static_cast<T*>(gradient) + first * 2 * width,
               args.y == nullptr ? nullptr : static_cast<T*>(args.y) + first * width);

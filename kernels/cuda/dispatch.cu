@@ -60,10 +60,9 @@ void DispatchForward(const DispatchForwardArgs& args, Stream* stream) {
 void DispatchBackward(const DispatchBackwardArgs& args, Stream* stream) {
   cuda::RequireSupported(DispatchSupports(args.spec), "Dispatch");
   cuda::RequirePairs(args.tokens, args.spec.chosen, "Dispatch");
-  cuda::SumTokens<false>(
-      {args.tokens, args.spec.hidden, args.spec.chosen, args.places, nullptr, args.drows, args.dx,
-       args.accumulate},
-      args.spec.dtype, cuda::Handle(stream));
+  cuda::SumTokens<false>({args.tokens, args.spec.hidden, args.spec.chosen, args.places, nullptr,
+                          args.drows, args.dx, args.accumulate},
+                         args.spec.dtype, cuda::Handle(stream));
   cuda::CheckLaunch("DispatchBackward");
 }
 

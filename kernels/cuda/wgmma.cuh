@@ -51,8 +51,8 @@ __device__ __forceinline__ void WaitForProducts() {
 }
 
 // d = a b (+ d), a [64, 16] along k or across it, or in registers, as four 8x8 blocks of each warp
-// (mma.cuh), b [16, 64], [16, 128], [16, 192] or [16, 256] along k or across it. Warp w of the group
-// and lane l hold in d[4 j + 2 h + i] the element (16 w + 8 h + l / 4, 8 j + 2 (l % 4) + i).
+// (mma.cuh), b [16, 64], [16, 128], [16, 192] or [16, 256] along k or across it. Warp w of the
+// group and lane l hold in d[4 j + 2 h + i] the element (16 w + 8 h + l / 4, 8 j + 2 (l % 4) + i).
 #define COXSWAIN_D8(d, i)                                                                     \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])

@@ -8,6 +8,7 @@
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
 #include "kernels/grouped_linear.h"
+#include "kernels/grouped_lora.h"
 #include "kernels/route.h"
 #include "kernels/router_loss.h"
 #include "kernels/sort_by_expert.h"
@@ -201,6 +202,47 @@ TEST(CApiExpertsTest, GroupedLinear) {
               SameBits(c_dbias, dbias));
   args.rows = 3;
   ExpectRefused(coxswain_grouped_linear_forward(&args, nullptr), "GroupedLinear: rows of expert");
+}
+
+TEST(CApiExpertsTest, GroupedLora) {
+  constexpr int64_t kRank = 2;
+  const Places at;
+  const Floats x = Normal(kPairs * kIn, 4), dy = Normal(kPairs * kOut, 7);
+  const Floats a = Normal(kExperts * kRank * kIn, 5), b = Normal(kExperts * kOut * kRank, 6);
+  Floats h(kPairs * kRank), c_h(h), y(dy.size(), 1.0f), c_y(y), dx(x.size(), 1.0f), c_dx(dx);
+  Floats da(a.size(), 1.0f), c_da(da), db(b.size(), 1.0f), c_db(db);
+  const GroupedLoraSpec spec{
+      .experts = kExperts, .in_features = kIn, .out_features = kOut, .rank = kRank, .scale = 0.5f};
+  Scratch scratch(GroupedLoraBackwardWorkspaceBytes(spec, kPairs));
+  GroupedLoraForward(
+      {spec, kPairs, at.offsets.data(), x.data(), a.data(), b.data(), h.data(), y.data()}, nullptr);
+  GroupedLoraBackward({spec, kPairs, at.offsets.data(), x.data(), a.data(), b.data(), h.data(),
+                       dy.data(), da.data(), db.data(), dx.data(), scratch.view()},
+                      nullptr);
+  coxswain_grouped_lora_args args{};
+  args.rows = kPairs;
+  args.experts = kExperts;
+  args.in_features = kIn;
+  args.out_features = kOut;
+  args.rank = kRank;
+  args.scale = 0.5f;
+  args.offsets = at.offsets.data();
+  args.x = x.data();
+  args.a = a.data();
+  args.b = b.data();
+  args.h = c_h.data();
+  args.y = c_y.data();
+  args.dy = dy.data();
+  args.da = c_da.data();
+  args.db = c_db.data();
+  args.dx = c_dx.data();
+  args.workspace = {scratch.view().data, coxswain_grouped_lora_backward_workspace_bytes(&args)};
+  ExpectOk(coxswain_grouped_lora_forward(&args, nullptr));
+  ExpectOk(coxswain_grouped_lora_backward(&args, nullptr));
+  EXPECT_TRUE(SameBits(c_h, h) && SameBits(c_y, y) && SameBits(c_dx, dx) && SameBits(c_da, da) &&
+              SameBits(c_db, db));
+  args.rank = 0;
+  ExpectRefused(coxswain_grouped_lora_forward(&args, nullptr), "GroupedLora");
 }
 
 TEST(CApiExpertsTest, RouterLoss) {

@@ -78,8 +78,8 @@ class BatchStager {
     explicit Slot(const plan::Plan& plan);
     PinnedArray<int32_t> tokens, positions, rows, labels, cu_seqlens;
     PinnedArray<uint32_t> bins, bin_positions, row_bins, row_positions;
-    PinnedArray<int32_t> padding;        // -1: a row of it
-    PinnedArray<float> router_factors;   // two of each pool
+    PinnedArray<int32_t> padding;       // -1: a row of it
+    PinnedArray<float> router_factors;  // two of each pool
     std::vector<int64_t> bin_ends, bin_targets;
     EventHandle uploaded;
   };

@@ -84,18 +84,18 @@ class BlockBinder {
   BoundOp operator()(const model::AttentionOp& op) { return BindAttention(op); }
   BoundOp operator()(const model::GateOp& op) { return BindGate(op); }
   BoundOp operator()(const model::ActivationOp& op) {
-    return BoundActivation{.spec = GeluOf(model_, op), .x = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
+    return BoundActivation{
+        .spec = GeluOf(model_, op), .x = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
   }
   BoundOp operator()(const model::AddOp& op) { return BindAdd(op); }
   BoundOp operator()(const model::RouteOp& op) { return BindRoute(op); }
   BoundOp operator()(const model::DispatchOp& op) {
-    BoundDispatch bound{.spec = {.dtype = model_.compute_dtype,
-                                 .hidden = op.width,
-                                 .chosen = op.routed.chosen},
-                        .rows = RowsOf(op.routed),
-                        .x = At(op.in),
-                        .y = At(op.out),
-                        .dy = GradientAt(op.out)};
+    BoundDispatch bound{
+        .spec = {.dtype = model_.compute_dtype, .hidden = op.width, .chosen = op.routed.chosen},
+        .rows = RowsOf(op.routed),
+        .x = At(op.in),
+        .y = At(op.out),
+        .dy = GradientAt(op.out)};
     if (needed_.at(op.id).of_input) {
       bound.dx = GradientAt(op.in);
       bound.accumulates = Accumulates(op.in);
@@ -105,15 +105,14 @@ class BlockBinder {
   BoundOp operator()(const model::GroupedLinearOp& op) { return BindExperts(op); }
   BoundOp operator()(const model::CombineOp& op) {
     const NeededGradients& needed = needed_.at(op.id);
-    return BoundCombine{.spec = {.dtype = model_.compute_dtype,
-                                 .hidden = op.width,
-                                 .chosen = op.routed.chosen},
-                        .rows = RowsOf(op.routed),
-                        .x = At(op.in),
-                        .y = At(op.out),
-                        .dy = GradientAt(op.out),
-                        .dx = needed.of_input ? GradientAt(op.in) : nullptr,
-                        .wants_weights = needed.of_weights};
+    return BoundCombine{
+        .spec = {.dtype = model_.compute_dtype, .hidden = op.width, .chosen = op.routed.chosen},
+        .rows = RowsOf(op.routed),
+        .x = At(op.in),
+        .y = At(op.out),
+        .dy = GradientAt(op.out),
+        .dx = needed.of_input ? GradientAt(op.in) : nullptr,
+        .wants_weights = needed.of_weights};
   }
   BoundOp operator()(const model::SigmoidGateOp& op) {
     const NeededGradients& needed = needed_.at(op.id);
@@ -135,9 +134,7 @@ class BlockBinder {
   BoundOp operator()(const model::AddNormOp& op) {
     return BoundAddNorm{.add = BindAdd(op.add), .norm = BindNorm(op.norm)};
   }
-  BoundOp operator()(const model::GatedLinearOp& op) {
-    return BindGated(op);
-  }
+  BoundOp operator()(const model::GatedLinearOp& op) { return BindGated(op); }
   BoundOp operator()(const model::GateDownOp& op) {
     const BoundLinear down = BindLinear(op.down);
     BoundOp bound(down);
@@ -299,9 +296,7 @@ class BlockBinder {
 
   NeededGradients NeedOf(const Op& op) const { return needed_.at(std::visit(NumberOf{}, op)); }
 
-  bool ComesBack(const model::GateOp& gate) const {
-    return products_come_back_.count(gate.id) > 0;
-  }
+  bool ComesBack(const model::GateOp& gate) const { return products_come_back_.count(gate.id) > 0; }
 
   // A row that layers share at the plan's level of recomputation.
   bool IsShared(const Row& row) const {
@@ -422,7 +417,8 @@ BoundOp BindTail(const Op& op, const BoundNorm& norm, const Buffers& buffers) {
   const auto at = [&](const Row& row) { return buffers.At(plan::BufferName(row)); };
   BoundOp bound(norm);
   if (const auto* both = std::get_if<model::AddNormOp>(&op)) {
-    const BoundAdd add{both->add.width, at(both->add.stream), at(both->add.branch), at(both->add.out)};
+    const BoundAdd add{both->add.width, at(both->add.stream), at(both->add.branch),
+                       at(both->add.out)};
     bound = BoundAddNorm{.add = add, .norm = norm};
   }
   return bound;

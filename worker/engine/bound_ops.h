@@ -80,8 +80,7 @@ struct BoundAttention {
 };
 
 // Of the kernel that a gate has.
-using GateSpec =
-    std::variant<kernels::SwigluSpec, kernels::GegluSpec, kernels::ClampedSwigluSpec>;
+using GateSpec = std::variant<kernels::SwigluSpec, kernels::GegluSpec, kernels::ClampedSwigluSpec>;
 
 // y = f(gate) up. Backward turns gate_up into its gradient.
 struct BoundGate {
@@ -106,36 +105,36 @@ struct BoundAdd {
 
 // What a router decided, for the ops of its experts. R is T times the experts of a token.
 struct RoutedRows {
-  int64_t chosen = 0;  // experts of a token
-  int32_t *order = nullptr, *places = nullptr;   // [R]
-  int32_t *offsets = nullptr;                    // [E + 1]
-  float* weights = nullptr;                      // [T, chosen]
-  float* dweights = nullptr;                     // [T, chosen]
+  int64_t chosen = 0;                           // experts of a token
+  int32_t *order = nullptr, *places = nullptr;  // [R]
+  int32_t* offsets = nullptr;                   // [E + 1]
+  float* weights = nullptr;                     // [T, chosen]
+  float* dweights = nullptr;                    // [T, chosen]
 };
 
 struct BoundRoute {
   const Router* router = nullptr;
   kernels::RouteSpec spec;
   RoutedRows rows;
-  bool first = false;          // of the model's routers
-  int64_t width = 0;           // H
-  const void* x = nullptr;     // [T, H]
-  float* logits = nullptr;     // [T, E]
-  int32_t* ids = nullptr;      // [T, chosen]
-  int32_t* counts = nullptr;   // [E]
-  float* dlogits = nullptr;    // [T, E]
-  void* dscores = nullptr;     // [T, E], dlogits in the compute dtype
-  void* dx = nullptr;          // [T, H]; null: x needs no gradient
-  bool accumulates = false;    // dx holds the gradient from other readers of x
+  bool first = false;         // of the model's routers
+  int64_t width = 0;          // H
+  const void* x = nullptr;    // [T, H]
+  float* logits = nullptr;    // [T, E]
+  int32_t* ids = nullptr;     // [T, chosen]
+  int32_t* counts = nullptr;  // [E]
+  float* dlogits = nullptr;   // [T, E]
+  void* dscores = nullptr;    // [T, E], dlogits in the compute dtype
+  void* dx = nullptr;         // [T, H]; null: x needs no gradient
+  bool accumulates = false;   // dx holds the gradient from other readers of x
 };
 
 struct BoundDispatch {
   kernels::DispatchSpec spec;
   RoutedRows rows;
-  const void* x = nullptr;   // [T, H]
-  void* y = nullptr;         // [R, H]
+  const void* x = nullptr;  // [T, H]
+  void* y = nullptr;        // [R, H]
   const void* dy = nullptr;
-  void* dx = nullptr;        // null: x needs no gradient
+  void* dx = nullptr;  // null: x needs no gradient
   bool accumulates = false;
 };
 
@@ -145,19 +144,19 @@ struct BoundGroupedLinear {
   kernels::GroupedLoraSpec adapter;  // rank 0: none
   void* h = nullptr;                 // [R, r]; null without an adapter
   RoutedRows rows;
-  const void* x = nullptr;   // [R, in]
-  void* y = nullptr;         // [R, out]
+  const void* x = nullptr;  // [R, in]
+  void* y = nullptr;        // [R, out]
   const void* dy = nullptr;
-  void* dx = nullptr;        // null: x needs no gradient
+  void* dx = nullptr;  // null: x needs no gradient
 };
 
 struct BoundCombine {
   kernels::CombineSpec spec;
   RoutedRows rows;
-  const void* x = nullptr;   // [R, H]
-  void* y = nullptr;         // [T, H]
+  const void* x = nullptr;  // [R, H]
+  void* y = nullptr;        // [T, H]
   const void* dy = nullptr;
-  void* dx = nullptr;        // may be x; null: x needs no gradient
+  void* dx = nullptr;          // may be x; null: x needs no gradient
   bool wants_weights = false;  // the gradient of the router's weights
 };
 

@@ -44,8 +44,7 @@ void InitMagnitudes(const plan::Plan& plan, const Model& model, const Buffers& b
                         nullptr);
     for (float& norm : norms) norm = std::sqrt(norm);
     for (size_t i = 0; i < plan.parameters.size(); ++i) {
-      if (plan.parameters[i].layer != layer || !model::IsMagnitude(plan.parameters[i]))
-        continue;
+      if (plan.parameters[i].layer != layer || !model::IsMagnitude(plan.parameters[i])) continue;
       for (const kernels::LoraMember& member : adapters.members) {
         if (member.magnitude != store.Compute(i).data) continue;
         store.Upload(i, norms.data() + member.column_offset + store.Loaded(i).begin);

@@ -28,8 +28,7 @@ namespace {
 // Extents of the two kinds of micro-steps, and one line on the choice for each.
 std::string PrepareAttentions(const State& state) {
   std::string algorithms;
-  for (const kernels::AttentionSpec& spec :
-       HeadsSpecs(state.model, state.plan.architecture)) {
+  for (const kernels::AttentionSpec& spec : HeadsSpecs(state.model, state.plan.architecture)) {
     for (const kernels::AttentionExtents& extents : AttentionShapes(state.plan)) {
       absl::StrAppend(&algorithms, algorithms.empty() ? "" : "; ",
                       kernels::PrepareAttention(spec, extents, state.stream));

@@ -105,9 +105,8 @@ class Table {
     if (index_.empty()) return absl::OkStatus();
     const model::Parameter& parameter = plan_.parameters[index_.begin()->second];
     return absl::InvalidArgumentError(absl::StrCat("plan: the model has no place for \"",
-                                                   parameter.name, "\" (tensor ",
-                                                   parameter.tensor, ", layer ", parameter.layer,
-                                                   ")"));
+                                                   parameter.name, "\" (tensor ", parameter.tensor,
+                                                   ", layer ", parameter.layer, ")"));
   }
 
  private:
@@ -228,8 +227,7 @@ absl::StatusOr<Linear> TakeAdaptedHead(Table& table, const plan::Plan& plan,
 }
 
 absl::Status TrainedUnlike(const Place& place, const char* other) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(Where(place), " must be trained like ", other));
+  return absl::InvalidArgumentError(absl::StrCat(Where(place), " must be trained like ", other));
 }
 
 bool TrainedAlike(const Tensor& a, const Tensor& b) {
@@ -297,7 +295,8 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
     } else if (const auto* route = std::get_if<model::RouteOp>(&op)) {
       ASSIGN_OR_RETURN(block.routers[route->id], TakeRouter(table, layer, *route));
     } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {
-      ASSIGN_OR_RETURN(block.experts[experts->id], TakeExperts(table, layer, *experts, plan.lora.rank));
+      ASSIGN_OR_RETURN(block.experts[experts->id],
+                       TakeExperts(table, layer, *experts, plan.lora.rank));
     }
   }
   places->site += static_cast<uint32_t>(block.linears.size());
@@ -360,8 +359,8 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.generation_length = plan.generation.length;
   Table table(plan, layout, flats);
   RETURN_IF_ERROR(table.Index());
-  ASSIGN_OR_RETURN(model.embedding, table.Take({-1, model::kEmbeddingTensor},
-                                               {c.vocab_size, c.hidden_size}));
+  ASSIGN_OR_RETURN(model.embedding,
+                   table.Take({-1, model::kEmbeddingTensor}, {c.vocab_size, c.hidden_size}));
   ASSIGN_OR_RETURN(model.embedding_adapter, TakeEmbeddingAdapter(table, plan));
   AdapterPlaces places;
   for (int32_t layer = 0; layer < c.num_layers; ++layer) {
@@ -371,8 +370,8 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   ASSIGN_OR_RETURN(model.final_norm, TakeNorm(table, -1, plan.architecture.outside.norm));
   model.head = model.embedding;
   if (!c.tie_embeddings) {
-    ASSIGN_OR_RETURN(model.head, table.Take({-1, model::kHeadTensor},
-                                            {c.vocab_size, c.hidden_size}));
+    ASSIGN_OR_RETURN(model.head,
+                     table.Take({-1, model::kHeadTensor}, {c.vocab_size, c.hidden_size}));
   }
   ASSIGN_OR_RETURN(model.adapted_head, TakeAdaptedHead(table, plan, places));
   RETURN_IF_ERROR(table.CheckEmpty());

@@ -103,10 +103,10 @@ struct Model {
   double lora_scale = 0, lora_dropout = 0;
   int64_t lora_rank = 0;
   bool dora = false;
-  uint64_t seed = 0;              // of dropout
+  uint64_t seed = 0;  // of dropout
   plan::RouterLosses router_losses;
   kernels::RouterLossSpec router_spec;  // of every layer with experts
-  int64_t generation_length = 0;  // of plan::Generation
+  int64_t generation_length = 0;        // of plan::Generation
 };
 
 // The parameters as this rank holds them. A piece is the owned range of a trained parameter, if not

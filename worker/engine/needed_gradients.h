@@ -12,7 +12,7 @@ namespace coxswain::engine {
 
 struct NeededGradients {
   bool of_input = false, of_output = false;  // the gradient of an op's input, of its output
-  bool of_weights = false;                   // of a CombineOp: that of the router's weights; of a gate: its logits'
+  bool of_weights = false;  // of a CombineOp: that of the router's weights; of a gate: its logits'
 };
 
 // Walks the ops of the model in forward order.

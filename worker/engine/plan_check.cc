@@ -17,8 +17,8 @@
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"
 #include "kernels/rotated_linear.h"
-#include "kernels/row_gather.h"
 #include "kernels/router_loss.h"
+#include "kernels/row_gather.h"
 #include "kernels/sigmoid_gate.h"
 #include "kernels/sort_by_expert.h"
 #include "kernels/target_hits.h"
@@ -166,8 +166,8 @@ struct OpCheck {
   Rule operator()(const model::GateOp& op) const {
     const bool holds = std::visit(GateSupported{}, GateSpecOf(model, op));
     const bool fuses = op.activation != model::Activation::kClampedSilu;
-    return {holds && (!fuses || kernels::GatedLinearSupports(
-                                    GatedSpec(model, op, model.config.hidden_size))),
+    return {holds && (!fuses ||
+                      kernels::GatedLinearSupports(GatedSpec(model, op, model.config.hidden_size))),
             absl::StrCat("the gate over ", op.width), "another"};
   }
   Rule operator()(const model::ActivationOp& op) const {
@@ -185,25 +185,22 @@ struct OpCheck {
             "another"};
   }
   Rule operator()(const model::DispatchOp& op) const {
-    return {kernels::DispatchSupports({.dtype = model.compute_dtype,
-                                       .hidden = op.width,
-                                       .chosen = op.routed.chosen}),
+    return {kernels::DispatchSupports(
+                {.dtype = model.compute_dtype, .hidden = op.width, .chosen = op.routed.chosen}),
             absl::StrCat("rows of experts ", op.width, " wide"), "another"};
   }
   Rule operator()(const model::GroupedLinearOp& op) const {
     const ExpertLinear& experts = block.experts.at(op.id);
-    const bool adapter =
-        experts.a.value == nullptr ||
-        kernels::GroupedLoraSupports(ExpertAdapterSpec(model, op, experts));
+    const bool adapter = experts.a.value == nullptr ||
+                         kernels::GroupedLoraSupports(ExpertAdapterSpec(model, op, experts));
     return {adapter && kernels::GroupedLinearSupports(ExpertsSpec(model, op)),
             absl::StrCat("linears of ", op.experts, " experts, ", op.in_features, " to ",
                          op.out_features, experts.a.value == nullptr ? "" : ", adapted"),
             "another"};
   }
   Rule operator()(const model::CombineOp& op) const {
-    return {kernels::CombineSupports({.dtype = model.compute_dtype,
-                                      .hidden = op.width,
-                                      .chosen = op.routed.chosen}),
+    return {kernels::CombineSupports(
+                {.dtype = model.compute_dtype, .hidden = op.width, .chosen = op.routed.chosen}),
             absl::StrCat("sums of experts ", op.width, " wide"), "another"};
   }
 
@@ -302,8 +299,8 @@ struct OpScratch {
     const Linear& linear = block.linears.at(op.id);
     int64_t bytes = 0;
     if (linear.bias.gradient != nullptr) {
-      bytes = kernels::BiasBackwardWorkspaceBytes(
-          {model.compute_dtype, linear.bias.gradient_dtype}, tokens, linear.out);
+      bytes = kernels::BiasBackwardWorkspaceBytes({model.compute_dtype, linear.bias.gradient_dtype},
+                                                  tokens, linear.out);
     }
     if (linear.adapters.members.empty()) return bytes;
     const kernels::LoraLinearSpec spec = LoraSpec(model, linear, true);
@@ -324,9 +321,9 @@ struct OpScratch {
                         kernels::AttentionBackwardWorkspaceBytes(spec, extents)});
     }
     if (!plan.generates()) return bytes;
-    return std::max(bytes, kernels::CachedAttentionWorkspaceBytes(
-                               CachedSpec(spec, plan.generation.length),
-                               plan.generation.sequences));
+    return std::max(bytes,
+                    kernels::CachedAttentionWorkspaceBytes(CachedSpec(spec, plan.generation.length),
+                                                           plan.generation.sequences));
   }
   int64_t operator()(const model::RouteOp& op) const {
     const Tensor& bias = block.routers.at(op.id).bias;
@@ -334,8 +331,8 @@ struct OpScratch {
         kernels::SortByExpertWorkspaceBytes({.experts = op.experts, .chosen = op.chosen}, tokens),
         kernels::RouterLossSumsWorkspaceBytes(model.router_spec, tokens));
     if (bias.gradient == nullptr) return bytes;
-    return std::max(bytes, kernels::BiasBackwardWorkspaceBytes(RouterBiasSpec(bias), tokens,
-                                                               op.experts));
+    return std::max(bytes,
+                    kernels::BiasBackwardWorkspaceBytes(RouterBiasSpec(bias), tokens, op.experts));
   }
   int64_t operator()(const model::GroupedLinearOp& op) const {
     const ExpertLinear& experts = block.experts.at(op.id);

@@ -34,8 +34,8 @@ kernels::RandomFillArgs RandomInit(uint64_t seed, const model::Parameter& parame
       PhiloxKey(seed, adapter ? RandomPurpose::kAdapterInit : RandomPurpose::kWeightInit);
   fill.key[0] = key[0];
   fill.key[1] = key[1];
-  fill.counter[0] = static_cast<uint32_t>(parameter.tensor) << 2 |
-                    static_cast<uint32_t>(parameter.part);
+  fill.counter[0] =
+      static_cast<uint32_t>(parameter.tensor) << 2 | static_cast<uint32_t>(parameter.part);
   fill.counter[1] = static_cast<uint32_t>(parameter.layer + 1);
   return fill;
 }

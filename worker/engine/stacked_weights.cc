@@ -18,9 +18,8 @@ absl::StatusOr<const TensorInfo*> FindFile(const plan::Plan& plan, const WeightF
   const std::string name = file.NameOf(matrix);
   const TensorInfo* tensor = files.Find(name);
   if (tensor == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(plan.model_path, ": tensor \"", name,
-                                                   "\" is missing; wanted ",
-                                                   ShapeText(file.shape())));
+    return absl::InvalidArgumentError(absl::StrCat(
+        plan.model_path, ": tensor \"", name, "\" is missing; wanted ", ShapeText(file.shape())));
   }
   if (tensor->shape == file.shape()) return tensor;
   return absl::InvalidArgumentError(absl::StrCat(plan.model_path, ": tensor \"", name,
@@ -47,10 +46,10 @@ absl::StatusOr<Source> Find(const plan::Plan& plan, const WeightFiles& files,
       blocks->cols == wanted.cols) {
     return Source{blocks->codes, blocks};
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      plan.model_path, ": tensor \"", blocks->codes->name, "\" has ", blocks->experts, " matrices [",
-      blocks->rows, ", ", blocks->cols, "] in blocks, the model needs ", file.matrices(), " of [",
-      wanted.rows, ", ", wanted.cols, "]"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(plan.model_path, ": tensor \"", blocks->codes->name, "\" has ", blocks->experts,
+                   " matrices [", blocks->rows, ", ", blocks->cols, "] in blocks, the model needs ",
+                   file.matrices(), " of [", wanted.rows, ", ", wanted.cols, "]"));
 }
 
 // Matrix `number` of the source as rows of the file, or of a file by outputs for blocks.
@@ -74,9 +73,8 @@ absl::Status ReadMatrix(const plan::Plan& plan, const WeightFiles& files,
     ASSIGN_OR_RETURN(const Source source, Find(plan, files, file, number));
     const absl::Status status = CopyMatrix(file, source, number, &values);
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat(plan.model_path, ": ", source.tensor->name, ": ",
-                                       std::string(status.message())));
+      return absl::Status(status.code(), absl::StrCat(plan.model_path, ": ", source.tensor->name,
+                                                      ": ", std::string(status.message())));
     }
     model::ToMemoryMatrix(source.blocks.has_value() ? model::ByOutputs(file) : file, values.data(),
                           matrix->data());

@@ -152,9 +152,8 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   const bool transposed = model::IsTransposedInFiles(parameter);
   const bool rank_major = model::IsRankMajorInFiles(parameter);
   // What is in another order is read whole.
-  const plan::Range read = rows.empty() && !transposed && !rank_major
-                               ? range
-                               : plan::Range{0, parameter.elements()};
+  const plan::Range read =
+      rows.empty() && !transposed && !rank_major ? range : plan::Range{0, parameter.elements()};
   std::vector<float> staging(static_cast<size_t>(read.count()));
   const absl::Status status = of_base && GrowsWithTokens(plan, parameter)
                                   ? ReadGrown(plan, parameter, *tensor, read, staging.data())
@@ -176,18 +175,16 @@ absl::Status LoadStack(const plan::Plan& plan, size_t i,
                        const ParameterStore& store, std::set<std::string>* known) {
   const plan::Range range = store.Loaded(i);
   if (!store.IsQuantized(i)) {
-    return ReadStack(plan, i, stack, files, range, known,
-                     [&](plan::Range part, const float* values) {
-                       store.UploadPart(i, {part.begin - range.begin, part.end - range.begin},
-                                        values);
-                     });
+    return ReadStack(
+        plan, i, stack, files, range, known, [&](plan::Range part, const float* values) {
+          store.UploadPart(i, {part.begin - range.begin, part.end - range.begin}, values);
+        });
   }
   std::vector<float> staging(static_cast<size_t>(range.count()));
-  RETURN_IF_ERROR(ReadStack(plan, i, stack, files, range, known,
-                            [&](plan::Range part, const float* values) {
-                              std::copy_n(values, part.count(),
-                                          staging.begin() + (part.begin - range.begin));
-                            }));
+  RETURN_IF_ERROR(
+      ReadStack(plan, i, stack, files, range, known, [&](plan::Range part, const float* values) {
+        std::copy_n(values, part.count(), staging.begin() + (part.begin - range.begin));
+      }));
   store.Upload(i, staging.data());
   return absl::OkStatus();
 }

@@ -37,8 +37,8 @@ void BenchAll(Bench* bench) {
   bench->MeasureCopy();
   for (auto* family :
        {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations, BenchActivations,
-         BenchGatedLinear, BenchGrouped, BenchLoss, BenchRows, BenchExperts, BenchElementwise, BenchAttention,
-        BenchLora, BenchGemm, BenchResidual, BenchRotated, BenchQuantized}) {
+        BenchGatedLinear, BenchGrouped, BenchLoss, BenchRows, BenchExperts, BenchElementwise,
+        BenchAttention, BenchLora, BenchGemm, BenchResidual, BenchRotated, BenchQuantized}) {
     family(bench);
   }
 }

@@ -39,9 +39,8 @@ void ReadGptOss(ConfigKeys& keys, ModelConfig* config) {
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config, /*blocks=*/"mxfp4")) return;
   config->rms_norm_eps = keys.Positive("rms_norm_eps", 1e-5);
   config->rope = ReadGptOssRope(keys);
-  config->layer_windows =
-      ReadWindows(keys, config->num_layers, keys.Int("sliding_window", 128),
-                  [](int64_t layer) { return layer % 2 == 0; });
+  config->layer_windows = ReadWindows(keys, config->num_layers, keys.Int("sliding_window", 128),
+                                      [](int64_t layer) { return layer % 2 == 0; });
   ExpectGate(keys, "swiglu_alpha", kAlpha);
   ExpectGate(keys, "swiglu_limit", kLimit);
   const int64_t chosen = keys.Int("experts_per_token", 4);  // of older files
@@ -55,9 +54,8 @@ void ReadGptOss(ConfigKeys& keys, ModelConfig* config) {
 Block GptOssBlock(const ModelConfig& config, int64_t layer) {
   AttentionNames attention = UsualAttention(config);
   attention.sinks = "self_attn.sinks";
-  return ExpertsBlock(
-      config, layer, attention,
-      {.router = "mlp.router", .stacked = true, .alpha = kAlpha, .limit = kLimit});
+  return ExpertsBlock(config, layer, attention,
+                      {.router = "mlp.router", .stacked = true, .alpha = kAlpha, .limit = kLimit});
 }
 
 }  // namespace

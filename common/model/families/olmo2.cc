@@ -22,11 +22,9 @@ Block PostNormBlock(const ModelConfig& config, int64_t layer) {
   AttentionNames names = UsualAttention(config);
   names.qk_norm = QkNorm::kWhole;
   const Row attended = block.Attention(names, block.Input(), {.kept = true});
-  const Row middle = block.AddMiddle(
-      block.BranchNorm({"post_attention_layernorm"}, attended));
+  const Row middle = block.AddMiddle(block.BranchNorm({"post_attention_layernorm"}, attended));
   const Row product = block.GatedMlp({}, middle, {.kept = true});
-  return block.Finish(middle,
-                      block.BranchNorm({"post_feedforward_layernorm"}, product));
+  return block.Finish(middle, block.BranchNorm({"post_feedforward_layernorm"}, product));
 }
 
 }  // namespace

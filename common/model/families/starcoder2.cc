@@ -26,18 +26,13 @@ void ReadStarcoder2(ConfigKeys& keys, ModelConfig* config) {
       ReadWindows(keys, config->num_layers, window, [](int64_t) { return true; });
 }
 
-NormNames Norm(const char* module) {
-  return {.module = module, .layer_norm = true, .bias = true};
-}
+NormNames Norm(const char* module) { return {.module = module, .layer_norm = true, .bias = true}; }
 
 Block PlainMlpBlock(const ModelConfig& config, int64_t layer) {
   BlockBuilder block(config, layer);
-  const Row normed =
-      block.Norm(Norm("input_layernorm"), block.Input());
+  const Row normed = block.Norm(Norm("input_layernorm"), block.Input());
   const Row middle = block.AddMiddle(block.Attention(UsualAttention(config), normed, {}));
-  const Row again = block.Norm(
-      Norm("post_attention_layernorm"),
-      middle);
+  const Row again = block.Norm(Norm("post_attention_layernorm"), middle);
   const MlpNames mlp{.up = "mlp.c_fc", .down = "mlp.c_proj", .bias = config.mlp_bias};
   return block.Finish(middle, block.PlainMlp(mlp, again, {}));
 }

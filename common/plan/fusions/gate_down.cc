@@ -12,7 +12,8 @@ int64_t FuseGateDown(const Plan& plan, OpLists* lists) {
                         int64_t layer) -> std::optional<model::Op> {
     // DoRA has the gradient of its sum alone.
     if (down.in != gate.out || gate.activation == model::Activation::kClampedSilu ||
-        (plan.lora.dora && adapted.Has(down, layer))) return std::nullopt;
+        (plan.lora.dora && adapted.Has(down, layer)))
+      return std::nullopt;
     return model::GateDownOp{gate, down};
   };
   return FusePairs<model::LinearOp, model::GateOp>(plan.model.num_layers, &lists->backward, fuse);

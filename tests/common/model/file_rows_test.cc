@@ -62,8 +62,8 @@ TEST(FileRowsTest, RowsMoveWhole) {
 TEST(FileRowsTest, OtherTensorsLieAsInTheFile) {
   const auto table = WithLora(BaseParameterTable(Grouped()), Grouped(), {3, {"all-linear"}, false});
   ASSERT_TRUE(table.ok()) << table.status();
-  for (const char* name : {"wo.weight", "w1.weight", "tok_embeddings", "output.weight",
-                           "wqkv.lora_A", "w2.lora_B"}) {
+  for (const char* name :
+       {"wo.weight", "w1.weight", "tok_embeddings", "output.weight", "wqkv.lora_A", "w2.lora_B"}) {
     EXPECT_TRUE(FileRows(Blocks(), Find(*table, name)).empty());
   }
 }

@@ -20,12 +20,8 @@ using Layers = std::vector<int64_t>;
 
 // What every family asks for.
 Json Mixed(const char* architecture) {
-  return {{"architectures", {architecture}},
-          {"vocab_size", 512},
-          {"hidden_size", 64},
-          {"intermediate_size", 160},
-          {"num_hidden_layers", 4},
-          {"num_attention_heads", 4},
+  return {{"architectures", {architecture}}, {"vocab_size", 512},      {"hidden_size", 64},
+          {"intermediate_size", 160},        {"num_hidden_layers", 4}, {"num_attention_heads", 4},
           {"num_key_value_heads", 2}};
 }
 
@@ -60,11 +56,10 @@ TEST(MixtureConfigTest, Qwen2MoeAndItsDefaults) {
   const ModelConfig plain = MustReadMixed(Mixed("Qwen2MoeForCausalLM"));
   EXPECT_TRUE(plain.qkv_bias);
   EXPECT_FALSE(plain.output_bias);
-  EXPECT_EQ(plain.mixture, (Mixture{.experts = 60,
-                                    .chosen = 4,
-                                    .width = 1408,
-                                    .shared_width = 5632,
-                                    .shared_gate = true}));
+  EXPECT_EQ(
+      plain.mixture,
+      (Mixture{
+          .experts = 60, .chosen = 4, .width = 1408, .shared_width = 5632, .shared_gate = true}));
   Json json = Mixed("Qwen2MoeForCausalLM");
   json.update({{"qkv_bias", false},
                {"num_experts", 8},
@@ -198,11 +193,10 @@ TEST(MixtureConfigTest, GptOssAndItsDefaults) {
   EXPECT_EQ(plain.rope.factor, 32.0);
   EXPECT_EQ(plain.rope.original_max_position, 4096);
   EXPECT_FALSE(plain.rope.truncate);
-  EXPECT_EQ(plain.mixture, (Mixture{.experts = 128,
-                                    .chosen = 4,
-                                    .width = 160,
-                                    .renormalise = true,
-                                    .router_bias = true}));
+  EXPECT_EQ(
+      plain.mixture,
+      (Mixture{
+          .experts = 128, .chosen = 4, .width = 160, .renormalise = true, .router_bias = true}));
   Json json = Mixed("GptOssForCausalLM");
   json.update({{"head_dim", 32},
                {"num_local_experts", 8},

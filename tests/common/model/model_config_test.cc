@@ -276,7 +276,8 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
   ExpectRefused(mamba, "\"MambaForCausalLM\" is not supported", absl::StatusCode::kUnimplemented);
   ExpectRefused(mamba,
                 "Glm4MoeForCausalLM, GptOssForCausalLM, GraniteForCausalLM, InternLM2ForCausalLM, "
-                "LlamaForCausalLM, Ministral3ForCausalLM, MistralForCausalLM, Mistral3ForConditionalGeneration, "
+                "LlamaForCausalLM, Ministral3ForCausalLM, MistralForCausalLM, "
+                "Mistral3ForConditionalGeneration, "
                 "MixtralForCausalLM, Olmo2ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, "
                 "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM",
                 absl::StatusCode::kUnimplemented);

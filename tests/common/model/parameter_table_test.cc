@@ -36,8 +36,8 @@ std::vector<std::string> NamesOfLayer(const std::vector<Parameter>& table, int32
   std::vector<std::string> names;
   for (const Parameter& parameter : table) {
     if (parameter.layer != layer || IsAdapter(parameter) != adapters) continue;
-    const size_t of_module = parameter.name.rfind('.', parameter.name.find(
-                                                           adapters ? ".lora_" : ".weight") - 1);
+    const size_t of_module =
+        parameter.name.rfind('.', parameter.name.find(adapters ? ".lora_" : ".weight") - 1);
     const size_t of_bias = parameter.name.rfind('.', parameter.name.find(".bias") - 1);
     const bool bias = parameter.name.find(".bias") != std::string::npos;
     names.push_back(parameter.name.substr((bias ? of_bias : of_module) + 1));
@@ -74,13 +74,24 @@ TEST(ParameterTableTest, CountsPublishedModels) {
 TEST(ParameterTableTest, OrdersABlockAsTheEngineFusesIt) {
   ModelConfig config = HalfBillion();
   config.qk_norm = config.output_bias = config.mlp_bias = true;
-  const std::vector<std::string> expected = {
-      "input_layernorm.weight", "q_proj.weight", "k_proj.weight",
-      "v_proj.weight",          "q_proj.bias",   "k_proj.bias",
-      "v_proj.bias",            "q_norm.weight", "k_norm.weight",
-      "o_proj.weight",          "o_proj.bias",   "post_attention_layernorm.weight",
-      "gate_proj.weight",       "up_proj.weight", "down_proj.weight",
-      "gate_proj.bias",         "up_proj.bias",  "down_proj.bias"};
+  const std::vector<std::string> expected = {"input_layernorm.weight",
+                                             "q_proj.weight",
+                                             "k_proj.weight",
+                                             "v_proj.weight",
+                                             "q_proj.bias",
+                                             "k_proj.bias",
+                                             "v_proj.bias",
+                                             "q_norm.weight",
+                                             "k_norm.weight",
+                                             "o_proj.weight",
+                                             "o_proj.bias",
+                                             "post_attention_layernorm.weight",
+                                             "gate_proj.weight",
+                                             "up_proj.weight",
+                                             "down_proj.weight",
+                                             "gate_proj.bias",
+                                             "up_proj.bias",
+                                             "down_proj.bias"};
   EXPECT_EQ(NamesOfLayer(BaseParameterTable(config), 3, /*adapters=*/false), expected);
 }
 
@@ -108,13 +119,12 @@ TEST(ParameterTableTest, LoraFollowsItsUnitWithSharedInputsAdjacent) {
   const auto table = WithLora(BaseParameterTable(config), config, {8, {"all-linear"}});
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ(NamesOfLayer(*table, 5, /*adapters=*/true),
-            (std::vector<std::string>{"q_proj.lora_A.weight", "k_proj.lora_A.weight",
-                                      "v_proj.lora_A.weight", "q_proj.lora_B.weight",
-                                      "k_proj.lora_B.weight", "v_proj.lora_B.weight",
-                                      "o_proj.lora_A.weight", "o_proj.lora_B.weight",
-                                      "gate_proj.lora_A.weight", "up_proj.lora_A.weight",
-                                      "gate_proj.lora_B.weight", "up_proj.lora_B.weight",
-                                      "down_proj.lora_A.weight", "down_proj.lora_B.weight"}));
+            (std::vector<std::string>{
+                "q_proj.lora_A.weight", "k_proj.lora_A.weight", "v_proj.lora_A.weight",
+                "q_proj.lora_B.weight", "k_proj.lora_B.weight", "v_proj.lora_B.weight",
+                "o_proj.lora_A.weight", "o_proj.lora_B.weight", "gate_proj.lora_A.weight",
+                "up_proj.lora_A.weight", "gate_proj.lora_B.weight", "up_proj.lora_B.weight",
+                "down_proj.lora_A.weight", "down_proj.lora_B.weight"}));
   // Known count of peft for r = 8 on this model, target_modules all-linear.
   EXPECT_EQ(Count(*table) - Count(BaseParameterTable(config)), 4399104);
   for (size_t i = 1; i < table->size(); ++i) EXPECT_GE((*table)[i].unit, (*table)[i - 1].unit);

@@ -91,8 +91,8 @@ TEST(StackedFilesTest, ByOutputsTheRowsOfATransposedFileAreThoseOfTheStack) {
 // A bias of each expert is a row of one tensor.
 TEST(StackedFilesTest, AStackOfVectorsIsAMatrix) {
   const std::string name = "mlp.experts.gate_up_proj_bias";
-  Architecture model = StackOf({{name, 0, 2, /*first=*/0, /*step=*/2},
-                                {name, 2, 2, /*first=*/1, /*step=*/2}});
+  Architecture model =
+      StackOf({{name, 0, 2, /*first=*/0, /*step=*/2}, {name, 2, 2, /*first=*/1, /*step=*/2}});
   TensorSpec& bias = model.blocks[0].tensors[0];
   bias.kind = Kind::kExpertBias;
   bias.cols = 1;

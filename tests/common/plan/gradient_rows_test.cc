@@ -43,8 +43,9 @@ TEST(GradientRowsTest, ABlockHasTheRowsThatItNeeds) {
   EXPECT_EQ(SlotsOf("LlamaForCausalLM"), dense);
   EXPECT_EQ(SlotsOf("Gemma3ForCausalLM"), dense);
   // A linear adds to the branch of another.
-  EXPECT_EQ(SlotsOf("CohereForCausalLM"),
-            (std::vector<std::string>{"dnorm 16", "dshared 16", "dqkv 32", "datt 16", "dswiglu 32"}));
+  EXPECT_EQ(
+      SlotsOf("CohereForCausalLM"),
+      (std::vector<std::string>{"dnorm 16", "dshared 16", "dqkv 32", "datt 16", "dswiglu 32"}));
   // One dense layer, one of experts: the rows of both.
   EXPECT_EQ(SlotsOf("Qwen3MoeForCausalLM"),
             (std::vector<std::string>{"dnorm 16", "dqkv 32", "datt 16", "dswiglu 32", "drouted 32",

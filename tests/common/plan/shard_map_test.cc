@@ -268,9 +268,8 @@ TEST(OptimizerStatesTest, BlocksAreOfLargeTensorsThatBeginAtOne) {
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const std::string& name = plan.parameters[i].name;
     const bool expected =
-        std::any_of(std::begin(kFromOne), std::end(kFromOne), [&name](const char* part) {
-          return name.find(part) != std::string::npos;
-        });
+        std::any_of(std::begin(kFromOne), std::end(kFromOne),
+                    [&name](const char* part) { return name.find(part) != std::string::npos; });
     EXPECT_EQ(in_blocks[i], expected) << name;
   }
   // A of rank 64 is 18 blocks: that of up begins at one too. Frozen tensors have no states.

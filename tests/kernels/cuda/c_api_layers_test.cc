@@ -95,13 +95,13 @@ TEST(CApiLayersGpuTest, ClampedSwiglu) {
   args.gate_up = gate_up.c.data();
   args.y = y.c.data();
   EXPECT_OK(coxswain_clamped_swiglu_forward(&args, nullptr));
-  ClampedSwigluForward(
-      {.spec = spec, .rows = rows, .gate_up = gate_up.op.data(), .y = y.op.data()}, TestStream());
+  ClampedSwigluForward({.spec = spec, .rows = rows, .gate_up = gate_up.op.data(), .y = y.op.data()},
+                       TestStream());
   y.ExpectSame("y");
   args.y = nullptr;
   EXPECT_OK(coxswain_clamped_swiglu_backward(&args, nullptr));
-  ClampedSwigluBackward(
-      {.spec = spec, .rows = rows, .dy = dy.data(), .gate_up = gate_up.op.data()}, TestStream());
+  ClampedSwigluBackward({.spec = spec, .rows = rows, .dy = dy.data(), .gate_up = gate_up.op.data()},
+                        TestStream());
   gate_up.ExpectSame("gradient of the clamped gate");
   args.limit = 0;
   EXPECT_REFUSED(coxswain_clamped_swiglu_forward(&args, nullptr), "ClampedSwiglu");

@@ -29,10 +29,8 @@ class ClampedSwigluGpuTest : public testing::TestWithParam<DType> {
   Floats Backward(int64_t rows, int64_t n, const Floats& gate_up, const Floats& dy) const {
     const DeviceTensor gradient(dtype_, gate_up), kept(dtype_, gate_up), device_dy(dtype_, dy);
     const DeviceTensor elsewhere(dtype_, rows * 2 * n), again(dtype_, dy);
-    ClampedSwigluBackwardArgs args{.spec = SpecOf(n),
-                                   .rows = rows,
-                                   .dy = device_dy.data(),
-                                   .gate_up = gradient.data()};
+    ClampedSwigluBackwardArgs args{
+        .spec = SpecOf(n), .rows = rows, .dy = device_dy.data(), .gate_up = gradient.data()};
     ClampedSwigluBackward(args, TestStream());
     args.dy = args.y = again.data();
     args.gate_up = kept.data();

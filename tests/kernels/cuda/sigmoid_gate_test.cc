@@ -49,8 +49,8 @@ class SigmoidGateGpuTest : public testing::TestWithParam<DType> {
 };
 
 // The gate is off by at most 8 u (kernels/cuda/sigmoid_gate.cu), then a product and a sum; the
-// gradient of a logit sums products by H / 256 + 21 roundings, and 1 - s adds 8 u. Then one rounding
-// to the type.
+// gradient of a logit sums products by H / 256 + 21 roundings, and 1 - s adds 8 u. Then one
+// rounding to the type.
 void SigmoidGateGpuTest::ExpectReference(int64_t rows, int64_t n) const {
   SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(n));
   Floats logits = Normal(rows, 1, dtype_, 3.0f);
@@ -75,12 +75,11 @@ void SigmoidGateGpuTest::ExpectReference(int64_t rows, int64_t n) const {
     for (int64_t j = 0; j < n; ++j) {
       const size_t at = Size(t * n + j), in_row = Size(j);
       const double sum = before[at] + gated[in_row];
-      ASSERT_NEAR(y[at], sum,
-                  11 * unit * (std::abs(row[in_row]) + std::abs(before[at])) +
-                      rounding * std::abs(sum))
+      ASSERT_NEAR(
+          y[at], sum,
+          11 * unit * (std::abs(row[in_row]) + std::abs(before[at])) + rounding * std::abs(sum))
           << "row " << t << " column " << j;
-      ASSERT_NEAR(got.dx[at], want.x[in_row],
-                  (10 * unit + rounding) * std::abs(drow[in_row]))
+      ASSERT_NEAR(got.dx[at], want.x[in_row], (10 * unit + rounding) * std::abs(drow[in_row]))
           << "row " << t << " column " << j;
       size += std::abs(drow[in_row] * row[in_row]);
     }

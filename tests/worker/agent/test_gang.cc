@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/model/family.h"
-#include "common/model/parameter_table.h"
 #include "common/access/call_credentials.h"
 #include "common/grpc_status.h"
+#include "common/model/family.h"
+#include "common/model/parameter_table.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/plan/plan_bytes.h"
 #include "tests/support/eventually.h"

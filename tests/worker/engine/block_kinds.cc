@@ -104,11 +104,8 @@ model::ModelConfig SinksAndBiases() {
   model::ModelConfig config = Base("GptOssForCausalLM");
   config.qkv_bias = config.output_bias = true;
   config.layer_windows = {6, 0, 6, 0, 6};
-  config.mixture = {.experts = 6,
-                    .chosen = 2,
-                    .width = 20,
-                    .renormalise = true,
-                    .router_bias = true};
+  config.mixture = {
+      .experts = 6, .chosen = 2, .width = 20, .renormalise = true, .router_bias = true};
   return config;
 }
 

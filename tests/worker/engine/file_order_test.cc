@@ -26,9 +26,9 @@ std::vector<float> Values(const Tensors& llama, const model::Parameter& paramete
   const auto at = [&](const std::string& name) { return llama.at(layer + name + ".weight"); };
   // Names of InternLM2, with those of Llama.
   const std::pair<const char*, const char*> kNames[] = {
-      {"attention_norm", "input_layernorm"},  {"ffn_norm", "post_attention_layernorm"},
-      {"attention.wo", "self_attn.o_proj"},   {"feed_forward.w1", "mlp.gate_proj"},
-      {"feed_forward.w3", "mlp.up_proj"},     {"feed_forward.w2", "mlp.down_proj"}};
+      {"attention_norm", "input_layernorm"}, {"ffn_norm", "post_attention_layernorm"},
+      {"attention.wo", "self_attn.o_proj"},  {"feed_forward.w1", "mlp.gate_proj"},
+      {"feed_forward.w3", "mlp.up_proj"},    {"feed_forward.w2", "mlp.down_proj"}};
   if (model::IsEmbedding(parameter)) return llama.at("model.embed_tokens.weight");
   if (model::IsHead(parameter)) return llama.at("lm_head.weight");
   if (parameter.layer < 0) return llama.at("model.norm.weight");

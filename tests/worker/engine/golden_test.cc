@@ -1,7 +1,7 @@
 // Whole model, adapters and optimizer against golden values. Invariant engine-1.
 // Limits: a float32 run in libtorch reaches a tenth of each (tests/fixtures/README.md).
-#include <filesystem>
 #include <gtest/gtest.h>
+#include <filesystem>
 
 #include <algorithm>
 #include <cmath>

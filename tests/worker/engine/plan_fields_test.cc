@@ -136,8 +136,7 @@ std::vector<Field> TableFields() {
   const std::string a = "q_proj.lora_A", norm = "input_layernorm.weight";
   return {
       {"parameter.name", [=](plan::Plan* p) { Find(p, a, 1).name += "x"; }},
-      {"parameter.part",
-       [=](plan::Plan* p) { Find(p, norm, 1).part = model::Part::kMagnitude; }},
+      {"parameter.part", [=](plan::Plan* p) { Find(p, norm, 1).part = model::Part::kMagnitude; }},
       {"parameter.tensor", [=](plan::Plan* p) { ++Find(p, norm, 1).tensor; }},
       {"parameter.layer", [=](plan::Plan* p) { Find(p, norm, 1).layer = 2; }},
       {"parameter.rows", [=](plan::Plan* p) { Find(p, norm, 1).rows += 1; }},

@@ -35,8 +35,7 @@ void Encode(float value, DType dtype, uint8_t* out) {
 std::vector<TensorSource> Tensors(const plan::Plan& plan, bool adapter, DType dtype) {
   std::vector<TensorSource> tensors;
   for (const model::Parameter& parameter : plan.parameters) {
-    if (model::IsAdapter(parameter) == adapter)
-      tensors.push_back(RandomTensor(parameter, dtype));
+    if (model::IsAdapter(parameter) == adapter) tensors.push_back(RandomTensor(parameter, dtype));
   }
   return tensors;
 }

@@ -109,8 +109,7 @@ TEST_F(WeightsTest, RowsOfAddedTokensAreTheMeanOfTheOthers) {
       const model::Parameter& parameter = plan.parameters[i];
       const std::vector<float>& file = written.at(parameter.name);
       const std::vector<float> values = TrainedValues(**state, i);
-      const bool grows =
-          model::IsEmbedding(parameter) || model::IsHead(parameter);
+      const bool grows = model::IsEmbedding(parameter) || model::IsHead(parameter);
       if (!grows) {
         EXPECT_EQ(values, file);
         continue;
