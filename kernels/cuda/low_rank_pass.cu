@@ -20,6 +20,7 @@
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/rank_blocks.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/shared_address.cuh"
 #include "kernels/cuda/stream.h"
@@ -33,8 +34,6 @@ constexpr int kWarps = kThreads / kWarp;
 constexpr int kStages = 3;
 constexpr int kRowGroups = kLowRankTileRows / 16;
 constexpr int kTileVectors = kLowRankTileColumns / 8;
-// Of a row in shared memory: 16 bytes more, so that eight rows of a block lie in different banks.
-__host__ __device__ constexpr int RowBytes(int columns) { return kBf16Bytes * columns + 16; }
 constexpr int kTileRowBytes = RowBytes(kLowRankTileColumns);
 constexpr int kTileBytes = kLowRankTileRows * kTileRowBytes;
 constexpr int kWeightBytes = 100 * 1024;  // of shared memory, at most
@@ -45,48 +44,12 @@ struct Shape {
   static constexpr bool kP = kSums != Sums::kRows;
   static constexpr bool kG = kSums != Sums::kColumns;
   static constexpr int kRank = 8 * kRankTiles;
-  // An odd number of 16-byte vectors, for the banks.
-  static constexpr int kRankRowBytes = 16 * (kRankTiles | 1);
+  static constexpr int kRankRowBytes = RankRowBytes(kRankTiles);
   static constexpr int kHBytes = kG ? kLowRankTileRows * kRankRowBytes : 0;
   static constexpr int kHalfBytes = kP ? kRowGroups * kRankTiles * 4 * kWarp * 4 : 0;
   // Tiles of columns whose sums over rows fit 128 registers.
   static constexpr int kTiles = std::min(8, 16 / kRankTiles);
 };
-
-// The warp's part of P from a tile: fragments of W for two rank tiles at a time. kAlongColumns: W
-// is stored [R, columns].
-template <int kRankTiles, bool kAlongColumns>
-__device__ __forceinline__ void LoadWeights(uint32_t w, int row_bytes, int column, int lane,
-                                            uint32_t (&to)[kRankTiles][2]) {
-#pragma unroll
-  for (int i = 0; i < kRankTiles; i += 2) {
-    uint32_t pair[4];
-    const int high = lane / 16;
-    const uint32_t at = kAlongColumns ? w + (8 * (i + high) + lane % 8) * row_bytes +
-                                            kBf16Bytes * (column + lane / 8 % 2 * 8)
-                                      : w + (column + lane % 16) * row_bytes + 16 * (i + high);
-    if (i + 1 < kRankTiles) {
-      if constexpr (kAlongColumns) {
-        LoadBlocks4(at, pair);
-      } else {
-        LoadBlocks4Transposed(at, pair);
-      }
-      to[i + 1][0] = pair[2];
-      to[i + 1][1] = pair[3];
-    } else {
-      uint32_t(&single)[2] = reinterpret_cast<uint32_t(&)[2]>(pair);
-      // Lanes 16 to 31 give no address here; theirs must still be within the array.
-      const uint32_t low = at - (high == 0 ? 0 : kAlongColumns ? 8 * row_bytes : 16);
-      if constexpr (kAlongColumns) {
-        LoadBlocks2(low, single);
-      } else {
-        LoadBlocks2Transposed(low, single);
-      }
-    }
-    to[i][0] = pair[0];
-    to[i][1] = pair[1];
-  }
-}
 
 template <int kRankTiles, Sums kSums>
 class Block {
@@ -227,7 +190,7 @@ class Block {
     for (int k = 0; k < kHalf; k += 16) {
       uint32_t a[4], b[kRankTiles][2];
       LoadBlocks4(from + kBf16Bytes * k, a);
-      LoadWeights<kRankTiles, kSums == Sums::kColumns>(w_, w_row_bytes_, w_column + k, lane_, b);
+      LoadRankBlocks<kRankTiles, kSums == Sums::kColumns>(w_, w_row_bytes_, w_column + k, lane_, b);
 #pragma unroll
       for (int i = 0; i < kRankTiles; ++i) MultiplyAdd(p[i], a, b[i][0], b[i][1]);
     }
@@ -237,7 +200,7 @@ class Block {
     const uint32_t from = h_ + tile % kStages * S::kHBytes;
 #pragma unroll
     for (int k = 0; k < kRowGroups; ++k) {
-      LoadWeights<kRankTiles, false>(from, S::kRankRowBytes, 16 * k, lane_, h[k]);
+      LoadRankBlocks<kRankTiles, false>(from, S::kRankRowBytes, 16 * k, lane_, h[k]);
     }
   }
 
