@@ -17,6 +17,7 @@
 #include "tests/reference/experts.h"
 #include "tests/reference/geglu.h"
 #include "tests/reference/gelu.h"
+#include "tests/reference/grouped_lora.h"
 #include "tests/reference/layer_norm.h"
 #include "tests/reference/linear.h"
 #include "tests/reference/rms_norm.h"
@@ -384,6 +385,29 @@ TEST_F(AutogradTest, Experts) {
   ExpectEqual(x.grad(), got.x, "dx");
   ExpectEqual(w.grad(), got.w, "dw");
   ExpectEqual(bias.grad(), got.bias, "dbias");
+}
+
+TEST_F(AutogradTest, GroupedLora) {
+  const std::vector<int32_t> offsets = {0, 2, 2, 6};
+  const Tensor x = Leaf({6, 5}), a = Leaf({3, 2, 5}), b = Leaf({3, 4, 2});
+  const Tensor dy = at::randn({6, 4}, at::kDouble);
+  std::vector<Tensor> h, y;
+  for (int64_t e = 0; e < 3; ++e) {
+    const int64_t first = offsets[static_cast<size_t>(e)];
+    const int64_t end = offsets[static_cast<size_t>(e) + 1];
+    h.push_back(at::linear(x.slice(0, first, end), a.select(0, e)));
+    y.push_back(0.75 * at::linear(h.back(), b.select(0, e)));
+  }
+  (at::cat(y) * dy).sum().backward();
+  const GroupedLoraProblem<double> p{6,       3,       5,      4, 2, 0.75, offsets.data(),
+                                     Data(x), Data(a), Data(b)};
+  const std::vector<double> hidden = GroupedLoraHidden(p);
+  const auto got = GroupedLoraBackward(p, hidden.data(), Data(dy));
+  ExpectEqual(at::cat(h), hidden, "h");
+  ExpectEqual(at::cat(y), GroupedLoraOutput(p, hidden.data()), "y");
+  ExpectEqual(x.grad(), got.x, "dx");
+  ExpectEqual(a.grad(), got.a, "da");
+  ExpectEqual(b.grad(), got.b, "db");
 }
 
 // transformers' load_balancing_loss_func, and the mean of the squared log-sum.
