@@ -35,6 +35,8 @@ NOT_FOR_TORCH = {
     'cached_attention': "generation is torch's", 'nf4_quantize_scales': 'weights come quantised',
     'clamped_swiglu_forward': 'patched blocks have no gate of this kind', 'clamped_swiglu_backward': 'as its forward',
     'sigmoid_gate_forward': 'patched blocks have no gate of rows', 'sigmoid_gate_backward': 'as its forward',
+    'grouped_lora_forward': "adapters of the patched models are peft's",
+    'grouped_lora_backward': "adapters of the patched models are peft's",
     'lora_gated_linear_forward': "adapters of the patched models are peft's",
     'lora_gated_linear_backward': "adapters of the patched models are peft's",
     'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',

@@ -1,5 +1,5 @@
-/* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h, combine.h,
- * sigmoid_gate.h and router_loss.h, the ops of a mixture of experts. */
+/* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h, grouped_lora.h,
+ * combine.h, sigmoid_gate.h and router_loss.h, the ops of a mixture of experts. */
 #ifndef COXSWAIN_KERNELS_C_API_EXPERTS_H_
 #define COXSWAIN_KERNELS_C_API_EXPERTS_H_
 
@@ -98,6 +98,26 @@ typedef struct {
 int coxswain_grouped_linear_forward(const coxswain_grouped_linear_args* args, void* stream);
 int coxswain_grouped_linear_input_gradient(const coxswain_grouped_linear_args* args, void* stream);
 int coxswain_grouped_linear_weight_gradient(const coxswain_grouped_linear_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype, grad_dtype;
+  int64_t rows, experts, in_features, out_features, rank;
+  float scale;
+  const int32_t* offsets;       /* [experts + 1] */
+  const void* x;                /* [rows, in_features] */
+  const void* a;                /* [experts, rank, in_features] */
+  const void* b;                /* [experts, out_features, rank] */
+  void* h;                      /* [rows, rank], written by forward, read by backward */
+  void* y;                      /* [rows, out_features], added to; forward only */
+  const void* dy;               /* [rows, out_features]; backward only */
+  void* da;                     /* as a, of grad_dtype, added to; backward only */
+  void* db;                     /* as b, of grad_dtype, added to; backward only */
+  void* dx;                     /* [rows, in_features], added to; null: not wanted */
+  coxswain_workspace workspace; /* backward only */
+} coxswain_grouped_lora_args;
+int coxswain_grouped_lora_forward(const coxswain_grouped_lora_args* args, void* stream);
+int64_t coxswain_grouped_lora_backward_workspace_bytes(const coxswain_grouped_lora_args* args);
+int coxswain_grouped_lora_backward(const coxswain_grouped_lora_args* args, void* stream);
 
 typedef struct {
   int64_t tokens, experts, chosen;

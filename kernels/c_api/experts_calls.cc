@@ -1,5 +1,5 @@
 // Translates the structs of kernels/c_api.h into those of the ops: a mixture of experts, but
-// its products (grouped_linear_calls.cc).
+// its products (grouped_linear_calls.cc, grouped_lora_calls.cc).
 #include <stdexcept>
 #include <string>
 

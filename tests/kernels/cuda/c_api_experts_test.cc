@@ -3,6 +3,7 @@
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
 #include "kernels/grouped_linear.h"
+#include "kernels/grouped_lora.h"
 #include "kernels/route.h"
 #include "kernels/router_loss.h"
 #include "kernels/sigmoid_gate.h"
@@ -210,6 +211,64 @@ TEST(CApiExpertsGpuTest, GroupedLinear) {
   EXPECT_REFUSED(coxswain_grouped_linear_forward(&args, nullptr), "rows is -1");
   EXPECT_REFUSED(coxswain_grouped_linear_input_gradient(&args, nullptr), "rows is -1");
   EXPECT_REFUSED(coxswain_grouped_linear_weight_gradient(&args, nullptr), "rows is -1");
+}
+
+TEST(CApiExpertsGpuTest, GroupedLora) {
+  constexpr int64_t kRows = 70, kIn = 24, kOut = 40, kMatrices = 3, kRank = 8;
+  const GroupedLoraSpec spec{.dtype = kType,
+                             .grad_dtype = kFloat,
+                             .experts = kMatrices,
+                             .in_features = kIn,
+                             .out_features = kOut,
+                             .rank = kRank,
+                             .scale = 0.75f};
+  const DeviceValues<int32_t> offsets({0, 3, 3, 69});
+  const DeviceTensor x(kType, Normal(kRows * kIn, 1, kType));
+  const DeviceTensor a(kType, Normal(kMatrices * kRank * kIn, 2, kType));
+  const DeviceTensor b(kType, Normal(kMatrices * kOut * kRank, 3, kType));
+  const DeviceTensor dy(kType, Normal(kRows * kOut, 4, kType));
+  const Twins h{Floats(kRows * kRank)}, y{Floats(kRows * kOut, 1.0f)};
+  const Twins dx{Floats(kRows * kIn, 1.0f)};
+  const Twins da(Floats(kMatrices * kRank * kIn, 1.0f), kFloat);
+  const Twins db(Floats(kMatrices * kOut * kRank, 1.0f), kFloat);
+  const Scratch scratch(GroupedLoraBackwardWorkspaceBytes(spec, kRows));
+  GroupedLoraForward(
+      {spec, kRows, offsets.data(), x.data(), a.data(), b.data(), h.op.data(), y.op.data()},
+      TestStream());
+  GroupedLoraBackward({spec, kRows, offsets.data(), x.data(), a.data(), b.data(), h.op.data(),
+                       dy.data(), da.op.data(), db.op.data(), dx.op.data(), scratch.workspace()},
+                      TestStream());
+  coxswain_grouped_lora_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.rows = kRows;
+  args.experts = kMatrices;
+  args.in_features = kIn;
+  args.out_features = kOut;
+  args.rank = kRank;
+  args.scale = 0.75f;
+  args.offsets = offsets.data();
+  args.x = x.data();
+  args.a = a.data();
+  args.b = b.data();
+  args.h = h.c.data();
+  args.y = y.c.data();
+  args.dy = dy.data();
+  args.da = da.c.data();
+  args.db = db.c.data();
+  args.dx = dx.c.data();
+  EXPECT_OK(coxswain_grouped_lora_forward(&args, nullptr));
+  EXPECT_REFUSED(coxswain_grouped_lora_backward(&args, nullptr), "workspace of 0 bytes");
+  EXPECT_EQ(coxswain_grouped_lora_backward_workspace_bytes(&args), scratch.bytes());
+  args.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_grouped_lora_backward(&args, nullptr));
+  h.ExpectSame("h");
+  y.ExpectSame("y");
+  da.ExpectSame("da");
+  db.ExpectSame("db");
+  dx.ExpectSame("dx");
+  args.rows = -1;
+  EXPECT_REFUSED(coxswain_grouped_lora_forward(&args, nullptr), "rows is -1");
+  EXPECT_REFUSED(coxswain_grouped_lora_backward(&args, nullptr), "rows is -1");
 }
 
 TEST(CApiExpertsGpuTest, SigmoidGate) {

@@ -1,0 +1,64 @@
+// Translates the struct of kernels/c_api/experts.h into those of kernels/grouped_lora.h.
+#include "kernels/grouped_lora.h"
+
+#include "kernels/c_api/calls.h"
+
+namespace coxswain::kernels::c_api {
+namespace {
+
+GroupedLoraSpec SpecOf(const coxswain_grouped_lora_args& args) {
+  return {.dtype = Type(args.dtype),
+          .grad_dtype = Type(args.grad_dtype),
+          .experts = args.experts,
+          .in_features = args.in_features,
+          .out_features = args.out_features,
+          .rank = args.rank,
+          .scale = args.scale};
+}
+
+}  // namespace
+}  // namespace coxswain::kernels::c_api
+
+namespace kernels = coxswain::kernels;
+namespace c_api = coxswain::kernels::c_api;
+
+extern "C" {
+
+int coxswain_grouped_lora_forward(const coxswain_grouped_lora_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::GroupedLoraForward({.spec = c_api::SpecOf(*args),
+                                 .rows = args->rows,
+                                 .offsets = args->offsets,
+                                 .x = args->x,
+                                 .a = args->a,
+                                 .b = args->b,
+                                 .h = args->h,
+                                 .y = args->y},
+                                c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_grouped_lora_backward_workspace_bytes(const coxswain_grouped_lora_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::GroupedLoraBackwardWorkspaceBytes(c_api::SpecOf(*args), args->rows); });
+}
+
+int coxswain_grouped_lora_backward(const coxswain_grouped_lora_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::GroupedLoraBackward({.spec = c_api::SpecOf(*args),
+                                  .rows = args->rows,
+                                  .offsets = args->offsets,
+                                  .x = args->x,
+                                  .a = args->a,
+                                  .b = args->b,
+                                  .h = args->h,
+                                  .dy = args->dy,
+                                  .da = args->da,
+                                  .db = args->db,
+                                  .dx = args->dx,
+                                  .workspace = c_api::Lent(args->workspace)},
+                                 c_api::Wrap(stream));
+  });
+}
+
+}  // extern "C"
