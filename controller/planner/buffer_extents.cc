@@ -42,12 +42,20 @@ int64_t CachedAttentionBytes(const plan::Plan& plan) {
          CeilDiv(plan.generation.length, 64);
 }
 
+// The gradient of an expert adapter's inner values; on a GPU also the sums of the parts into which
+// its gradients are cut: two of each of 160 ranges of rows at most, of 2,048 columns at rank 16.
+int64_t ExpertAdapterBytes(const plan::Plan& plan, const BufferExtents& n) {
+  if (plan.lora.rank == 0) return 0;
+  const int64_t inner = Align(4 * plan.model.mixture.chosen * n.tokens * plan.lora.rank);
+  return inner + (plan.device == "cuda" ? 4 * int64_t{2} * 160 * 2048 * 16 : 0);
+}
+
 // Two numbers of each row for the losses, or the counts of blocks of rows while pairs are sorted.
 int64_t RouterScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const model::Mixture& mixture = plan.model.mixture;
   if (mixture.experts == 0) return 0;
-  const int64_t adapters = 4 * mixture.chosen * n.tokens * plan.lora.rank;
-  return std::max<int64_t>({4 << 20, 32 * n.tokens + 16 * mixture.experts * 1024, adapters});
+  return std::max<int64_t>(
+      {4 << 20, 32 * n.tokens + 16 * mixture.experts * 1024, ExpertAdapterBytes(plan, n)});
 }
 
 int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
