@@ -1,6 +1,7 @@
 // The linears of 128 experts of Qwen3-30B-A3B in one launch, beside one product after the other by
-// cuBLASLt as tuning chooses them. Rows an expert: the same for all; as many as draws give each;
-// one with four times the mean. The draws have too many shapes to tune each.
+// cuBLASLt as tuning chooses them; and the adapters of such linears, which add to their results.
+// Rows an expert: the same for all; as many as draws give each; one with four times the mean. The
+// draws have too many shapes to tune each.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/gemm.h"
 #include "kernels/grouped_linear.h"
+#include "kernels/grouped_lora.h"
 
 namespace coxswain::kernels::bench {
 namespace grouped {
@@ -191,6 +193,68 @@ void BenchPass(Bench* bench, const Linear& linear, int64_t mean, const NamedPass
   if (spread.tuned) time(" by expert", ByExpert);
 }
 
+GroupedLoraSpec AdapterSpec(const Linear& linear, int64_t rank) {
+  return {.dtype = kBF16,
+          .experts = kExperts,
+          .in_features = linear.in,
+          .out_features = linear.out,
+          .rank = rank,
+          .scale = 2.0f};
+}
+
+Launch MakeForward(const GroupedLoraSpec& spec, const Spread& spread, Memory* memory) {
+  const int64_t rows = spread.offsets.back(), k = spec.in_features, n = spec.out_features;
+  const GroupedLoraForwardArgs args{.spec = spec,
+                                    .rows = rows,
+                                    .offsets = memory->Upload(spread.offsets),
+                                    .x = memory->BFloat16(rows * k),
+                                    .a = memory->BFloat16(kExperts * spec.rank * k),
+                                    .b = memory->BFloat16(kExperts * n * spec.rank),
+                                    .h = memory->BFloat16(rows * spec.rank),
+                                    .y = memory->BFloat16(rows * n)};
+  return [=](Stream* s) { GroupedLoraForward(args, s); };
+}
+
+Launch MakeBackward(const GroupedLoraSpec& spec, const Spread& spread, Memory* memory) {
+  const int64_t rows = spread.offsets.back(), k = spec.in_features, n = spec.out_features;
+  const GroupedLoraBackwardArgs args{
+      .spec = spec,
+      .rows = rows,
+      .offsets = memory->Upload(spread.offsets),
+      .x = memory->BFloat16(rows * k),
+      .a = memory->BFloat16(kExperts * spec.rank * k),
+      .b = memory->BFloat16(kExperts * n * spec.rank),
+      .h = memory->BFloat16(rows * spec.rank),
+      .dy = memory->BFloat16(rows * n),
+      .da = memory->Floats(kExperts * spec.rank * k),
+      .db = memory->Floats(kExperts * n * spec.rank),
+      .dx = memory->BFloat16(rows * k),
+      .workspace = memory->Scratch(GroupedLoraBackwardWorkspaceBytes(spec, rows))};
+  return [=](Stream* s) { GroupedLoraBackward(args, s); };
+}
+
+// Forward reads x and A, B, writes h and updates y; backward reads x, dy, h, A and B, and updates
+// dx, dA and dB.
+void BenchAdapters(Bench* bench, const Linear& linear, int64_t rank, const Spread& spread) {
+  const GroupedLoraSpec spec = AdapterSpec(linear, rank);
+  const int64_t rows = spread.offsets.back();
+  const int64_t elements = kExperts * rank * (linear.in + linear.out);
+  const std::string name = std::string("grouped lora ") + linear.name;
+  const std::string tail = " r=" + std::to_string(rank) + " " + spread.name;
+  const std::string extents =
+      std::to_string(rows) + " x " + std::to_string(linear.out) + " x " + std::to_string(linear.in);
+  bench->Time(
+      {.name = name + " forward" + tail,
+       .extents = extents,
+       .bytes = static_cast<double>(2 * rows * (linear.in + 2 * linear.out + rank) + 2 * elements),
+       .make = [&](Memory* memory) { return MakeForward(spec, spread, memory); }});
+  bench->Time({.name = name + " backward" + tail,
+               .extents = extents,
+               .bytes = static_cast<double>(2 * rows * (3 * linear.in + linear.out + rank) +
+                                            (2 + 8) * elements),
+               .make = [&](Memory* memory) { return MakeBackward(spec, spread, memory); }});
+}
+
 }  // namespace
 }  // namespace grouped
 
@@ -207,6 +271,13 @@ void BenchGrouped(Bench* bench) {
     }
   }
   SetGemmTuning(false);
+  for (const grouped::Linear& linear : grouped::kLinears) {
+    for (const int64_t rank : {16, 64}) {
+      for (const grouped::Spread& spread : grouped::Spreads(512)) {
+        grouped::BenchAdapters(bench, linear, rank, spread);
+      }
+    }
+  }
 }
 
 }  // namespace coxswain::kernels::bench
