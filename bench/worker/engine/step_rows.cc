@@ -96,8 +96,8 @@ std::vector<Row> QuantizedRows() {
           fits("llama_70b", 207093760, 54)};
 }
 
-// Mixtures of experts, packed documents of real lengths. LoRA on attention has 16 x 17,408 elements
-// a layer, on experts 128 x 16 x 6,400 more.
+// Mixtures of experts, packed documents of real lengths, of which a bin holds about 40. LoRA on
+// attention has 16 x 17,408 elements a layer, on experts 128 x 16 x 6,400 more.
 std::vector<Row> ExpertRows() {
   constexpr int64_t kAttention = 13369344, kExperts = 629145600;
   const Row attention{.name = "30b_a3b_attn_lora_4096",
@@ -107,6 +107,7 @@ std::vector<Row> ExpertRows() {
                       .micro_bins = 4,
                       .lora_rank = 16,
                       .documents = Documents::kAlpaca,
+                      .settings = {"packing: {max_documents_per_bin: 128}"},
                       .goal = 22000};
   Row all = attention;
   all.name = "30b_a3b_lora_4096";

@@ -98,6 +98,10 @@ TEST_P(GoldenBf16Test, TwentySteps) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenBf16Test, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Experts, GoldenBf16Test, testing::ValuesIn(kExpertCases),
+                         [](const auto& info) {
+                           return std::string(info.param).substr(std::string("moe/").size());
+                         });
 INSTANTIATE_TEST_SUITE_P(Quantized, GoldenBf16Test, testing::Values("llama_qlora"),
                          [](const auto& info) { return std::string(info.param); });
 
