@@ -4,7 +4,8 @@
 //   dh_i = scale B_e^T dy_i;  dA_e += sum of dh_i x_i^T;  dB_e += scale sum of dy_i h_i^T
 //   dx_i += A_e^T dh_i
 // h and dh are rounded to dtype. Rows behind offsets[E] are not read; their h is 0, and their y and
-// dx stay as they are. Sums have a fixed order.
+// dx stay as they are. Sums have a fixed order; on a GPU that of dA and dB depends on all offsets,
+// for what the rows of an expert are cut into does.
 // Source: peft ParamWrapper, whose delta of expert e is scale B_e A_e.
 #ifndef COXSWAIN_KERNELS_GROUPED_LORA_H_
 #define COXSWAIN_KERNELS_GROUPED_LORA_H_
