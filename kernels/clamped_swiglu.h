@@ -1,5 +1,5 @@
-// The gate of gpt-oss's experts on packed gate and up: with g = min(gate, L), u = max(-L, min(up,
-// L)) and s = 1 / (1 + exp(-a g)),
+// The gate of gpt-oss's experts on packed gate and up. With g = min(gate, L),
+// u = max(-L, min(up, L)) and s = 1 / (1 + exp(-a g)),
 //   y = (u + 1) g s
 //   dgate = dy (u + 1) s (1 + a g (1 - s)), 0 where gate > L;  dup = dy g s, 0 where |up| > L
 // NaN passes through every clamp. Source: transformers GptOssExperts.

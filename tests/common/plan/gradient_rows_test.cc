@@ -50,6 +50,17 @@ TEST(GradientRowsTest, ABlockHasTheRowsThatItNeeds) {
   EXPECT_EQ(SlotsOf("Qwen3MoeForCausalLM"),
             (std::vector<std::string>{"dnorm 16", "dqkv 32", "datt 16", "dswiglu 32", "drouted 32",
                                       "dexperts 48", "dlogits 4", "dscores 4", "dweights 2"}));
+  // The gate's inputs become their gradients: no row more.
+  model::ModelConfig shared = Config("Qwen2MoeForCausalLM");
+  shared.mixture.shared_width = 20;
+  shared.mixture.shared_gate = true;
+  EXPECT_EQ(GradientSlots(model::ArchitectureOf(shared)).size(), 9u);
+  EXPECT_EQ(GradientSlots(model::ArchitectureOf(shared)).front().name, "dnorm");
+  const model::Block block = model::ArchitectureOf(shared).blocks[1];
+  const GradientRows rows = GradientRowsOf(block);
+  for (const char* name : {"down", "shared_gate"}) {
+    EXPECT_EQ(rows.of.at({1, name}), (Row{1, name})) << name;
+  }
 }
 
 // Plays backward: the op that made a row must find there the gradient that the row's readers wrote.
@@ -75,8 +86,13 @@ void ExpectUndisturbed(const model::Block& block, const std::string& where) {
 TEST(GradientRowsTest, NoGradientIsOverwrittenBeforeItIsRead) {
   for (const model::Family* family : model::Families()) {
     const std::string name(family->architecture);
-    const model::Architecture model = model::ArchitectureOf(Config(name));
-    for (const model::Block& block : model.blocks) ExpectUndisturbed(block, name);
+    for (const bool gated : {false, true}) {
+      model::ModelConfig config = Config(name);
+      config.mixture.shared_width = 20;
+      config.mixture.shared_gate = gated;
+      const model::Architecture model = model::ArchitectureOf(config);
+      for (const model::Block& block : model.blocks) ExpectUndisturbed(block, name);
+    }
   }
 }
 

@@ -70,6 +70,23 @@ TEST(StorageTest, FollowsFromPlanAndTensor) {
   EXPECT_EQ(of("down_proj.lora_A"), (ParameterStorage{kF32, std::nullopt, kF32}));
 }
 
+// What corrects the choice of experts is float32 in a plan of bfloat16, in a flat of its own.
+TEST(StorageTest, BuffersAreFloat32) {
+  Plan plan = MakePlan(2, 3);
+  model::ModelConfig& c = plan.model;
+  c.architecture = "Glm4MoeForCausalLM";
+  c.tie_embeddings = false;
+  c.mixture = {.experts = 6, .chosen = 2, .width = 20, .score = "sigmoid"};
+  plan.parameters = model::BaseParameterTable(c);
+  for (model::Parameter& p : plan.parameters) p.group = model::IsBuffer(p) ? model::kFrozen : 0;
+  const model::Parameter& correction = Find(plan, "e_score_correction_bias");
+  EXPECT_EQ(StorageOf(plan, correction),
+            (ParameterStorage{Storage::kFloat32, std::nullopt, std::nullopt}));
+  const ShardMap map(plan);
+  const auto i = static_cast<size_t>(&correction - plan.parameters.data());
+  EXPECT_EQ(map.flats[map.places[i].flat].parameters, std::vector<size_t>{i});
+}
+
 // Invariant plan-5.
 TEST(ShardMapTest, RanksOwnEachElementOnce) {
   for (const int32_t shard : {1, 2, 3, 7}) {

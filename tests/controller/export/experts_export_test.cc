@@ -1,0 +1,247 @@
+// Mixtures of experts leave as their files had them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
+#include "common/model/stacked_files.h"
+#include "tests/controller/export/export_fixture.h"
+
+namespace coxswain::exports {
+namespace experts_export_test {
+namespace {
+
+using Values = std::vector<float>;
+using Json = nlohmann::json;
+
+constexpr int64_t kExperts = 2, kInner = 32;
+
+Json GptOss() {
+  return {{"architectures", {"GptOssForCausalLM"}},
+          {"dtype", "float32"},
+          {"vocab_size", 40},
+          {"hidden_size", 32},
+          {"intermediate_size", kInner},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"head_dim", 8},
+          {"num_local_experts", kExperts},
+          {"num_experts_per_tok", 1}};
+}
+
+Json Glm() {
+  return {{"architectures", {"Glm4MoeForCausalLM"}},
+          {"dtype", "float32"},
+          {"vocab_size", 40},
+          {"hidden_size", 32},
+          {"intermediate_size", 48},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"head_dim", 8},
+          {"n_routed_experts", kExperts},
+          {"num_experts_per_tok", 1},
+          {"moe_intermediate_size", kInner},
+          {"num_nextn_predict_layers", 1}};
+}
+
+struct Tensor {
+  DType dtype{};
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> bytes;
+};
+using FileTensors = std::map<std::string, Tensor>;
+
+// Different in every element and exact in bfloat16.
+Tensor Numbered(const std::vector<int64_t>& shape, size_t seed) {
+  int64_t elements = 1;
+  for (const int64_t extent : shape) elements *= extent;
+  Values values(static_cast<size_t>(elements));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(static_cast<int>((i * 37 + seed * 11) % 251) - 125) / 64.0f;
+  }
+  Tensor tensor{DType::kF32, shape, std::vector<uint8_t>(values.size() * sizeof(float))};
+  std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  return tensor;
+}
+
+Values ValuesOf(const Tensor& tensor) {
+  Values values(tensor.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+void Write(const std::string& path, const FileTensors& tensors) {
+  std::vector<TensorSource> sources;
+  for (const auto& [name, tensor] : tensors) {
+    sources.push_back({name, tensor.dtype, tensor.shape, [&tensor](uint8_t* out) {
+                         std::copy(tensor.bytes.begin(), tensor.bytes.end(), out);
+                         return absl::OkStatus();
+                       }});
+  }
+  ASSERT_TRUE(WriteSafetensors(path, sources).ok());
+}
+
+FileTensors Read(const std::string& path) {
+  const auto file = SafetensorsFile::Open(path);
+  EXPECT_TRUE(file.ok()) << file.status();
+  FileTensors tensors;
+  for (const TensorInfo& tensor : (*file)->tensors()) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(tensor.data);
+    tensors[tensor.name] = {tensor.dtype, tensor.shape, {bytes, bytes + tensor.bytes}};
+  }
+  return tensors;
+}
+
+class ExpertsExportTest : public ExportTest {
+ protected:
+  // A base of the config with every tensor that its family has.
+  void UseBase(const Json& config) {
+    support::ScratchFolder config_only;
+    config_only.Write("config.json", config.dump());
+    UseModel(config_only.path());
+    size_t seed = 0;
+    for (const model::Parameter& parameter : request_.plan.parameters) {
+      const auto stack = model::StackedFilesOf(request_.plan.architecture, parameter);
+      std::vector<int64_t> shape = {parameter.rows};
+      if (parameter.cols > 1) shape.push_back(parameter.cols);
+      if (stack.empty()) base_[parameter.name] = Numbered(shape, seed++);
+      for (const model::StackedFile& file : stack) {
+        for (int64_t matrix = 0; matrix < kExperts / file.matrices(); ++matrix) {
+          base_[file.NameOf(matrix)] = Numbered(file.shape(), seed++);
+        }
+      }
+    }
+  }
+
+  void WriteBase(const Json& config) {
+    const std::string model = directory_ + "/model";
+    fs::create_directories(model);
+    folder_.Write("model/config.json", config.dump());
+    Write(model + "/model.safetensors", base_);
+    UseModel(model);
+  }
+
+  // A parameter as memory has it.
+  Values InMemory(const model::Parameter& parameter) const {
+    const auto stack = model::StackedFilesOf(request_.plan.architecture, parameter);
+    if (stack.empty()) return ValuesOf(base_.at(parameter.name));
+    Values values(static_cast<size_t>(parameter.elements()));
+    const int64_t of_matrix = parameter.elements() / parameter.batch;
+    for (const model::StackedFile& file : stack) {
+      for (int64_t matrix = 0; matrix < parameter.batch; ++matrix) {
+        const Values read = ValuesOf(base_.at(file.NameOf(matrix)));
+        const int64_t begin = file.one_each() ? 0 : matrix * file.rows * file.cols;
+        model::ToMemoryMatrix(file, read.data() + begin, values.data() + matrix * of_matrix);
+      }
+    }
+    return values;
+  }
+
+  FileTensors Exported() {
+    const auto result = ExportArtifacts(&files_, request_);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return Read(request_.job.output_dir + "/model/model.safetensors");
+  }
+
+  FileTensors base_;
+};
+
+void ExpectSame(const FileTensors& got, const FileTensors& want) {
+  for (const auto& [name, tensor] : want) {
+    ASSERT_EQ(got.count(name), 1u) << name;
+    EXPECT_EQ(got.at(name).shape, tensor.shape) << name;
+    EXPECT_TRUE(got.at(name).bytes == tensor.bytes) << name;
+  }
+  EXPECT_EQ(got.size(), want.size());
+}
+
+// Stacks transposed and in turns, biases, sinks.
+TEST_F(ExpertsExportTest, AFullTuneHasTheFormOfItsBase) {
+  UseBase(GptOss());
+  WriteBase(GptOss());
+  TrainGroup([](const model::Parameter&) { return true; });
+  WriteCheckpoint([this](const model::Parameter& parameter, float* out) {
+    const Values values = InMemory(parameter);
+    std::copy(values.begin(), values.end(), out);
+  });
+  ExpectSame(Exported(), base_);
+}
+
+// What corrects the choice keeps its dtype, and further layers stay as they are.
+TEST_F(ExpertsExportTest, BuffersAndFurtherLayersStayAsTheyAre) {
+  UseBase(Glm());
+  base_["model.layers.2.eh_proj.weight"] = Numbered({32, 64}, 7);
+  WriteBase(Glm());
+  TrainGroup([](const model::Parameter& parameter) { return !model::IsBuffer(parameter); });
+  WriteCheckpoint([this](const model::Parameter& parameter, float* out) {
+    const Values values = InMemory(parameter);
+    std::copy(values.begin(), values.end(), out);
+  });
+  ExpectSame(Exported(), base_);
+  request_.job.export_dtype = "bfloat16";
+  const FileTensors rounded = Exported();
+  const std::string name = "model.layers.1.mlp.gate.e_score_correction_bias";
+  EXPECT_EQ(rounded.at(name).dtype, DType::kF32);
+  EXPECT_TRUE(rounded.at(name).bytes == base_.at(name).bytes);
+  EXPECT_EQ(rounded.at("model.layers.1.mlp.gate.weight").dtype, DType::kBF16);
+}
+
+// Blocks leave as what they stand for, in the form without blocks.
+TEST_F(ExpertsExportTest, MergeIntoABaseInMxfp4) {
+  Json config = GptOss();
+  UseBase(config);
+  config["quantization_config"] = {{"quant_method", "mxfp4"}};
+  FileTensors plain = base_;
+  for (const char* layer : {"0", "1"}) {
+    for (const auto& [stack, rows, cols] : {std::tuple{"gate_up_proj", 2 * kInner, int64_t{32}},
+                                            std::tuple{"down_proj", int64_t{32}, kInner}}) {
+      const std::string name =
+          std::string("model.layers.") + layer + ".mlp.experts." + std::string(stack);
+      Tensor codes{DType::kU8, {kExperts, rows, cols / 32, 16}, {}};
+      Tensor scales{DType::kU8, {kExperts, rows, cols / 32}, {}};
+      Values values(static_cast<size_t>(kExperts * rows * cols));
+      for (int64_t i = 0; i < kExperts * rows; ++i) {
+        scales.bytes.push_back(static_cast<uint8_t>(120 + i % 9));
+        for (int64_t j = 0; j < cols; j += 2) {
+          // 1.5 and -4: codes 3 and 14, the first in the low nibble.
+          codes.bytes.push_back(static_cast<uint8_t>(3 | 14 << 4));
+          const float scale = std::ldexp(1.0f, static_cast<int>(i % 9) - 7);
+          const int64_t expert = i / rows, row = i % rows;
+          values[static_cast<size_t>((expert * cols + j) * rows + row)] = 1.5f * scale;
+          values[static_cast<size_t>((expert * cols + j + 1) * rows + row)] = -4.0f * scale;
+        }
+      }
+      base_.erase(name);
+      base_[name + "_blocks"] = codes;
+      base_[name + "_scales"] = scales;
+      Tensor& wanted = plain[name];
+      wanted.shape = {kExperts, cols, rows};
+      std::memcpy(wanted.bytes.data(), values.data(), wanted.bytes.size());
+    }
+  }
+  WriteBase(config);
+  AddLora(4, 8, false, /*dora=*/false, {"q_proj"});
+  TrainGroup(model::IsAdapter);
+  WriteCheckpoint([](const model::Parameter& parameter, float* out) {
+    std::fill_n(out, parameter.elements(), 0.0f);
+  });
+  request_.job.export_merge = true;
+  request_.job.export_dtype = "float32";
+  ExpectSame(Exported(), plain);
+  const Json written =
+      Json::parse(support::ReadFile(request_.job.output_dir + "/model/config.json"));
+  EXPECT_FALSE(written.contains("quantization_config"));
+  request_.job.export_dtype = "source";
+  EXPECT_EQ(Exported().at("model.layers.0.mlp.experts.down_proj").dtype, DType::kBF16);
+}
+
+}  // namespace
+}  // namespace experts_export_test
+}  // namespace coxswain::exports
