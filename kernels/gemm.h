@@ -52,7 +52,7 @@ struct GemmArgs {
   int64_t ldc = 0;
   // Z [m, n] in rows of ldc, of C's type; overlaps C nowhere or is C. null: C.
   const void* addend = nullptr;
-  // [n], added to every row; null: none. Needs output_dtype == dtype.
+  // [n], added to every row; null: none.
   const void* bias = nullptr;
   Workspace workspace = {};  // GEMM scratch of the plan; the CPU library needs none
 };

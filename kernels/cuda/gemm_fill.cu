@@ -13,17 +13,17 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <typename T>
+template <typename B, typename T>
 struct Fill {
   int64_t m, n, ldc;
   float beta;
-  const T* bias;
+  const B* bias;
   const T* z;
   T* c;
 };
 
-template <typename T>
-__global__ void GemmFillKernel(Fill<T> fill) {
+template <typename B, typename T>
+__global__ void GemmFillKernel(Fill<B, T> fill) {
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < fill.m * fill.n; i += step) {
     const int64_t row = i / fill.n, column = i % fill.n;
@@ -38,18 +38,21 @@ __global__ void GemmFillKernel(Fill<T> fill) {
 
 void GemmFill(const GemmArgs& args, Stream* stream) {
   if (args.beta == 1.0f && args.bias == nullptr && AddendOf(args) == args.c) return;
-  ForDType(args.spec.output_dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const Fill<T> fill{args.m,
-                       args.n,
-                       args.ldc,
-                       args.beta,
-                       static_cast<const T*>(args.bias),
-                       static_cast<const T*>(AddendOf(args)),
-                       static_cast<T*>(args.c)};
-    const int64_t blocks =
-        std::min<int64_t>(CeilDiv(args.m * args.n, kThreads), int64_t{8} * Multiprocessors());
-    GemmFillKernel<T><<<static_cast<unsigned>(blocks), kThreads, 0, Handle(stream)>>>(fill);
+  ForDType(args.spec.dtype, [&](auto of_bias) {
+    ForDType(args.spec.output_dtype, [&](auto of_output) {
+      using B = decltype(of_bias);
+      using T = decltype(of_output);
+      const Fill<B, T> fill{args.m,
+                            args.n,
+                            args.ldc,
+                            args.beta,
+                            static_cast<const B*>(args.bias),
+                            static_cast<const T*>(AddendOf(args)),
+                            static_cast<T*>(args.c)};
+      const int64_t blocks =
+          std::min<int64_t>(CeilDiv(args.m * args.n, kThreads), int64_t{8} * Multiprocessors());
+      GemmFillKernel<<<static_cast<unsigned>(blocks), kThreads, 0, Handle(stream)>>>(fill);
+    });
   });
   CheckLaunch("Gemm");
 }

@@ -190,7 +190,11 @@ GemmArgs ProductOf(const GemmArgs& args, const GemmChoice& choice) {
 }
 
 std::vector<GemmChoice> GemmCandidates(const GemmArgs& args, Stream* stream) {
-  std::vector<GemmChoice> choices = HeuristicChoices(args, false, stream);
+  std::vector<GemmChoice> choices;
+  // cuBLASLt adds a bias of the output's type alone.
+  if (args.bias == nullptr || args.spec.dtype == args.spec.output_dtype) {
+    choices = HeuristicChoices(args, false, stream);
+  }
   if (choices.empty() && args.bias != nullptr) choices = HeuristicChoices(args, true, stream);
   if (choices.empty()) {
     throw std::invalid_argument("Gemm: cuBLASLt has no deterministic algorithm for m " +
