@@ -51,7 +51,7 @@ TEST_F(StepRowsTest, PlansTheNumberFormatsOfTheTable) {
     const bool experts = plan.model.mixture.experts > 0;  // take the level that fits
     const char* again = row.name.ends_with("_norm_swiglu") ? "norm_swiglu" : "none";
     const bool block = row.memory_limit > 0 || row.name.ends_with("_block");
-    if (!experts) EXPECT_EQ(plan.recompute, block ? "block" : again) << row.name;
+    EXPECT_EQ(plan.recompute, block ? "block" : experts ? plan.recompute : again) << row.name;
     EXPECT_EQ(plan.quantization, row.quantized ? "nf4_double" : "") << row.name;
   }
 }

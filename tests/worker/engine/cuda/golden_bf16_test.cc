@@ -8,9 +8,11 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/golden_folder.h"
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
@@ -25,6 +27,9 @@ constexpr double kCosine = 0.999, kNorm = 0.02, kMeanNorm = 0.005, kLoss = 0.01;
 class GoldenBf16Test : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
+    const std::string folder = support::GoldenFolder(GetParam());
+    if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs " << folder;
+    golden_ = LoadGoldenCase(GetParam());
     golden_.plan.compute_dtype = "bfloat16";
     Finish(&golden_.plan);
   }
@@ -36,7 +41,17 @@ class GoldenBf16Test : public testing::TestWithParam<const char*> {
     train.learning_rate = golden_.trajectory[static_cast<size_t>(step)].learning_rate;
     return train;
   }
-  GoldenCase golden_ = LoadGoldenCase(GetParam());
+  void ExpectLossesOfTwentySteps() const {
+    auto engine = Engine::Prepare(golden_.plan, 0, "");
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    for (size_t i = 0; i < golden_.trajectory.size(); ++i) {
+      const auto stats = (*engine)->Train(Step(static_cast<int64_t>(i)));
+      ASSERT_TRUE(stats.ok()) << stats.status();
+      const double loss = stats->global_loss_sum / static_cast<double>(golden_.targets);
+      EXPECT_NEAR(loss / golden_.trajectory[i].loss, 1.0, kLoss) << "step " << i;
+    }
+  }
+  GoldenCase golden_;
 };
 
 struct Dots {
@@ -85,20 +100,15 @@ TEST_P(GoldenBf16Test, GradientsPointTheSameWay) {
               mean_norm / tensors);
 }
 
-TEST_P(GoldenBf16Test, TwentySteps) {
-  auto engine = Engine::Prepare(golden_.plan, 0, "");
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  for (size_t i = 0; i < golden_.trajectory.size(); ++i) {
-    const auto stats = (*engine)->Train(Step(static_cast<int64_t>(i)));
-    ASSERT_TRUE(stats.ok()) << stats.status();
-    const double loss = stats->global_loss_sum / static_cast<double>(golden_.targets);
-    EXPECT_NEAR(loss / golden_.trajectory[i].loss, 1.0, kLoss) << "step " << i;
-  }
-}
+TEST_P(GoldenBf16Test, TwentySteps) { ExpectLossesOfTwentySteps(); }
+
+// Gradients are not compared: in bfloat16 a token whose scores nearly tie may go to other experts.
+class ExpertsBf16Test : public GoldenBf16Test {};
+TEST_P(ExpertsBf16Test, TwentySteps) { ExpectLossesOfTwentySteps(); }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenBf16Test, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
-INSTANTIATE_TEST_SUITE_P(Experts, GoldenBf16Test, testing::ValuesIn(kExpertCases),
+INSTANTIATE_TEST_SUITE_P(Cases, ExpertsBf16Test, testing::ValuesIn(kExpertCases),
                          [](const auto& info) {
                            return std::string(info.param).substr(std::string("moe/").size());
                          });
