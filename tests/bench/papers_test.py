@@ -80,7 +80,7 @@ class ScriptsTest(unittest.TestCase):
         text, plots = page.page()
         for script in SMALL:
             self.assertNotIn(f'--papers {script}` measures', text)
-        self.assertIn('over all ways: tiny_packed_512: 1.1', text)
+        self.assertIn('over all ways: tiny_packed_512: 1.2', text)
         for name, plot in plots.items():
             ElementTree.fromstring(plot)
             self.assertIn(f'(plots/{name}.svg)', text)
