@@ -2,6 +2,10 @@
 
 #include <sqlite3.h>
 
+#include <cmath>
+#include <limits>
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 
 namespace coxswain::store {
@@ -28,6 +32,8 @@ absl::Status Failure(sqlite3* db, std::string_view what) {
   }
 }
 
+constexpr std::string_view kNan = "nan";
+
 }  // namespace
 
 Statement::~Statement() { sqlite3_finalize(stmt_); }
@@ -37,6 +43,7 @@ Statement& Statement::Int(int index, int64_t value) {
   return *this;
 }
 Statement& Statement::Real(int index, double value) {
+  if (std::isnan(value)) return Text(index, kNan);
   sqlite3_bind_double(stmt_, index, value);
   return *this;
 }
@@ -74,7 +81,12 @@ void Statement::Reset() {
 }
 
 int64_t Statement::ColumnInt(int column) const { return sqlite3_column_int64(stmt_, column); }
-double Statement::ColumnReal(int column) const { return sqlite3_column_double(stmt_, column); }
+double Statement::ColumnReal(int column) const {
+  if (sqlite3_column_type(stmt_, column) == SQLITE_TEXT && ColumnText(column) == kNan) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return sqlite3_column_double(stmt_, column);
+}
 std::string Statement::ColumnText(int column) const {
   const void* data = sqlite3_column_blob(stmt_, column);
   const int bytes = sqlite3_column_bytes(stmt_, column);

@@ -24,7 +24,7 @@ class Statement {
   Statement& operator=(const Statement&) = delete;
 
   Statement& Int(int index, int64_t value);
-  Statement& Real(int index, double value);
+  Statement& Real(int index, double value);  // NaN too, which SQLite itself makes NULL
   Statement& Text(int index, std::string_view value);
   Statement& Blob(int index, std::string_view value);
 

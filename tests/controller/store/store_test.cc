@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <stop_token>
 #include <thread>
@@ -97,6 +99,20 @@ TEST_P(StoreTest, GivesBackWhatWasCommitted) {
   EXPECT_EQ(links[1].bytes_per_second, 1.0 / 3);
   EXPECT_EQ(links[2].bytes, 4096);
   EXPECT_TRUE(store_->CheckWritable().ok());
+}
+
+// An evaluation of a model that broke.
+TEST_P(StoreTest, KeepsALossThatIsNoNumber) {
+  Batch batch;
+  batch.new_jobs = {Row("a", 1)};
+  CheckpointRow checkpoint{.job = "a", .step = 5, .directory = "/out/checkpoint-5"};
+  checkpoint.eval_loss = std::numeric_limits<double>::quiet_NaN();
+  checkpoint.has_eval = true;
+  batch.checkpoints = {checkpoint};
+  batch.links = {{"two", 4096, 2.5e9}};
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  EXPECT_TRUE(std::isnan(store_->Checkpoints("a")->at(0).eval_loss));
+  EXPECT_EQ(store_->Links()->at(0).bytes_per_second, 2.5e9);
 }
 
 TEST_P(StoreTest, ACordonIsReplacedByItsTargetAndGoesWhenItIsLifted) {
