@@ -1,9 +1,12 @@
 #include "controller/checkpoint/run_state.h"
 
+#include <cmath>
+
 namespace coxswain::checkpoint {
 
 bool EarlyStop::Add(EvalPoint point) {
-  if (!best.has_value() || point.loss < best->loss) {
+  const bool first = !best.has_value() || (std::isnan(best->loss) && !std::isnan(point.loss));
+  if (first || point.loss < best->loss) {
     best = point;
     without_improvement = 0;
     return true;

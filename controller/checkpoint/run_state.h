@@ -24,7 +24,8 @@ struct EvalPoint {
   bool operator==(const EvalPoint&) const = default;
 };
 
-// Best evaluation and patience. A loss that is not below the best counts against the patience.
+// Best evaluation and patience. A loss that is not below the best counts against the patience. Any
+// number is below NaN.
 struct EarlyStop {
   std::optional<EvalPoint> best;
   int64_t without_improvement = 0;

@@ -250,6 +250,17 @@ TEST(RunStateTest, PatienceCountsEvaluationsWithoutImprovement) {
   EXPECT_EQ(stop.without_improvement, 0);
 }
 
+TEST(RunStateTest, AnyLossIsBetterThanNone) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  checkpoint::EarlyStop stop;
+  EXPECT_TRUE(stop.Add({0, kNan}));
+  EXPECT_FALSE(stop.Add({1, kNan}));
+  EXPECT_TRUE(stop.Add({2, 3.0}));
+  EXPECT_FALSE(stop.Add({3, kNan}));
+  EXPECT_EQ(stop.best->step, 2);
+  EXPECT_EQ(stop.without_improvement, 1);
+}
+
 TEST(StepRateTest, IsOfTheNewestTenSteps) {
   StepRate rate;
   EXPECT_EQ(rate.tokens_per_second(), 0);
