@@ -207,7 +207,11 @@ void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   AddMoe(facts.job, facts.model, lines);
   lines.Text("weights", facts.weights_identity);
   lines.Text("init", facts.job.init);
-  if (facts.job.init == "random") lines.Unsigned("init_seed", facts.job.init_seed);
+  if (facts.job.init == "random") {
+    lines.Unsigned("init_seed", facts.job.init_seed);
+    // A checkpoint of an adapter holds no base. Another way to draw it gives another model.
+    if (facts.job.adapter != config::Adapter::kNone) lines.Text("init_draws", "by tensor");
+  }
   lines.Text("method", facts.job.method);
   // As resolved: what the job leaves to the files, or says, is one recipe. What cannot be is
   // refused with the plan.
