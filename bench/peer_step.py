@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A row of step_bench by transformers and torch on the same GPU: the peer to alternate with.
 
-  bench/peer_step.py ROW [--layers | --plain | --documented | --liger] [--precision mixed|bf16] [--split K] [--steps N]
-                     [--warmup N] [--seconds S] [--json FILE]
+  bench/peer_step.py ROW [--layers | --plain | --documented | --liger] [--precision mixed|bf16] [--split K] [--checkpoint]
+                     [--steps N] [--warmup N] [--seconds S] [--json FILE]
 
 ROW as in bench/worker/engine/step_rows.cc, of which it has those below. Same config.json (bench/models), random weights,
 random tokens, every target valid, clip 1.0, fused AdamW, no dropout, no recomputation; attention by torch's SDPA.
@@ -10,7 +10,9 @@ torch.compile of model and loss as one graph; --layers: of each layer, the final
 of the time to compile; neither with --plain, --documented or --liger. Rows of qlora: linears of the blocks in NF4 by bitsandbytes;
 --documented prepares them by peft.prepare_model_for_kbit_training, with checkpointing of activations, as its documents tell.
 mixed: float32 weights, gradients and moments under bfloat16 autocast. bf16: all of them bfloat16. Adapters are
-float32 on a bfloat16 base either way. --split cuts each micro-step into K. Times by CUDA events, median over the
+float32 on a bfloat16 base either way. --split cuts each micro-step into K. --checkpoint recomputes the layers. Rows of
+experts run transformers' grouped_mm, and peft's target_parameters where LoRA adapts the experts; their documents are
+as long as Alpaca's are on average, none has padding, and attention stays within each. Times by CUDA events, median over the
 steps; prints tokens/s, peak GiB (JSON: optimizer states in it, seconds to the end of the first step), loss, and one JSON
 line. Needs one GPU (rows of tiny: none), torch and transformers; peft for LoRA; bitsandbytes for qlora; liger_kernel for
 --liger.
@@ -37,11 +39,16 @@ ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
     'gemma3_12b_lora_1024': (4, 1024, 1, 16),
     'qwen3_14b_lora_1024': (4, 1024, 1, 16),
     '7b_qlora_1024': (8, 1024, 1, 16),
+    '30b_a3b_attn_lora_4096': (128, 128, 1, 16),
+    '30b_a3b_lora_4096': (128, 128, 1, 16),
     'tiny_full_512': (2, 512, 2, 0),
     'tiny_lora_512': (2, 512, 2, 16),
 }
 DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models')
+FOLDERS = {'30b_a3b': 'qwen3_30b_a3b', '30b_a3b_attn': 'qwen3_30b_a3b'}  # of MODELS, where not the row's word
+ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj']
+EXPERTS = ['mlp.experts.gate_up_proj', 'mlp.experts.down_proj']
 
 
 def quantized_model(config, lora_rank, documented):
@@ -78,10 +85,11 @@ def quantized_model(config, lora_rank, documented):
     return adapted(model, lora_rank)
 
 
-def adapted(model, lora_rank):
+def adapted(model, lora_rank, modules='all-linear', parameters=None):
     import peft
     model = peft.get_peft_model(model, peft.LoraConfig(
-        r=lora_rank, lora_alpha=2 * lora_rank, target_modules='all-linear', task_type='CAUSAL_LM'))
+        r=lora_rank, lora_alpha=2 * lora_rank, target_modules=modules, target_parameters=parameters, lora_dropout=0.0,
+        task_type='CAUSAL_LM'))
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
@@ -89,7 +97,7 @@ def adapted(model, lora_rank):
 
 
 def make_model(size, lora_rank, dtype, args, quantized):
-    config = transformers.AutoConfig.from_pretrained(os.path.join(MODELS, size))
+    config = transformers.AutoConfig.from_pretrained(os.path.join(MODELS, FOLDERS.get(size, size)))
     config.use_cache = False
     if args.liger:
         from liger_kernel.transformers import _apply_liger_kernel
@@ -98,8 +106,13 @@ def make_model(size, lora_rank, dtype, args, quantized):
         return quantized_model(config, lora_rank, args.documented)
     with torch.device(DEVICE):
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=dtype)
+    if args.checkpoint:
+        model.gradient_checkpointing_enable({'use_reentrant': False})
     if args.layers:
         compile_layers(model)
+    if hasattr(config, 'num_experts'):
+        model.set_experts_implementation('grouped_mm')
+        return adapted(model, lora_rank, ATTENTION, None if '_attn_' in args.row else EXPERTS)
     return adapted(model, lora_rank) if lora_rank else model.train()
 
 
@@ -223,6 +236,7 @@ def arguments():
     kind.add_argument('--liger', action='store_true', help="Liger's kernels, no torch.compile")
     parser.add_argument('--precision', choices=['mixed', 'bf16'], default='mixed')
     parser.add_argument('--split', type=int, default=1)
+    parser.add_argument('--checkpoint', action='store_true', help='activations of a layer are computed again in backward')
     parser.add_argument('--steps', type=int, default=100)
     parser.add_argument('--warmup', type=int, default=20)
     parser.add_argument('--seconds', type=float, default=0)
@@ -245,7 +259,7 @@ def main():
     if not (math.isfinite(last) and math.isfinite(norm) and norm > 0):
         raise SystemExit(f'peer_step.py: loss {last}, gradient norm {norm}: no speed')
     rates = [trainer.tokens() / s for s in seconds]
-    name = f'{args.row}_peer_{kind_of(args)}_{args.precision}'
+    name = f"{args.row}_peer_{kind_of(args)}_{args.precision}{'_checkpoint' if args.checkpoint else ''}"
     row = {'row': name, 'tokens_per_second': statistics.median(rates),
            'tokens_per_second_range': [min(rates), max(rates)], 'ms_per_step': 1e3 * statistics.median(seconds),
            'steps_timed': len(seconds), 'split': args.split, 'prepare_seconds': prepared - began,

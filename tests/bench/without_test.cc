@@ -22,14 +22,14 @@ PlannedRow PlanOf(const std::string& name) {
 
 TEST(WithoutTest, KnowsEveryPartByItsWord) {
   const auto all =
-      ParseWithout({"packing", "chunks", "fusions", "fused_update", "tuning", "graphs"});
+      ParseWithout({"packing", "chunks", "fusions", "fused_update", "tuning", "graphs", "balance"});
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_TRUE(all->packing && all->chunks && all->fusions && all->fused_update && all->tuning &&
-              all->graphs);
+              all->graphs && all->balance);
   const auto none = ParseWithout({});
   ASSERT_TRUE(none.ok());
   EXPECT_FALSE(none->packing || none->chunks || none->fusions || none->fused_update ||
-               none->tuning || none->graphs);
+               none->tuning || none->graphs || none->balance);
   EXPECT_EQ(ParseWithout({"speed"}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -57,6 +57,13 @@ TEST(WithoutTest, PlanWithoutWhatIsOfTheStepAloneStays) {
   const Without step = {.packing = true, .fused_update = true, .tuning = true, .graphs = true};
   ASSERT_TRUE(RemoveFromPlan(step, &planned).ok());
   EXPECT_EQ(planned.hash, hash);
+}
+
+// Of 8 in 128 experts, whose threshold is 1.534: normal(0, f) exceeds it in a fourth of the draws.
+TEST(WithoutTest, WeightsOfTheFullestExpertAreAsWideAsItsShareAsks) {
+  const double width = WidthOfFullest(128, 8, 0.25);
+  EXPECT_NEAR(width, 1.5341205 / 0.6744898, 1e-6);
+  EXPECT_NEAR(WidthOfFullest(32, 4, 0.125), 1.0, 1e-12);
 }
 
 TEST(WithoutTest, UnpackedStepHasTheSameDocumentsInABinEach) {

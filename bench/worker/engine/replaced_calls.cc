@@ -12,14 +12,17 @@
 #include "kernels/adamw.h"
 #include "kernels/device.h"
 #include "kernels/global_norm.h"
+#include "kernels/random_fill.h"
 #include "worker/engine/batch.h"
 #include "worker/engine/graphs.h"
+#include "worker/engine/random_init.h"
 
 #define COXSWAIN_RUN                                                                      \
   "_ZN8coxswain6engine6Graphs3RunERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE" \
   "RKNS0_10MicroBatchESt8functionIFvPNS0_9StopwatchEEEPNS_7kernels6StreamE"
 #define COXSWAIN_ADAMW "_ZN8coxswain7kernels5AdamWERKNS0_9AdamWArgsEPNS0_6StreamE"
 #define COXSWAIN_DECIDE "_ZN8coxswain7kernels12DecideUpdateERKNS0_16DecideUpdateArgsEPNS0_6StreamE"
+#define COXSWAIN_FILL "_ZN8coxswain7kernels10RandomFillERKNS0_14RandomFillArgsEPNS0_6StreamE"
 #define COXSWAIN_TUNING "_ZN8coxswain7kernels13SetGemmTuningEb"
 
 namespace coxswain::bench {
@@ -33,6 +36,28 @@ Without replaced;
 std::map<std::string, Stopwatch> watches;  // of what ran outside of a graph
 // Chunks of the tensors of the lists that AdamW was given, by their place in device memory.
 std::map<const kernels::AdamWTensor*, std::vector<int64_t>> chunks;
+// Routers of the plan by the counter of their draws.
+struct Router {
+  int64_t hidden = 0;
+  double width = 1;  // of the first expert's weights
+};
+std::map<std::pair<uint32_t, uint32_t>, Router> routers;
+
+constexpr double kFullest = 4;  // times the mean
+
+std::pair<uint32_t, uint32_t> CounterOf(const kernels::RandomFillArgs& fill) {
+  return {fill.counter[0], fill.counter[1]};
+}
+
+void FindRouters(const plan::Plan& plan) {
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (!model::IsBase(parameter, model::Kind::kRouter)) continue;
+    const double mean =
+        static_cast<double>(plan.model.mixture.chosen) / static_cast<double>(parameter.rows);
+    routers[CounterOf(engine::RandomInit(plan.seed, parameter, plan.model))] = {
+        parameter.cols, WidthOfFullest(parameter.rows, plan.model.mixture.chosen, kFullest * mean)};
+  }
+}
 
 const std::vector<int64_t>& ChunksOf(const kernels::AdamWArgs& args, Stream* stream) {
   std::vector<int64_t>& found = chunks[args.tensors];
@@ -48,10 +73,12 @@ const std::vector<int64_t>& ChunksOf(const kernels::AdamWArgs& args, Stream* str
 
 }  // namespace
 
-void ReplaceCalls(const Without& without) {
+void ReplaceCalls(const Without& without, const plan::Plan& plan) {
   replaced = without;
   watches.clear();
   chunks.clear();
+  routers.clear();
+  if (without.balance) FindRouters(plan);
 }
 
 const Stopwatch& RealRun(Graphs* graphs, const std::string& name, const engine::MicroBatch& batch,
@@ -101,6 +128,19 @@ void DecideUpdate(const kernels::DecideUpdateArgs& args, Stream* stream) {
   kernels::CopyMemory(args.scalars, &scalars, sizeof(scalars), stream);
   kernels::CopyMemory(args.norm, &norm, sizeof(norm), stream);
   kernels::Synchronize(stream);
+}
+
+void RealRandomFill(const kernels::RandomFillArgs& args,
+                    Stream* stream) asm("__real_" COXSWAIN_FILL);
+void RandomFill(const kernels::RandomFillArgs& args, Stream* stream) asm("__wrap_" COXSWAIN_FILL);
+void RandomFill(const kernels::RandomFillArgs& args, Stream* stream) {
+  RealRandomFill(args, stream);
+  const auto router = routers.find(CounterOf(args));
+  if (router == routers.end() || args.kind != kernels::RandomFillKind::kNormal) return;
+  kernels::RandomFillArgs wider = args;
+  wider.value *= router->second.width;
+  wider.count = std::clamp<int64_t>(router->second.hidden - args.first, 0, args.count);
+  if (wider.count > 0) RealRandomFill(wider, stream);
 }
 
 void RealSetGemmTuning(bool on) asm("__real_" COXSWAIN_TUNING);

@@ -257,7 +257,7 @@ absl::Status Measure(const Row& row, const Flags& flags, const planner::WorkerRe
   ASSIGN_OR_RETURN(PlannedRow prepared, PlanRow(row, absl::StrCat(kScratch, "/", row.name),
                                                 flags.warmup + flags.steps, worker));
   RETURN_IF_ERROR(RemoveFromPlan(without, &prepared.planned));
-  ReplaceCalls(without);
+  ReplaceCalls(without, prepared.planned.plan);
   json["config_hash"] = ToHex(prepared.planned.hash).substr(0, 12);
   std::printf("%s: commit %s, plan %s%s%s\n", json["row"].get<std::string>().c_str(),
               std::string(BuildCommit()).c_str(), json["config_hash"].get<std::string>().c_str(),
@@ -378,8 +378,9 @@ int main(int argc, char** argv) {
   app.add_option("--gemm-table", flags.gemm_table,
                  "file of the products' algorithms, so that processes run the same");
   app.add_option("--set", flags.settings, "a line of the job's spec; may be repeated");
-  app.add_option("--without", flags.without,
-                 "packing, chunks, fusions, fused_update, tuning or graphs; may be repeated");
+  app.add_option(
+      "--without", flags.without,
+      "packing, chunks, fusions, fused_update, tuning, graphs or balance; may be repeated");
   CLI11_PARSE(app, argc, argv);
   return coxswain::bench::Run(std::move(flags));
 }

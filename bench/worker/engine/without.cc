@@ -1,6 +1,8 @@
 #include "bench/worker/engine/without.h"
 
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <numeric>
 #include <utility>
 
@@ -12,12 +14,31 @@
 #include "controller/planner/memory.h"
 
 namespace coxswain::bench {
+namespace {
+
+// The x with P(normal(0, 1) > x) = p, by bisection.
+double UpperQuantile(double p) {
+  double low = -10, high = 10;
+  for (int i = 0; i < 60; ++i) {
+    const double x = (low + high) / 2;
+    (std::erfc(x / std::numbers::sqrt2) / 2 > p ? low : high) = x;
+  }
+  return low;
+}
+
+}  // namespace
+
+double WidthOfFullest(int64_t experts, int64_t chosen, double share) {
+  const double mean = static_cast<double>(chosen) / static_cast<double>(experts);
+  return UpperQuantile(mean) / UpperQuantile(share);
+}
 
 absl::StatusOr<Without> ParseWithout(const std::vector<std::string>& words) {
   constexpr std::pair<const char*, bool Without::*> kWords[] = {
       {"packing", &Without::packing}, {"chunks", &Without::chunks},
       {"fusions", &Without::fusions}, {"fused_update", &Without::fused_update},
-      {"tuning", &Without::tuning},   {"graphs", &Without::graphs}};
+      {"tuning", &Without::tuning},   {"graphs", &Without::graphs},
+      {"balance", &Without::balance}};
   Without without;
   for (const std::string& word : words) {
     bool known = false;

@@ -3,6 +3,7 @@
 #ifndef COXSWAIN_BENCH_WORKER_ENGINE_WITHOUT_H_
 #define COXSWAIN_BENCH_WORKER_ENGINE_WITHOUT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,14 +20,21 @@ struct Without {
   bool fused_update = false;  // AdamW launched for each tensor, after the host has decided on it
   bool tuning = false;        // products by the library's first choice
   bool graphs = false;        // each kernel launched by the host
+  bool balance = false;       // the fullest expert of a layer gets four times the mean's tokens
 };
 
 // InvalidArgument for a word that is no field above.
 absl::StatusOr<Without> ParseWithout(const std::vector<std::string>& words);
 
-// Makes the process run what `without` says from now on: before Engine::Prepare, and for one engine
-// at a time. Without `packing`, `chunks` and `fusions`, which are of plan and step.
-void ReplaceCalls(const Without& without);
+// Makes the process run what `without` says from now on: before Engine::Prepare of `plan`, and for
+// one engine at a time. Without `packing`, `chunks` and `fusions`, which are of plan and step.
+void ReplaceCalls(const Without& without, const plan::Plan& plan);
+
+// How many times as large the weights of one of E experts are drawn, so that it is among the k of a
+// token with the probability `share` instead of k / E. Scores of the others are normal(0, 1), and
+// the k-th largest is taken for the quantile t of 1 - k / E: the factor f has P(normal(0, f) > t) =
+// share. k / E < share < 1 / 2.
+double WidthOfFullest(int64_t experts, int64_t chosen, double share);
 
 // The plan without what is of it, and what follows: buffers, hash, memory. Predicted times stay.
 absl::Status RemoveFromPlan(const Without& without, planner::PlannedJob* planned);
