@@ -39,7 +39,10 @@ SEVEN = dict(vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_h
 LLAMA = dict(architectures=['LlamaForCausalLM'], model_type='llama', vocab_size=151936, hidden_size=4096,
              intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
              rms_norm_eps=1e-5, rope_theta=500000.0, tie_word_embeddings=False)
-MODELS = {'0.5b': HALF, '1.5b': ONE_AND_HALF, '7b': SEVEN, 'llama8b': LLAMA}
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models/qwen3_30b_a3b/config.json'),
+          encoding='utf-8') as config_file:
+    EXPERTS = json.load(config_file)
+MODELS = {'0.5b': HALF, '1.5b': ONE_AND_HALF, '7b': SEVEN, 'llama8b': LLAMA, '30b_a3b': EXPERTS}
 STATE = 'precision: {master_weights: bfloat16, gradients: bfloat16}'
 LORA = 'adapter: lora\n  lora: {r: 16, alpha: 32}'
 
@@ -54,6 +57,7 @@ class Row(NamedTuple):
     goal: float = None  # percent of N x one GPU
     sequence: int = 1024
     zero: int = None  # stage of the gang; None: what the planner picks
+    optimizer: str = 'adamw'
 
 
 ROWS = {
@@ -68,6 +72,7 @@ ROWS = {
     '7b_full_zero3': Row('7b', 4, 16, 6, STATE, '7b_full_1024', 94, zero=3),
     '7b_lora': Row('7b', 8, 1, 16, LORA, '7b_lora_1024', 97),
     'llama8b_full_512': Row('llama8b', 16, 4, 8, STATE, sequence=512),
+    '30b_a3b_full': Row('30b_a3b', 4, 4, 8, STATE, sequence=4096, zero=3, optimizer='adamw_8bit'),
 }
 JOB = """apiVersion: coxswain/v1
 kind: FineTuneJob
@@ -78,7 +83,8 @@ spec:
   {lines}
   datasets: [{{path: {data}, format: completion}}]
   sequence_len: {sequence}
-  train: {{global_batch_size: {bins}, micro_batch_size: {micro}, max_steps: {steps}, learning_rate: 2.0e-5}}
+  train: {{global_batch_size: {bins}, micro_batch_size: {micro}, max_steps: {steps}, learning_rate: 2.0e-5,
+          optimizer: {optimizer}}}
   checkpoint: {{output_dir: {output}, save_steps: {save}, resume: never}}
   resources: {{device: cuda, workers: {gpus}}}
 {mesh}"""
@@ -130,10 +136,10 @@ def prepare(folder, model):
             json.dump(config, file)
 
 
-def documents(folder, count):
-    path = os.path.join(folder, f'documents-{count}.jsonl')
+def documents(folder, count, tokens):
+    path = os.path.join(folder, f'documents-{count}-{tokens}.jsonl')
     if not os.path.exists(path):
-        write_documents(path, count)
+        write_documents(path, count, tokens)
     return path
 
 
@@ -144,11 +150,11 @@ def write_job(folder, name, gpus, steps=None, save=NEVER, overlap=True, gpu=None
     label = f'{name}-{gpus}' + ('' if gpu is None else f'-gpu{gpu}') + ('' if overlap else '-overlap-off')
     # A job that is measured is cancelled before its last step: its checkpoint would be 76 GB of a 7B model.
     text = JOB.format(name=name.replace('_', '-').replace('.', '-'), lines=row.lines, bins=bins, micro=row.micro,
-                      steps=100 * steps if save == NEVER else steps, sequence=row.sequence,
+                      steps=100 * steps if save == NEVER else steps, sequence=row.sequence, optimizer=row.optimizer,
                       gpus=gpus, save=save, output=os.path.join(folder, f'out-{label}'),
                       mesh=f'  parallelism: {{zero: {row.zero}}}\n' if row.zero and gpus > 1 else '',
                       model=os.path.join(folder, 'models', row.model),
-                      data=documents(folder, bins * steps))
+                      data=documents(folder, bins * steps, row.sequence))
     path = os.path.join(folder, f'{label}.yaml')
     with open(path, 'w', encoding='utf-8') as file:
         file.write(text)
@@ -206,7 +212,7 @@ def run_row(folder, row, gpus, settings, deadline, overlap=True, gpu=None):
 
 def run_alone(folder, name, gpus, deadline):
     """A job for each GPU, at the same time: GPUs differ, and are as warm as in the gang. Speed: their mean."""
-    documents(folder, ROWS[name].micro * ROWS[name].micro_steps * ROWS[name].steps)
+    documents(folder, ROWS[name].micro * ROWS[name].micro_steps * ROWS[name].steps, ROWS[name].sequence)
     with ThreadPoolExecutor(gpus) as pool:
         runs = list(pool.map(lambda gpu: run_row(folder, name, 1, [], deadline, gpu=gpu), range(gpus)))
     speeds = [run['tokens_per_second'] for run in runs]

@@ -27,8 +27,8 @@ spec:
 """
 
 
-def write_documents(path, count):
-    """`count` records of more than 1,024 tokens, of the quickstart's records."""
+def write_documents(path, count, tokens=1024):
+    """`count` records of more than `tokens` tokens, of the quickstart's records."""
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "..", "deploy", "quickstart", "train.jsonl"), encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
@@ -37,7 +37,7 @@ def write_documents(path, count):
     with open(path, "w", encoding="utf-8") as file:
         for _ in range(count):
             text = ""
-            while len(text) < 9000:  # at least 1,024 tokens of up to 8 letters
+            while len(text) < 9 * tokens:  # of up to 8 letters
                 text += draw.choice(texts) + "\n"
             file.write(json.dumps({"text": text}) + "\n")
 

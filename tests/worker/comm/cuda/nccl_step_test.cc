@@ -8,6 +8,7 @@
 
 #include "common/plan/embedding_rows.h"
 #include "tests/worker/comm/cuda/nccl_rank.h"
+#include "tests/worker/engine/block_kinds.h"
 #include "tests/worker/engine/test_batch.h"
 #include "tests/worker/engine/test_plan.h"
 #include "worker/engine/engine.h"
@@ -27,7 +28,11 @@ struct Setting {
   int32_t replicate, zero;                // zero 0: replicas alone
   double loss_tolerance, norm_tolerance;  // relative
   int32_t vocab = 131;  // 20011: embeddings of a size that is copied between GPUs, rows exchanged
+  const char* kind = nullptr;  // of block_kinds.h, with experts
 };
+
+constexpr const char* kShared = "SharedExperts";
+constexpr const char* kGrouped = "GroupedExperts";
 
 PlanOptions Options(const Setting& setting, int32_t world) {
   PlanOptions options;
@@ -38,6 +43,9 @@ PlanOptions Options(const Setting& setting, int32_t world) {
   options.sequence_len = 48;
   options.micro_batch_bins = 2;
   options.lora_rank = setting.lora_rank;
+  if (setting.kind != nullptr) {
+    options.lora_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  }
   options.compute_dtype = setting.dtype;
   options.gradient_dtype = setting.lora_rank == 0 ? setting.dtype : "float32";
   return options;
@@ -46,6 +54,11 @@ PlanOptions Options(const Setting& setting, int32_t world) {
 // Extents that attention in bfloat16 takes too.
 model::ModelConfig Config(const Setting& setting) {
   model::ModelConfig config = SmallConfig();
+  for (const BlockKind& kind : BlockKinds()) {
+    if (setting.kind == nullptr || kind.name != setting.kind) continue;
+    config = kind.config;
+    config.mixture.width = config.mixture.shared_width = 32;
+  }
   config.vocab_size = setting.vocab;
   config.head_dim = 16;
   config.hidden_size = 64;
@@ -122,7 +135,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"large_float32_zero3", 0, "float32", 1, 3, 1e-5, 1e-4, 20011},
                     Setting{"large_bfloat16_zero2", 0, "bfloat16", 1, 2, 1e-2, 5e-2, 20011},
                     Setting{"lora_bfloat16", 4, "bfloat16", 1, 0, 1e-2, 5e-2},
-                    Setting{"lora_bfloat16_zero3", 4, "bfloat16", 1, 3, 1e-2, 5e-2}),
+                    Setting{"lora_bfloat16_zero3", 4, "bfloat16", 1, 3, 1e-2, 5e-2},
+                    Setting{"experts_float32", 0, "float32", 1, 0, 1e-5, 1e-4, 131, kShared},
+                    Setting{"experts_float32_zero1", 0, "float32", 1, 1, 1e-5, 1e-4, 131, kGrouped},
+                    Setting{"experts_float32_zero3", 0, "float32", 1, 3, 1e-5, 1e-4, 131, kGrouped},
+                    Setting{"experts_lora_float32", 4, "float32", 1, 0, 1e-5, 1e-4, 131, kGrouped},
+                    Setting{"experts_lora_zero3", 4, "float32", 1, 3, 1e-5, 1e-4, 131, kShared},
+                    Setting{"experts_bfloat16_zero3", 0, "bfloat16", 1, 3, 1e-2, 5e-2, 131,
+                            kShared}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(NcclStep, RanksEqualOneAndEachOther) {
