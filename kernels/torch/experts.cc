@@ -233,6 +233,13 @@ Tensor DifferentiableGroupedLinear(const Tensor& x, const Tensor& weight,
   return GroupedLinearFunction::apply(x, weight, bias, offsets);
 }
 
+Tensor AutocastGroupedLinear(const Tensor& x, const Tensor& weight, const optional<Tensor>& bias,
+                             const Tensor& offsets) {
+  const WithoutAutocast without;
+  return COXSWAIN_OP("grouped_linear", GroupedLinear)
+      .call(Lowered(x), Lowered(weight), Lowered(bias), offsets);
+}
+
 void Kernels(torch::Library& library) {
   library.impl("sort_by_expert", SortByExpert);
   library.impl("dispatch", Dispatch);
@@ -265,6 +272,9 @@ TORCH_LIBRARY_IMPL(coxswain, Autograd, library) {
   library.impl("dispatch", DifferentiableDispatch);
   library.impl("combine", DifferentiableCombine);
   library.impl("grouped_linear", DifferentiableGroupedLinear);
+}
+TORCH_LIBRARY_IMPL(coxswain, AutocastCUDA, library) {
+  library.impl("grouped_linear", AutocastGroupedLinear);
 }
 
 }  // namespace coxswain::kernels::torch_ops::experts_op

@@ -108,6 +108,20 @@ def mlp(self, original, hidden_states):
                          overwrites=not torch.compiler.is_compiling())
 
 
+def experts(self, original, hidden_states, top_k_index, top_k_weights):
+    """The stacks of experts of a mixture. The router, and who is chosen, stay the original's."""
+    usual = getattr(self, 'is_concatenated', True) and not any(
+        getattr(self, name, False) for name in ('is_transposed', 'has_bias', '_is_expert_parallel'))
+    mixed = not torch.is_autocast_enabled(hidden_states.device.type) and self.gate_up_proj.dtype != hidden_states.dtype
+    if mixed or not usual or type(self.act_fn).__name__ not in ('SiLU', 'SiLUActivation'):
+        return original(hidden_states, top_k_index, top_k_weights)
+    order, places, offsets, _ = ops.sort_by_expert(top_k_index.to(torch.int32), self.gate_up_proj.shape[0])
+    rows = ops.dispatch(hidden_states, order, places)
+    rows = ops.swiglu(ops.grouped_linear(rows, self.gate_up_proj, offsets))
+    rows = ops.grouped_linear(rows, self.down_proj, offsets)
+    return ops.combine(rows, top_k_weights.float(), order, places).to(hidden_states.dtype)
+
+
 def decoder_layer(self, original, hidden_states, attention_mask=None, position_embeddings=None, **kwargs):
     residual = hidden_states
     hidden_states = self.input_layernorm(hidden_states)
@@ -128,8 +142,12 @@ def decoder_layer(self, original, hidden_states, attention_mask=None, position_e
 
 
 def causal_lm(self, original, input_ids=None, labels=None, logits_to_keep=0, **kwargs):
-    """With labels, in training: the loss without the logits, which are None then."""
-    if labels is None or not self.training or not is_linear(self.lm_head, bias=False) or not (
+    """With labels, in training: the loss without the logits, which are None then. Not where the model adds the losses of
+    its routers."""
+    balanced = kwargs.get('output_router_logits')
+    if balanced is None:
+        balanced = getattr(self.config, 'output_router_logits', False)
+    if labels is None or not self.training or not is_linear(self.lm_head, bias=False) or balanced or not (
             isinstance(logits_to_keep, int) and logits_to_keep == 0):
         return original(input_ids=input_ids, labels=labels, logits_to_keep=logits_to_keep, **kwargs)
     from transformers.modeling_outputs import CausalLMOutputWithPast

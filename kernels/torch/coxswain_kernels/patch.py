@@ -7,9 +7,12 @@ from torch import nn
 from . import modules
 from .compare import require_equal
 
-FAMILIES = ('llama', 'qwen2', 'qwen3', 'mistral', 'gemma', 'phi3')
 FORWARDS = {'RMSNorm': modules.rms_norm, 'RotaryEmbedding': modules.rotary_embedding, 'MLP': modules.mlp,
-            'Attention': modules.attention, 'DecoderLayer': modules.decoder_layer, 'ForCausalLM': modules.causal_lm}
+            'Attention': modules.attention, 'Experts': modules.experts, 'DecoderLayer': modules.decoder_layer,
+            'ForCausalLM': modules.causal_lm}
+FAMILIES = {**dict.fromkeys(('llama', 'qwen2', 'qwen3', 'mistral', 'gemma', 'phi3', 'mixtral', 'qwen2_moe', 'qwen3_moe'),
+                            FORWARDS),
+            **dict.fromkeys(('glm4_moe', 'deepseek_v3'), ('RMSNorm', 'MLP', 'Experts', 'ForCausalLM'))}
 
 
 def patch(model, verify=False, join=True):
@@ -44,7 +47,7 @@ def _parts(model):
             place, _, name = cls.__module__.rpartition('.')[2].partition('_')
             family = cls.__module__.split('.')[-2] if cls.__module__.startswith('transformers.models.') else None
             kind = next((k for k in FORWARDS if cls.__name__.endswith(k)), None)
-            if family in FAMILIES and place == 'modeling' and kind:
+            if kind in FAMILIES.get(family, ()) and place == 'modeling':
                 yield module, kind
                 break
 

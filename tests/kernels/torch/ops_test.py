@@ -223,6 +223,8 @@ class OpsTest(unittest.TestCase):
         with torch.autocast('cuda', torch.bfloat16):
             self.assertEqual(ck.rms_norm(x.bfloat16(), weight).dtype, torch.float32)
             self.assertEqual(ck.gated_mlp(x, *w).dtype, torch.bfloat16)
+            ends = torch.tensor([0, 3, 8], dtype=torch.int32, device=DEVICE)
+            self.assertEqual(ck.grouped_linear(x, torch.stack(w[:2]), ends).dtype, torch.bfloat16)
 
 
 if __name__ == '__main__':
