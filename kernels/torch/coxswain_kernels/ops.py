@@ -146,6 +146,11 @@ def grouped_linear(x, weight, offsets, bias=None):
     return _ops.grouped_linear(x, weight, bias, offsets)
 
 
+def grouped_lora_linear(x, weight, offsets, a, b, scale, bias=None):
+    """grouped_linear of frozen weight and bias, plus scale times (x by a [E, r, K]) by b [E, N, r] of the row's expert."""
+    return _ops.grouped_lora_linear(x, weight, bias, offsets, a, b, scale)[0]
+
+
 def combine(rows, weights, order, places):
     """The sum of a token's rows [T k, H] by its weights [T, k] in float32: [T, H], in the order of slots."""
     return _ops.combine(rows, weights, order, places)

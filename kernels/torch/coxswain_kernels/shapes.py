@@ -287,6 +287,16 @@ def _(dy, x, weight, offsets, wants_x, wants_weight, wants_bias):
     return _wanted(x, wants_x), _wanted(weight, wants_weight), dbias
 
 
+@register_fake('coxswain::grouped_lora_linear')
+def _(x, weight, bias, offsets, a, b, scale):
+    return x.new_empty((x.shape[0], weight.shape[1])), x.new_empty((x.shape[0], a.shape[1]))
+
+
+@register_fake('coxswain::grouped_lora_linear_backward')
+def _(dy, x, weight, offsets, a, b, h, scale, wants_x):
+    return _wanted(x, wants_x), _contiguous(a), _contiguous(b)
+
+
 @register_fake('coxswain::nf4_dequantize')
 def _(codes, absmax, absmax_codes, constants, shape, bfloat16):
     return codes.new_empty(shape, dtype=torch.bfloat16 if bfloat16 else torch.float32)

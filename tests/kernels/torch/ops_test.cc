@@ -433,6 +433,29 @@ TEST_F(OpsTest, ExpertsFromDispatchToCombine) {
       });
 }
 
+TEST_F(OpsTest, AdaptersOfExperts) {
+  const Tensor weight = Normal({4, 7, 6}, 0.3), bias = Normal({4, 7});
+  const std::vector<int> counts = {2, 0, 5, 1};  // rows of each expert
+  const Tensor offsets = at::tensor({0, 2, 2, 7, 8}, at::kInt);
+  Expect(
+      {Normal({8, 6}), Normal({4, 3, 6}, 0.3), Normal({4, 7, 3})}, 1,
+      [&](const Tensors& in) {
+        return Call("grouped_lora_linear", {in[0], weight, bias, offsets, in[1], in[2], 2.0});
+      },
+      [&](const Tensors& in) {
+        Tensors rows;
+        int64_t row = 0;
+        for (int64_t e = 0; e < 4; ++e) {
+          const Tensor x = in[0].narrow(0, row, counts[static_cast<size_t>(e)]);
+          row += x.size(0);
+          rows.push_back(at::linear(x, weight.select(0, e).to(x.scalar_type()),
+                                    bias.select(0, e).to(x.scalar_type())) +
+                         2.0 * at::linear(at::linear(x, in[1].select(0, e)), in[2].select(0, e)));
+        }
+        return Tensors{at::cat(rows)};
+      });
+}
+
 // Values of E2M1 under scales of their own: what comes back is what was given, by rows.
 TEST_F(OpsTest, Mxfp4AndBack) {
   const Tensor values = at::tensor({0.0f, 0.5f, -1.0f, 1.5f, -2.0f, 3.0f, 4.0f, -6.0f});

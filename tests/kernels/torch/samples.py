@@ -149,6 +149,12 @@ def _expert_samples(dtype, n):
     def theirs(x, w, b, weight):
         return sum((weight * (ids == e)).sum(-1, keepdim=True) * F.linear(x, w[e], b[e]) for e in range(6))
     yield 'experts', [n(4, 8), n(6, 5, 8), n(6, 5), n(4, 2)], ours, theirs
+    offsets, base, bias = ck.sort_by_expert(ids, 6)[2], n(6, 16, 8, scale=0.3), n(6, 16)
+    expert = torch.repeat_interleave(offsets.diff())
+    yield ('grouped_lora_linear', [n(8, 8), n(6, 4, 8, scale=0.3), n(6, 16, 4)],
+           lambda x, a, b: ck.grouped_lora_linear(x, base, offsets, a, b, 2.0, bias),
+           lambda x, a, b: torch.stack([F.linear(row, base[e].to(row.dtype), bias[e].to(row.dtype)) +
+                                        2 * F.linear(F.linear(row, a[e]), b[e]) for row, e in zip(x, expert)]))
 
 
 def _head_samples(n):
