@@ -37,6 +37,8 @@ NOT_FOR_TORCH = {
     'sigmoid_gate_forward': 'patched blocks have no gate of rows', 'sigmoid_gate_backward': 'as its forward',
     'grouped_lora_forward': "adapters of the patched models are peft's",
     'grouped_lora_backward': "adapters of the patched models are peft's",
+    'latent_heads_forward': 'patched attention has heads of its own', 'latent_heads_backward': 'as its forward',
+    'split_rows_forward': 'torch slices', 'split_rows_backward': 'torch joins',
     'lora_gated_linear_forward': "adapters of the patched models are peft's",
     'lora_gated_linear_backward': "adapters of the patched models are peft's",
     'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',

@@ -1,4 +1,5 @@
-/* Of kernels/c_api.h: rope.h, rotated_linear.h, attention.h and cached_attention.h. */
+/* Of kernels/c_api.h: rope.h, rotated_linear.h, latent_heads.h, split_rows.h, attention.h and
+ * cached_attention.h. */
 #ifndef COXSWAIN_KERNELS_C_API_ATTENTION_H_
 #define COXSWAIN_KERNELS_C_API_ATTENTION_H_
 
@@ -33,6 +34,34 @@ typedef struct {
   coxswain_workspace workspace; /* coxswain_gemm_workspace_bytes() */
 } coxswain_rotated_linear_args;
 int coxswain_rotated_linear_forward(const coxswain_rotated_linear_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int32_t interleaved;
+  int64_t tokens;
+  int64_t heads, nope, rope, value; /* elements of a head: stay, turn, of v */
+  const float *cos, *sin;           /* [positions, rope / 2] */
+  const int32_t* positions;         /* [tokens] */
+  const void* q;                    /* [tokens, heads (nope + rope)]; forward only */
+  const void* kv;                   /* [tokens, heads (nope + value)]; forward only */
+  const void* k_rope;               /* [tokens, rope]; forward only */
+  void* qkv;        /* [tokens, heads (2 (nope + rope) + value)]; forward only */
+  const void* dqkv; /* as qkv; backward only */
+  void *dq, *dkv, *dk_rope; /* as q, kv and k_rope; backward only */
+} coxswain_latent_heads_args;
+int coxswain_latent_heads_forward(const coxswain_latent_heads_args* args, void* stream);
+int coxswain_latent_heads_backward(const coxswain_latent_heads_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, first_columns, second_columns;
+  const void* x;                  /* [rows, first_columns + second_columns]; forward only */
+  void *first, *second;           /* forward only */
+  const void *dfirst, *dsecond;   /* backward only */
+  void* dx;                       /* as x; backward only */
+} coxswain_split_rows_args;
+int coxswain_split_rows_forward(const coxswain_split_rows_args* args, void* stream);
+int coxswain_split_rows_backward(const coxswain_split_rows_args* args, void* stream);
 
 typedef struct {
   int32_t dtype;

@@ -2,8 +2,10 @@
 #include "kernels/attention.h"
 #include "kernels/c_api/calls.h"
 #include "kernels/cached_attention.h"
+#include "kernels/latent_heads.h"
 #include "kernels/rope.h"
 #include "kernels/rotated_linear.h"
+#include "kernels/split_rows.h"
 
 namespace coxswain::kernels::c_api {
 namespace {
@@ -21,6 +23,19 @@ RopeArgs Rotation(const coxswain_rope_args& args) {
           .sin = args.sin,
           .positions = args.positions,
           .query_scale = args.query_scale};
+}
+
+LatentHeadsSpec SpecOf(const coxswain_latent_heads_args& args) {
+  return {.dtype = Type(args.dtype),
+          .heads = args.heads,
+          .nope = args.nope,
+          .rope = args.rope,
+          .value = args.value,
+          .interleaved = args.interleaved != 0};
+}
+
+SplitRowsSpec SpecOf(const coxswain_split_rows_args& args) {
+  return {.dtype = Type(args.dtype), .first = args.first_columns, .second = args.second_columns};
 }
 
 AttentionSpec HeadsSpec(const coxswain_attention_args& args) {
@@ -87,6 +102,54 @@ int coxswain_rope_forward(const coxswain_rope_args* args, void* stream) {
 int coxswain_rope_backward(const coxswain_rope_args* args, void* stream) {
   return c_api::Guarded(
       [&] { kernels::RopeBackward(c_api::Rotation(*args), c_api::Wrap(stream)); });
+}
+
+int coxswain_latent_heads_forward(const coxswain_latent_heads_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::LatentHeadsForward({.spec = c_api::SpecOf(*args),
+                                 .tokens = args->tokens,
+                                 .places = {args->cos, args->sin, args->positions},
+                                 .q = args->q,
+                                 .kv = args->kv,
+                                 .k_rope = args->k_rope,
+                                 .qkv = args->qkv},
+                                c_api::Wrap(stream));
+  });
+}
+
+int coxswain_latent_heads_backward(const coxswain_latent_heads_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::LatentHeadsBackward({.spec = c_api::SpecOf(*args),
+                                  .tokens = args->tokens,
+                                  .places = {args->cos, args->sin, args->positions},
+                                  .dqkv = args->dqkv,
+                                  .dq = args->dq,
+                                  .dkv = args->dkv,
+                                  .dk_rope = args->dk_rope},
+                                 c_api::Wrap(stream));
+  });
+}
+
+int coxswain_split_rows_forward(const coxswain_split_rows_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::SplitRowsForward({.spec = c_api::SpecOf(*args),
+                               .rows = args->rows,
+                               .x = args->x,
+                               .first = args->first,
+                               .second = args->second},
+                              c_api::Wrap(stream));
+  });
+}
+
+int coxswain_split_rows_backward(const coxswain_split_rows_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::SplitRowsBackward({.spec = c_api::SpecOf(*args),
+                                .rows = args->rows,
+                                .dfirst = args->dfirst,
+                                .dsecond = args->dsecond,
+                                .dx = args->dx},
+                               c_api::Wrap(stream));
+  });
 }
 
 int coxswain_rotated_linear_forward(const coxswain_rotated_linear_args* args, void* stream) {

@@ -31,27 +31,6 @@ struct Rotation {
   const float* query_scale;  // null: none
 };
 
-// N pairs of the vectors `first` and `second`.
-template <bool kInterleaved, class V>
-__device__ __forceinline__ void Rotate(const float (&cos)[V::kSize], const float (&sin)[V::kSize],
-                                       V* first, V* second) {
-  constexpr int kSize = V::kSize;
-#pragma unroll
-  for (int i = 0; i < kSize; ++i) {
-    // Interleaved, the two vectors follow each other and a pair is two neighbours of either.
-    constexpr bool kNeighbours = kInterleaved && kSize > 1;
-    float& a = !kNeighbours    ? first->value[i]
-               : 2 * i < kSize ? first->value[2 * i % kSize]
-                               : second->value[2 * i % kSize];
-    float& b = !kNeighbours    ? second->value[i]
-               : 2 * i < kSize ? first->value[(2 * i + 1) % kSize]
-                               : second->value[(2 * i + 1) % kSize];
-    const float old_a = a, old_b = b;
-    a = cuda::TurnedFirst(old_a, old_b, cos[i], sin[i]);
-    b = cuda::TurnedSecond(old_a, old_b, cos[i], sin[i]);
-  }
-}
-
 // kPlain: all of a head turns and nothing is scaled. That its length is not a number of its own
 // saves registers.
 template <bool kPlain>
@@ -123,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
       V x, y;
       x.Unpack(a[u]);
       y.Unpack(b[u]);
-      Rotate<kInterleaved>(cos, sin, &x, &y);
+      cuda::TurnPairs<kInterleaved>(cos, sin, &x, &y);
       if constexpr (!kPlain) {
         const float factor = head < args.queries ? scale : 1.0f;
 #pragma unroll

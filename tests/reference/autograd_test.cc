@@ -18,6 +18,7 @@
 #include "tests/reference/geglu.h"
 #include "tests/reference/gelu.h"
 #include "tests/reference/grouped_lora.h"
+#include "tests/reference/latent_heads.h"
 #include "tests/reference/layer_norm.h"
 #include "tests/reference/linear.h"
 #include "tests/reference/rms_norm.h"
@@ -203,6 +204,44 @@ TEST_F(AutogradTest, SigmoidGate) {
   ExpectEqual(y, SigmoidGate(Data(logit)[0], row), "y");
   ExpectEqual(x.grad(), got.x, "dx");
   ExpectEqual(logit.grad(), {got.logit}, "dlogit");
+}
+
+// The turn of pairs (2i, 2i + 1), or of halves, as in DeepseekV3Attention.
+Tensor TurnedHeads(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
+  const int64_t half = x.size(-1) / 2;
+  const Tensor pairs = interleaved ? x.reshape({-1, half, 2}) : x.reshape({-1, 2, half}).mT();
+  const Tensor a = pairs.select(-1, 0), b = pairs.select(-1, 1);
+  const Tensor turned = at::stack({a * cos - b * sin, b * cos + a * sin}, -1);
+  return (interleaved ? turned : turned.mT()).reshape({-1, 2 * half});
+}
+
+void CheckLatentHeads(const LatentShape& s) {
+  const int64_t width = s.nope + s.rope;
+  const Tensor q = Leaf({s.heads, width}), kv = Leaf({s.heads, s.nope + s.value});
+  const Tensor k_rope = Leaf({1, s.rope}), angle = at::randn({s.rope / 2}, at::kDouble);
+  const Tensor cos = angle.cos(), sin = angle.sin();
+  const Tensor turned_q = TurnedHeads(q.narrow(1, s.nope, s.rope), cos, sin, s.interleaved);
+  const Tensor turned_k =
+      TurnedHeads(k_rope, cos, sin, s.interleaved).expand({s.heads, s.rope});
+  const Tensor y =
+      at::cat({at::cat({q.narrow(1, 0, s.nope), turned_q}, 1).flatten(),
+               at::cat({kv.narrow(1, 0, s.nope), turned_k}, 1).flatten(),
+               kv.narrow(1, s.nope, s.value).flatten()});
+  const Tensor dy = at::randn_like(y);
+  (y * dy).sum().backward();
+  const auto row = [](const Tensor& x) {
+    return std::vector<double>(Data(x), Data(x) + x.numel());
+  };
+  ExpectEqual(y, LatentHeads<double>(s, {row(q), row(kv), row(k_rope)}, Data(cos), Data(sin)), "y");
+  const auto got = LatentHeadsBackward<double>(s, row(dy), Data(cos), Data(sin));
+  ExpectEqual(q.grad(), got.q, "dq");
+  ExpectEqual(kv.grad(), got.kv, "dkv");
+  ExpectEqual(k_rope.grad(), got.k_rope, "dk_rope");
+}
+
+TEST_F(AutogradTest, LatentHeads) {
+  CheckLatentHeads({3, 4, 6, 5, true});
+  CheckLatentHeads({2, 3, 4, 7, false});
 }
 
 void CheckGeglu(bool tanh) {

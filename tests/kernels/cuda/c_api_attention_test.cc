@@ -2,7 +2,9 @@
 // c_api_test.cc.
 #include "kernels/attention.h"
 #include "kernels/cached_attention.h"
+#include "kernels/latent_heads.h"
 #include "kernels/rotated_linear.h"
+#include "kernels/split_rows.h"
 #include "tests/kernels/cuda/c_api_twins.h"
 
 namespace coxswain::kernels {
@@ -175,6 +177,88 @@ void ExpectCachedTwins(const AttentionSpec& attention) {
 TEST(CApiAttentionGpuTest, RowsOverACache) {
   ExpectCachedTwins(Spec());
   ExpectCachedTwins(SpecWithSinks());
+}
+
+TEST(CApiAttentionGpuTest, LatentHeadsForwardAndBackward) {
+  const int64_t tokens = 3;
+  const LatentHeadsSpec spec{
+      .dtype = kType, .heads = 2, .nope = 16, .rope = 16, .value = 8, .interleaved = true};
+  const Twins qkv(Floats(Size(tokens * LatentPackedRow(spec))));
+  const Twins q(Normal(tokens * LatentQueryRow(spec), 1, kType));
+  const Twins kv(Normal(tokens * LatentKeyValueRow(spec), 2, kType));
+  const Twins k_rope(Normal(tokens * spec.rope, 3, kType));
+  const DeviceTensor dqkv(kType, Normal(tokens * LatentPackedRow(spec), 4, kType));
+  const DeviceTensor cos(DType::kFloat32, Normal(4 * 8, 5, DType::kFloat32));
+  const DeviceTensor sin(DType::kFloat32, Normal(4 * 8, 6, DType::kFloat32));
+  const DeviceValues<int32_t> positions({2, 0, 3});
+  coxswain_latent_heads_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.interleaved = 1;
+  args.tokens = tokens;
+  args.heads = spec.heads;
+  args.nope = spec.nope;
+  args.rope = spec.rope;
+  args.value = spec.value;
+  args.cos = cos.floats();
+  args.sin = sin.floats();
+  args.positions = positions.data();
+  args.q = args.dq = q.c.data();
+  args.kv = args.dkv = kv.c.data();
+  args.k_rope = args.dk_rope = k_rope.c.data();
+  args.qkv = qkv.c.data();
+  args.dqkv = dqkv.data();
+  const LatentPlaces places{cos.floats(), sin.floats(), positions.data()};
+  LatentHeadsForward({.spec = spec,
+                      .tokens = tokens,
+                      .places = places,
+                      .q = q.op.data(),
+                      .kv = kv.op.data(),
+                      .k_rope = k_rope.op.data(),
+                      .qkv = qkv.op.data()},
+                     TestStream());
+  LatentHeadsBackward({.spec = spec,
+                       .tokens = tokens,
+                       .places = places,
+                       .dqkv = dqkv.data(),
+                       .dq = q.op.data(),
+                       .dkv = kv.op.data(),
+                       .dk_rope = k_rope.op.data()},
+                      TestStream());
+  EXPECT_OK(coxswain_latent_heads_forward(&args, nullptr));
+  EXPECT_OK(coxswain_latent_heads_backward(&args, nullptr));
+  qkv.ExpectSame("qkv");
+  q.ExpectSame("dq");
+  kv.ExpectSame("dkv");
+  k_rope.ExpectSame("dk_rope");
+  args.rope = 15;
+  EXPECT_REFUSED(coxswain_latent_heads_forward(&args, nullptr), "LatentHeads");
+}
+
+TEST(CApiAttentionGpuTest, SplitRowsForwardAndBackward) {
+  const int64_t rows = 3;
+  const SplitRowsSpec spec{.dtype = kType, .first = 5, .second = 2};
+  const DeviceTensor x(kType, Normal(rows * 7, 1, kType));
+  const Twins first(Floats(15)), second(Floats(6)), dx(Floats(21));
+  SplitRowsForward({spec, rows, x.data(), first.op.data(), second.op.data()}, TestStream());
+  SplitRowsBackward({spec, rows, first.op.data(), second.op.data(), dx.op.data()}, TestStream());
+  coxswain_split_rows_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.rows = rows;
+  args.first_columns = 5;
+  args.second_columns = 2;
+  args.x = x.data();
+  args.first = first.c.data();
+  args.second = second.c.data();
+  args.dfirst = first.c.data();
+  args.dsecond = second.c.data();
+  args.dx = dx.c.data();
+  EXPECT_OK(coxswain_split_rows_forward(&args, nullptr));
+  EXPECT_OK(coxswain_split_rows_backward(&args, nullptr));
+  first.ExpectSame("first");
+  second.ExpectSame("second");
+  dx.ExpectSame("dx");
+  args.first_columns = 0;
+  EXPECT_REFUSED(coxswain_split_rows_forward(&args, nullptr), "SplitRows");
 }
 
 TEST(CApiAttentionGpuTest, QueriesKeysAndValuesTurnedByTheirProduct) {
