@@ -283,6 +283,16 @@ Block ExpertsBlock(const ModelConfig& config, int64_t layer, const AttentionName
   return block.Finish(middle, block.Experts(experts, again));
 }
 
+Block LatentExpertsBlock(const ModelConfig& config, int64_t layer, const LatentNames& attention,
+                         const ExpertNames& experts) {
+  BlockBuilder block(config, layer);
+  const Row normed = block.Norm({"input_layernorm"}, block.Input());
+  const Row middle = block.AddMiddle(block.Attention(attention, normed));
+  const Row again = block.Norm({"post_attention_layernorm"}, middle);
+  if (!config.has_experts(layer)) return block.Finish(middle, block.GatedMlp({}, again, {}));
+  return block.Finish(middle, block.Experts(experts, again));
+}
+
 Block SandwichBlock(const ModelConfig& config, int64_t layer, const SandwichNames& norms,
                     const AttentionNames& attention, const MlpNames& mlp) {
   BlockBuilder block(config, layer);

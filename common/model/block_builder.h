@@ -51,6 +51,18 @@ struct ExpertNames {
   std::string shared = "mlp.shared_experts", shared_gate = "mlp.shared_expert_gate";
 };
 
+// Of latent attention, of which `latent` of the config says the extents.
+struct LatentNames {
+  std::string q = "self_attn.q_proj";  // without a latent of queries
+  std::string q_a = "self_attn.q_a_proj", q_norm = "self_attn.q_a_layernorm",
+              q_b = "self_attn.q_b_proj";
+  std::string kv_a = "self_attn.kv_a_proj_with_mqa", kv_norm = "self_attn.kv_a_layernorm",
+              kv_b = "self_attn.kv_b_proj";
+  std::string o = "self_attn.o_proj";
+  double eps = 1e-6;  // of the two norms
+  bool bias = false;  // of q_a, kv_a and o
+};
+
 class BlockBuilder {
  public:
   BlockBuilder(const ModelConfig& config, int64_t layer) : config_(config), layer_(layer) {}
@@ -68,6 +80,7 @@ class BlockBuilder {
     bool kept = false, adds = false;
   };
   Row Attention(const AttentionNames& names, const Row& in, Branch branch);
+  Row Attention(const LatentNames& names, const Row& in);
   Row GatedMlp(const MlpNames& names, const Row& in, Branch branch);
   // The experts of the config's mixture, and the MLP beside them where it has one.
   Row Experts(const ExpertNames& names, const Row& in);
@@ -119,6 +132,14 @@ class BlockBuilder {
                         const std::vector<FileMember>& weights);
   void AddNorm(const NormNames& names, const Row& in, const Row& out);
   Heads HeadsOf() const;
+  // A norm of `width` elements of a branch, which has its own name and eps.
+  Row LatentNorm(const std::string& module, const Row& in, int64_t width, Reach reach, double eps);
+  Row LatentQueries(const LatentNames& names, const Row& in);
+  struct KeysAndValues {
+    Row kv, k_rope;
+  };
+  KeysAndValues LatentKeys(const LatentNames& names, const Row& in);
+  Row AddLinearWithBiases(const Linear& linear);
 
   const ModelConfig& config_;
   const int64_t layer_;
@@ -130,6 +151,10 @@ class BlockBuilder {
 // Llama's with experts in place of the MLP, where the config has experts in this layer.
 Block ExpertsBlock(const ModelConfig& config, int64_t layer, const AttentionNames& attention,
                    const ExpertNames& experts);
+
+// The same with latent attention.
+Block LatentExpertsBlock(const ModelConfig& config, int64_t layer, const LatentNames& attention,
+                         const ExpertNames& experts);
 
 // x + attention(norm(x)), then x + mlp(norm(x)): Llama and most others.
 Block PreNormBlock(const ModelConfig& config, int64_t layer);

@@ -31,7 +31,8 @@ double AttentionFlopsPerToken(const ModelConfig& config, int64_t sequence_len) {
   for (const int64_t window : config.layer_windows) {
     positions += static_cast<double>(window > 0 ? std::min(window, sequence_len) : sequence_len);
   }
-  return 12.0 * static_cast<double>(config.num_heads * config.head_dim) * positions;
+  const int64_t widths = config.head_dim + config.value_dim();
+  return 6.0 * static_cast<double>(config.num_heads * widths) * positions;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct FlopsPerToken {
   // token's
   double base = 0;
   double adapter = 0;    // 6 per element of A and B
-  double attention = 0;  // 12 x heads x head_dim x positions, summed over layers
+  double attention = 0;  // 6 x heads x (head_dim + value_dim) x positions, summed over layers
   double total() const { return base + adapter + attention; }
 };
 

@@ -32,7 +32,8 @@ struct Rope {
   // longrope: what frequencies are divided by where sequence_len <= original_max_position, and
   // where it is longer.
   std::vector<double> short_factors = {}, long_factors = {};
-  int64_t rotated = 0;       // leading elements of a head that rotate, even; 0: all
+  // Leading elements of a head that rotate, even; 0: all. Of latent attention: the last.
+  int64_t rotated = 0;
   bool interleaved = false;  // pairs are neighbours; else half-split (rotate_half)
   // b > 0: queries are multiplied by 1 + b log(1 + floor(position / original_max_position)).
   double query_scale_beta = 0;
@@ -69,6 +70,17 @@ struct Mixture {
   bool operator==(const Mixture&) const = default;
 };
 
+// Keys and values of all heads come from a latent of each token, and so may queries. A head of q
+// and k has elements that do not rotate, then those that do; the latter of k are of all heads.
+struct LatentAttention {
+  int64_t q_rank = 0;   // of the latent of queries; 0: they have none
+  int64_t kv_rank = 0;  // of that of keys and values
+  int64_t nope = 0, rope = 0;  // of a head of q and k: do not rotate, rotate (even)
+  int64_t value = 0;           // of a head of v
+
+  bool operator==(const LatentAttention&) const = default;
+};
+
 struct ModelConfig {
   std::string architecture;  // e.g. "Qwen2ForCausalLM"
   int64_t vocab_size = 0;    // max(base_rows, known + count) with added tokens
@@ -78,7 +90,7 @@ struct ModelConfig {
   int64_t num_layers = 0;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;  // divides num_heads
-  int64_t head_dim = 0;      // even
+  int64_t head_dim = 0;      // of q and k, even; nope + rope of latent attention
   double rms_norm_eps = 1e-6;
   bool tie_embeddings = false;  // lm_head shares the embedding matrix
   bool qkv_bias = false;
@@ -101,6 +113,7 @@ struct ModelConfig {
   // (common/files/packed_matrix.h); empty: not quantised.
   std::string quantization = {};
   Mixture mixture = {};
+  std::optional<LatentAttention> latent = {};
 
   bool has_experts(int64_t layer) const {
     const std::vector<int64_t>& dense = mixture.dense_layers;
@@ -120,6 +133,7 @@ struct ModelConfig {
   int64_t rope_of(int64_t layer) const {
     return window_rope && layer_windows[static_cast<size_t>(layer)] > 0 ? 1 : 0;
   }
+  int64_t value_dim() const { return latent ? latent->value : head_dim; }
   int64_t rotated_dim() const { return rope.rotated > 0 ? rope.rotated : head_dim; }
 
   bool operator==(const ModelConfig&) const = default;

@@ -49,6 +49,11 @@ auto Fields(T& op) {
                     op.groups, op.top_groups, op.score, op.renormalise, op.scale);
   } else if constexpr (Is<T, SigmoidGateOp>) {
     return std::tie(op.id, op.in, op.logit, op.out, op.width);
+  } else if constexpr (Is<T, SplitOp>) {
+    return std::tie(op.id, op.in, op.first, op.second, op.first_width, op.second_width);
+  } else if constexpr (Is<T, LatentHeadsOp>) {
+    return std::tie(op.id, op.q, op.kv, op.k_rope, op.out, op.rope, op.heads, op.rotated,
+                    op.interleaved);
   } else if constexpr (Is<T, GroupedLinearOp>) {
     return std::tie(op.id, op.routed, op.name, op.in, op.out, op.weight, op.bias, op.experts,
                     op.in_features, op.out_features, op.feeds_activation);

@@ -33,6 +33,12 @@ struct ReadsOf {
   Operands operator()(const SigmoidGateOp& op) const {
     return {{op.in, op.width}, {op.logit, 1}, {op.out, op.width}};
   }
+  Operands operator()(const SplitOp& op) const {
+    return {{op.in, op.first_width + op.second_width}};
+  }
+  Operands operator()(const LatentHeadsOp& op) const {
+    return {{op.q, op.heads.query_width()}, {op.kv, op.kv_width()}, {op.k_rope, op.rotated}};
+  }
 };
 
 struct WritesOf {
@@ -73,6 +79,10 @@ struct WritesOf {
   }
   Operands operator()(const CombineOp& op) const { return {{op.out, op.width}}; }
   Operands operator()(const SigmoidGateOp& /*adds*/) const { return {}; }
+  Operands operator()(const SplitOp& op) const {
+    return {{op.first, op.first_width}, {op.second, op.second_width}};
+  }
+  Operands operator()(const LatentHeadsOp& op) const { return {{op.out, op.heads.row()}}; }
 };
 
 }  // namespace

@@ -99,6 +99,32 @@ struct RotateOp {
   bool operator==(const RotateOp&) const = default;
 };
 
+// The columns of `in` as two rows. Backward needs neither.
+struct SplitOp {
+  int32_t id = 0;
+  Row in = {}, first = {}, second = {};
+  int64_t first_width = 0, second_width = 0;
+
+  bool operator==(const SplitOp&) const = default;
+};
+
+// The packed row of attention from those of latent attention (kernels/latent_heads.h): heads of q
+// [tokens, queries width], keys without rotation and values in turns by head, and the one rotated
+// part that all heads of k have. The last `rotated` elements of heads of q and k rotate. `rope`:
+// index into ModelConfig::ropes(). heads: keys are as many as queries.
+struct LatentHeadsOp {
+  int32_t id = 0;
+  Row q = {}, kv = {}, k_rope = {}, out = {};
+  int64_t rope = 0;
+  Heads heads = {};
+  int64_t rotated = 0;       // even
+  bool interleaved = false;  // pairs are neighbours; else rotate_half
+
+  int64_t nope() const { return heads.width - rotated; }
+  int64_t kv_width() const { return heads.keys * (nope() + heads.value); }
+  bool operator==(const LatentHeadsOp&) const = default;
+};
+
 // out = softmax(scores) v of each head.
 struct AttentionOp {
   int32_t id = 0;
@@ -271,6 +297,14 @@ using Op =
     std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp, AddOp,
                  RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp, LinearRotateOp,
                  LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp, RotatedAttentionOp>;
+using PlainOp = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp,
+                             ActivationOp, AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp,
+                             SigmoidGateOp, SplitOp, LatentHeadsOp>;
+
+using Op = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp,
+                        AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp,
+                        SplitOp, LatentHeadsOp, LinearRotateOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp,
+                        RotatedAttentionOp>;
 
 }  // namespace coxswain::model
 

@@ -42,7 +42,11 @@ void ReadYarn(ConfigKeys& keys, ConfigKeys& scaling, Rope* rope) {
   rope->beta_fast = scaling.Positive("beta_fast", 32.0);
   rope->beta_slow = scaling.Positive("beta_slow", 1.0);
   rope->truncate = scaling.Bool("truncate", true);
-  const bool both = scaling.Has("mscale") && scaling.Has("mscale_all_dim");
+  const auto has = [&scaling](const char* key) {
+    const nlohmann::json& value = scaling[key];
+    return !value.is_null() && value != 0;
+  };
+  const bool both = has("mscale") && has("mscale_all_dim");
   const double usual = both ? YarnScale(rope->factor, scaling.Positive("mscale")) /
                                   YarnScale(rope->factor, scaling.Positive("mscale_all_dim"))
                             : YarnScale(rope->factor, 1.0);

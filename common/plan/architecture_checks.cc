@@ -101,6 +101,7 @@ class OpChecks {
     RETURN_IF_ERROR(Of("key heads", heads.keys, 1, heads.queries));
     RETURN_IF_ERROR(Of("width of a head", heads.width, 2, 1 << 14));
     RETURN_IF_ERROR(Of("width of a head, modulo 2", heads.width % 2, 0, 0));
+    RETURN_IF_ERROR(Of("width of a head's values", heads.value, 0, 1 << 14));
     return Of("query heads, modulo key heads", heads.queries % heads.keys, 0, 0);
   }
   absl::Status Of(const model::Routed& routed) const {
@@ -182,6 +183,18 @@ class OpChecks {
   }
   absl::Status Numbers(const model::CombineOp& op) const { return Of(op.routed); }
   absl::Status Numbers(const model::SigmoidGateOp& /*op*/) const { return absl::OkStatus(); }
+  absl::Status Numbers(const model::SplitOp& op) const {
+    RETURN_IF_ERROR(Of("width of the first part", op.first_width, 1, kMostWidth));
+    return Of("width of the second part", op.second_width, 1, kMostWidth);
+  }
+  absl::Status Numbers(const model::LatentHeadsOp& op) const {
+    RETURN_IF_ERROR(Of(op.heads));
+    RETURN_IF_ERROR(Of("width of a head's values", op.heads.value, 1, 1 << 14));
+    RETURN_IF_ERROR(Of("key heads", op.heads.keys, op.heads.queries, op.heads.queries));
+    RETURN_IF_ERROR(Of("rope", op.rope, 0, 1));
+    RETURN_IF_ERROR(Of("rotated", op.rotated, 2, op.heads.width - 1));
+    return Of("rotated, modulo 2", op.rotated % 2, 0, 0);
+  }
 
   const std::string where_;
   const std::vector<model::TensorSpec>& tensors_;

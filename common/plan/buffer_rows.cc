@@ -121,7 +121,11 @@ void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
     if (!plan.trains() && !slot.of_stream) continue;
     table->Row(slot.name,
                slot.float32 ? kFloat * n.tokens * slot.width : element * n.tokens * slot.width);
+    if (!plan.trains() && !slot.in_forward) continue;
+    table->Row(slot.name, slot.float32 ? kFloat * n.tokens * slot.width
+                                       : element * n.tokens * slot.width);
     if (slot.name == "dnorm") table->Alias("branch", "dnorm");
+    for (const std::string& row : slot.rows) table->Alias(row, slot.name);
   }
 }
 
@@ -209,12 +213,17 @@ void AddRecords(const Plan& plan, Table* table) {
   table->Row("verified.sums", kDouble * (kSumsOfTensor * trained + kSumsOfBatch));
 }
 
+// Of heads of so many elements, in one layer.
+int64_t CachedBytes(const Plan& plan, int64_t head) {
+  return ComputeBytes(plan) * plan.generation.sequences * plan.generation.length *
+         plan.model.num_kv_heads * head;
+}
+
 void AddGeneration(const Plan& plan, const BatchExtents& n, Table* table) {
   if (!plan.generates()) return;
   table->Class(MemoryClass::kActivations);
-  const int64_t cache = plan.model.num_layers * CachedLayerBytes(plan);
-  table->Row("cache.keys", cache);
-  table->Row("cache.values", cache);
+  table->Row("cache.keys", plan.model.num_layers * CachedKeyBytes(plan));
+  table->Row("cache.values", plan.model.num_layers * CachedValueBytes(plan));
   table->Row("cache.sequences", 4 * n.tokens);
   table->Row("generated.ids", 8 * plan.generation.sequences);
 }
@@ -234,10 +243,8 @@ int64_t RouterPools(const Plan& plan) {
   return plan.router_losses.by_micro_batch ? 1 : plan.micro_batch_bins;
 }
 
-int64_t CachedLayerBytes(const Plan& plan) {
-  return ComputeBytes(plan) * plan.generation.sequences * plan.generation.length *
-         plan.model.num_kv_heads * plan.model.head_dim;
-}
+int64_t CachedKeyBytes(const Plan& plan) { return CachedBytes(plan, plan.model.head_dim); }
+int64_t CachedValueBytes(const Plan& plan) { return CachedBytes(plan, plan.model.value_dim()); }
 
 bool HasAdapterOf(const Plan& plan, model::Kind kind) {
   return std::any_of(plan.parameters.begin(), plan.parameters.end(), [kind](const auto& parameter) {

@@ -22,6 +22,11 @@ constexpr const char* kClasses[] = {"dnorm",    "dqkv",    "datt",    "dswiglu",
                                     "dexperts", "dlogits", "dscores", "dweights"};
 constexpr size_t kStream = 0, kQkv = 1, kAttention = 2, kProduct = 3, kRouted = 4, kExperts = 5,
                  kLogits = 6, kScores = 7, kWeights = 8;
+constexpr const char* kClasses[] = {"dnorm",   "dqkv",     "datt",    "dswiglu",
+                                    "dheads",  "drouted",  "dexperts", "dlogits", "dscores",
+                                    "dweights"};
+constexpr size_t kStream = 0, kQkv = 1, kAttention = 2, kProduct = 3, kHeads = 4, kRouted = 5,
+                 kExperts = 6, kLogits = 7, kScores = 8, kWeights = 9;
 
 std::string SlotName(size_t of_class, size_t slot) {
   if (slot == 0) return kClasses[of_class];
@@ -36,6 +41,7 @@ struct ClassOf {
   size_t operator()(const model::LinearOp& op) const {
     return attended.count(op.out) > 0 ? kQkv : kStream;
   }
+  size_t operator()(const model::LatentHeadsOp& /*op*/) const { return kQkv; }
   size_t operator()(const model::AttentionOp& /*op*/) const { return kAttention; }
   size_t operator()(const model::GateOp& op) const {
     return op.routed.chosen > 0 ? kExperts : kProduct;
@@ -83,6 +89,10 @@ class Liveness {
 
   GradientRows TakeRows() { return std::move(rows_); }
   const std::map<std::pair<size_t, size_t>, int64_t>& widths() const { return widths_; }
+  // By slot: rows that layers share.
+  const std::map<std::pair<size_t, size_t>, std::set<std::string>>& shared() const {
+    return shared_;
+  }
 
  private:
   using Slot = std::pair<size_t, size_t>;  // class and number
@@ -122,7 +132,10 @@ class Liveness {
         rows_.of.count(in.row) > 0) {
       return;
     }
-    const Slot slot = Take(std::visit(ClassOf{attended_}, *maker->second), in.width);
+    const bool shared = in.row.layer == model::kSharedByLayers;
+    const size_t of_class = shared ? kHeads : std::visit(ClassOf{attended_}, *maker->second);
+    const Slot slot = Take(of_class, in.width);
+    if (shared) shared_[slot].insert(in.row.name);
     rows_.of.emplace(in.row, Shared(SlotName(slot.first, slot.second)));
     held_.emplace(in.row, slot);
   }
@@ -143,6 +156,7 @@ class Liveness {
   std::map<Row, Slot> held_;
   std::set<Slot> live_;
   std::map<Slot, int64_t> widths_;
+  std::map<Slot, std::set<std::string>> shared_;
 };
 
 }  // namespace
@@ -155,6 +169,7 @@ GradientRows GradientRowsOf(const model::Block& block) {
 
 std::vector<GradientSlot> GradientSlots(const model::Architecture& model) {
   std::map<std::pair<size_t, size_t>, int64_t> widths;
+  std::map<std::pair<size_t, size_t>, std::set<std::string>> shared;
   // The final norm's.
   widths[{kStream, 0}] = model.outside.norm.width;
   for (const model::Block& block : model.blocks) {
@@ -163,11 +178,17 @@ std::vector<GradientSlot> GradientSlots(const model::Architecture& model) {
     for (const auto& [slot, width] : liveness.widths()) {
       widths[slot] = std::max(widths[slot], width);
     }
+    for (const auto& [slot, rows] : liveness.shared()) shared[slot].insert(rows.begin(), rows.end());
   }
   std::vector<GradientSlot> slots;
   for (const auto& [slot, width] : widths) {
     const bool float32 = slot.first == kLogits || slot.first == kWeights;
-    slots.push_back({SlotName(slot.first, slot.second), width, float32, slot.first == kStream});
+    const std::set<std::string>& rows = shared[slot];
+    slots.push_back({.name = SlotName(slot.first, slot.second),
+                     .width = width,
+                     .float32 = float32,
+                     .in_forward = slot.first == kStream || slot.first == kHeads,
+                     .rows = {rows.begin(), rows.end()}});
   }
   return slots;
 }

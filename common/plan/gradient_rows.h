@@ -19,6 +19,9 @@ namespace coxswain::plan {
 // "dswiglu" of what goes into a down projection; for experts "drouted" and "dexperts" of what goes
 // into the first and the second of their linears. A router has "dweights" and "dlogits" in float32,
 // and "dscores", the latter in the compute dtype.
+// "dswiglu" of what goes into a down projection, "dheads" of what heads of latent attention are made
+// from, "drouted" and "dexperts" of the same for experts. A router has "dweights" and "dlogits" in
+// float32, and "dscores", the latter in the compute dtype.
 struct GradientRows {
   std::map<model::Row, model::Row> of;
   // By the id of a LinearOp whose output has "dres": room of the output's width for a copy of it.
@@ -31,7 +34,9 @@ struct GradientSlot {
   std::string name;
   int64_t width = 0;       // elements of a token
   bool float32 = false;    // else the compute dtype
-  bool of_stream = false;  // holds branches in forward too
+  bool in_forward = false;  // holds branches, or rows that layers share, in forward too
+  // Those rows: forward is done with each before it needs its memory again, as backward mirrored.
+  std::vector<std::string> rows = {};
 };
 
 // All but "dres", in the order of the buffer table. A block with a linear that adds to a branch has

@@ -55,6 +55,22 @@ model::Rope FromProto(const v1::Rope& in) {
   return rope;
 }
 
+void ToProto(const model::LatentAttention& latent, v1::LatentAttention* out) {
+  out->set_q_rank(latent.q_rank);
+  out->set_kv_rank(latent.kv_rank);
+  out->set_nope(latent.nope);
+  out->set_rope(latent.rope);
+  out->set_value(latent.value);
+}
+
+model::LatentAttention FromProto(const v1::LatentAttention& in) {
+  return {.q_rank = in.q_rank(),
+          .kv_rank = in.kv_rank(),
+          .nope = in.nope(),
+          .rope = in.rope(),
+          .value = in.value()};
+}
+
 void ToProto(const model::Mixture& mixture, v1::Mixture* out) {
   out->set_experts(mixture.experts);
   out->set_chosen(mixture.chosen);
@@ -124,6 +140,7 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   for (const int64_t layer : config.unrotated_layers) out->add_unrotated_layers(layer);
   out->set_quantization(config.quantization);
   if (config.mixture.experts > 0) ToProto(config.mixture, out->mutable_mixture());
+  if (config.latent) ToProto(*config.latent, out->mutable_latent());
 }
 
 model::ModelConfig FromProto(const v1::ModelConfig& in) {
@@ -158,6 +175,7 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   config.unrotated_layers.assign(in.unrotated_layers().begin(), in.unrotated_layers().end());
   config.quantization = in.quantization();
   if (in.has_mixture()) config.mixture = FromProto(in.mixture());
+  if (in.has_latent()) config.latent = FromProto(in.latent());
   return config;
 }
 

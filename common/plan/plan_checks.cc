@@ -128,6 +128,19 @@ absl::Status CheckMixture(const model::ModelConfig& m) {
   return absl::OkStatus();
 }
 
+absl::Status CheckLatent(const model::ModelConfig& m) {
+  if (!m.latent) return absl::OkStatus();
+  const model::LatentAttention& latent = *m.latent;
+  RETURN_IF_ERROR(Within("model.latent.q_rank", latent.q_rank, 0, kMaxExtent));
+  RETURN_IF_ERROR(Within("model.latent.kv_rank", latent.kv_rank, 1, kMaxExtent));
+  RETURN_IF_ERROR(Within("model.latent.value", latent.value, 1, 1 << 14));
+  RETURN_IF_ERROR(Within("model.latent.nope", latent.nope, 1, m.head_dim));
+  RETURN_IF_ERROR(
+      Within("model.latent.rope", latent.rope, m.head_dim - latent.nope, m.head_dim - latent.nope));
+  RETURN_IF_ERROR(Within("model.rope.rotated", m.rope.rotated, latent.rope, latent.rope));
+  return Within("model.num_kv_heads", m.num_kv_heads, m.num_heads, m.num_heads);
+}
+
 absl::Status CheckModel(const model::ModelConfig& m) {
   if (model::FindFamily(m.architecture) == nullptr) {
     return OutOfRange("model.architecture", absl::StrCat("\"", m.architecture, "\""),
@@ -155,6 +168,7 @@ absl::Status CheckModel(const model::ModelConfig& m) {
   RETURN_IF_ERROR(AtLeast0("model.logit_softcap", m.logit_softcap));
   RETURN_IF_ERROR(CheckRope("model.rope", m.rope, m));
   RETURN_IF_ERROR(CheckMixture(m));
+  RETURN_IF_ERROR(CheckLatent(m));
   if (m.window_rope) RETURN_IF_ERROR(CheckRope("model.window_rope", *m.window_rope, m));
   RETURN_IF_ERROR(Within("model.layer_windows count", static_cast<int64_t>(m.layer_windows.size()),
                          m.num_layers, m.num_layers));

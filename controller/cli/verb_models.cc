@@ -51,6 +51,11 @@ std::string ActiveText(const model::ModelConfig& config, int64_t active) {
                       config.mixture.chosen, " of a token");
 }
 
+std::string LatentText(const model::ModelConfig& config) {
+  if (!config.latent) return "";
+  return absl::StrCat(" and ", config.latent->value, " from a latent of ", config.latent->kv_rank);
+}
+
 int ShowModel(Cox* cox, const ModelsArgs& args) {
   std::vector<std::string> warnings;
   const absl::StatusOr<model::ModelConfig> config = model::ReadModelConfig(args.model, &warnings);
@@ -75,6 +80,10 @@ int ShowModel(Cox* cox, const ModelsArgs& args) {
              << " layers, hidden " << config->hidden_size << ", " << config->num_heads << "/"
              << config->num_kv_heads << " heads of " << config->head_dim << ", vocabulary "
              << config->vocab_size << ", rotation " << OneLine(config->rope.type)
+             << " parameters" << ActiveText(*config, active) << ", " << config->num_layers << " layers, hidden " << config->hidden_size
+             << ", " << config->num_heads << "/" << config->num_kv_heads << " heads of "
+             << config->head_dim << LatentText(*config) << ", vocabulary " << config->vocab_size << ", rotation "
+             << OneLine(config->rope.type)
              << (config->quantization.empty() ? ""
                                               : ", linears in " + OneLine(config->quantization))
              << "\n";

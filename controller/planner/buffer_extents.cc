@@ -22,7 +22,7 @@ int64_t DoraElements(const plan::Plan& plan, const BufferExtents& n) {
 }
 
 int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
-  const int64_t dim = plan.model.head_dim;
+  const int64_t dim = std::max(plan.model.head_dim, plan.model.value_dim());
   const int64_t block_rows =
       std::max<int64_t>(128, 16 * (plan.model.num_heads / plan.model.num_kv_heads));
   const int64_t attention = 2 * block_rows * (2 * dim + plan.sequence_len);
@@ -38,7 +38,7 @@ int64_t CudaAttentionBytes(const plan::Plan& plan) {
 
 // Parts of 64 keys, of each a row of float sums and two numbers (kernels/cuda/cached_attention.cu).
 int64_t CachedAttentionBytes(const plan::Plan& plan) {
-  return 4 * plan.generation.sequences * plan.model.num_heads * (plan.model.head_dim + 2) *
+  return 4 * plan.generation.sequences * plan.model.num_heads * (plan.model.value_dim() + 2) *
          CeilDiv(plan.generation.length, 64);
 }
 
@@ -81,8 +81,9 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
   tokens = batch.tokens;
   embedding_rows = batch.embedding_rows;
   hidden = model.hidden_size;
-  query = model.num_heads * model.head_dim;
-  packed = query + 2 * model.num_kv_heads * model.head_dim;
+  query = model.num_heads * std::max(model.head_dim, model.value_dim());
+  packed = model.num_heads * model.head_dim +
+           model.num_kv_heads * (model.head_dim + model.value_dim());
   intermediate = model.intermediate_size;
 }
 

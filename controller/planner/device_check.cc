@@ -28,10 +28,10 @@ absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& mod
         absl::StrCat("the GPU has compute capability ", compute_capability / 10, ".",
                      compute_capability % 10, ", at least 8.0 is needed (A100 and later)"));
   }
-  const int64_t dim = model.head_dim;
-  if (dim % 8 != 0 || dim > 256) {
+  for (const int64_t dim : {model.head_dim, model.value_dim()}) {
+    if (dim % 8 == 0 && dim <= 256) continue;
     return absl::UnimplementedError(
-        absl::StrCat("head_dim is ", dim, ": attention on cuda needs a multiple of 8 up to 256; ",
+        absl::StrCat("a head has ", dim, " elements: attention on cuda needs a multiple of 8 up to 256; ",
                      "use resources.device: cpu"));
   }
   return absl::OkStatus();

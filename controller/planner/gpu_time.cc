@@ -81,7 +81,8 @@ SecondsPerToken Products(const plan::Plan& plan) {
 
 // The plain kernels are counted at the rate of float32 products.
 SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
-  const auto query = static_cast<double>(plan.model.num_heads * plan.model.head_dim);
+  const int64_t widths = plan.model.head_dim + plan.model.value_dim();
+  const double query = static_cast<double>(plan.model.num_heads * widths) / 2;
   const AttentionLines& lines = LinesOf(plan.model.head_dim);
   const bool plain = std::string_view(AttentionKernelsOf(plan, 0).packed) == "plain";
   SecondsPerToken seconds;
@@ -111,6 +112,9 @@ struct Touched {
 // RoPE (q and k in place) where no product or attention turns them, gated products (3I; backward
 // 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of
 // their sum reads and writes the rows), rows that a gate scales and adds (3H; 3H).
+// 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of their
+// sum reads and writes the rows), rows that a gate scales and adds (3H; 3H), and the
+// rows of latent attention.
 struct OpTraffic {
   Touched operator()(const model::NormOp& op) const {
     const auto width = static_cast<double>(op.width);
@@ -146,6 +150,15 @@ struct OpTraffic {
   Touched operator()(const model::SigmoidGateOp& op) const {
     const auto width = static_cast<double>(op.width);
     return {3 * width, 3 * width};
+  }
+  Touched operator()(const model::SplitOp& op) const {
+    const auto width = static_cast<double>(op.first_width + op.second_width);
+    return {2 * width, 2 * width};
+  }
+  Touched operator()(const model::LatentHeadsOp& op) const {
+    const auto rows =
+        static_cast<double>(op.heads.query_width() + op.kv_width() + op.heads.row());
+    return {rows, rows};
   }
   Touched operator()(const model::GatedLinearOp& both) const { return (*this)(both.gate); }
   Touched operator()(const model::GateDownOp& both) const { return (*this)(both.gate); }

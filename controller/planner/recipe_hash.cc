@@ -82,6 +82,14 @@ void AddMoe(const config::JobSpec& job, const model::ModelConfig& model, Lines& 
   lines.Int("trains_router", job.moe.trains_router.value_or(job.adapter == config::Adapter::kNone));
 }
 
+void AddLatent(const model::LatentAttention& latent, Lines& lines) {
+  lines.Int("model.latent.q_rank", latent.q_rank);
+  lines.Int("model.latent.kv_rank", latent.kv_rank);
+  lines.Int("model.latent.nope", latent.nope);
+  lines.Int("model.latent.rope", latent.rope);
+  lines.Int("model.latent.value", latent.value);
+}
+
 void AddModel(const model::ModelConfig& m, Lines& lines) {
   lines.Text("model.architecture", m.architecture);
   lines.Int("model.vocab_size", m.vocab_size);
@@ -115,6 +123,7 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   lines.Hash("model.layer_windows", m.layer_windows);
   if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
   if (m.mixture.experts > 0) AddMixture(m.mixture, lines);
+  if (m.latent) AddLatent(*m.latent, lines);
 }
 
 bool IsOfEmbedding(const std::string& module) {

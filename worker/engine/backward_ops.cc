@@ -156,6 +156,27 @@ struct Backward {
     kernels::SigmoidGateBackward(gate, sweep.stream);
   }
 
+  void operator()(const BoundSplit& op) const {
+    kernels::SplitRowsBackward({.spec = op.spec,
+                                .rows = sweep.batch.tokens,
+                                .dfirst = op.dfirst,
+                                .dsecond = op.dsecond,
+                                .dx = op.dx},
+                               sweep.stream);
+  }
+
+  void operator()(const BoundLatentHeads& op) const {
+    kernels::LatentHeadsBackwardArgs heads;
+    heads.spec = op.spec;
+    heads.tokens = sweep.batch.tokens;
+    heads.places = PlacesOf(sweep, op);
+    heads.dqkv = op.dqkv;
+    heads.dq = op.dq;
+    heads.dkv = op.dkv;
+    heads.dk_rope = op.dk_rope;
+    kernels::LatentHeadsBackward(heads, sweep.stream);
+  }
+
   void operator()(const BoundGateDown& op) const {
     BoundLinear down = op.down;
     if (op.product_comes_back) {

@@ -124,6 +124,28 @@ class BlockBinder {
                             .wants_x = needed.of_input,
                             .wants_logits = needed.of_weights};
   }
+  BoundOp operator()(const model::SplitOp& op) {
+    return BoundSplit{.spec = SplitSpec(model_, op),
+                      .x = At(op.in),
+                      .first = At(op.first),
+                      .second = At(op.second),
+                      .dfirst = GradientAt(op.first),
+                      .dsecond = GradientAt(op.second),
+                      .dx = GradientAt(op.in)};
+  }
+  BoundOp operator()(const model::LatentHeadsOp& op) {
+    return BoundLatentHeads{.spec = LatentSpec(model_, op),
+                            .cos = RopeTableAt(op.rope, "cos"),
+                            .sin = RopeTableAt(op.rope, "sin"),
+                            .q = At(op.q),
+                            .kv = At(op.kv),
+                            .k_rope = At(op.k_rope),
+                            .qkv = At(op.out),
+                            .dqkv = GradientAt(op.out),
+                            .dq = GradientAt(op.q),
+                            .dkv = GradientAt(op.kv),
+                            .dk_rope = GradientAt(op.k_rope)};
+  }
   BoundOp operator()(const model::LinearRotateOp& op) {
     return BoundLinearRotation{.linear = BindLinear(op.linear),
                                .rotation = BindRotation(op.rotate)};
@@ -236,13 +258,11 @@ class BlockBinder {
 
   BoundRotation BindRotation(const model::RotateOp& op) {
     const model::Rope rope = plan_.model.ropes()[static_cast<size_t>(op.rope)];
-    const auto table = [&](const char* name) {
-      return static_cast<const float*>(buffers_.At(plan::RopeRow(op.rope, name)));
-    };
     return {.spec = RotarySpec(model_, op),
-            .cos = table("cos"),
-            .sin = table("sin"),
-            .query_scale = rope.query_scale_beta > 0 ? table("query_scale") : nullptr,
+            .cos = RopeTableAt(op.rope, "cos"),
+            .sin = RopeTableAt(op.rope, "sin"),
+            .query_scale =
+                rope.query_scale_beta > 0 ? RopeTableAt(op.rope, "query_scale") : nullptr,
             .qkv = At(op.qkv),
             .dqkv = GradientAt(op.qkv)};
   }
@@ -255,7 +275,8 @@ class BlockBinder {
             .lse = FloatAt(op.lse),
             .dout = GradientAt(op.out),
             .dqkv = GradientAt(op.qkv),
-            .cache = {CacheAt("cache.keys"), CacheAt("cache.values")}};
+            .cache = {CacheAt("cache.keys", plan::CachedKeyBytes(plan_)),
+                      CacheAt("cache.values", plan::CachedValueBytes(plan_))}};
   }
 
   BoundGate BindGate(const model::GateOp& op) {
@@ -270,10 +291,13 @@ class BlockBinder {
     return {.width = op.width, .stream = At(op.stream), .branch = At(op.branch), .out = At(op.out)};
   }
 
+  const float* RopeTableAt(int64_t rope, const char* name) const {
+    return static_cast<const float*>(buffers_.At(plan::RopeRow(rope, name)));
+  }
   void* At(const Row& row) const { return buffers_.At(plan::BufferName(row)); }
-  void* CacheAt(const char* name) const {
+  void* CacheAt(const char* name, int64_t layer_bytes) const {
     if (!plan_.generates()) return nullptr;
-    return static_cast<char*>(buffers_.At(name)) + layer_ * plan::CachedLayerBytes(plan_);
+    return static_cast<char*>(buffers_.At(name)) + layer_ * layer_bytes;
   }
   float* FloatAt(const Row& row) const { return static_cast<float*>(At(row)); }
   int32_t* IdsAt(const Row& row) const { return static_cast<int32_t*>(At(row)); }

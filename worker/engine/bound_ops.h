@@ -16,12 +16,14 @@
 #include "kernels/gelu.h"
 #include "kernels/grouped_linear.h"
 #include "kernels/grouped_lora.h"
+#include "kernels/latent_heads.h"
 #include "kernels/layer_norm.h"
 #include "kernels/qk_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
 #include "kernels/route.h"
 #include "kernels/sigmoid_gate.h"
+#include "kernels/split_rows.h"
 #include "kernels/swiglu.h"
 #include "worker/engine/model.h"
 
@@ -169,6 +171,23 @@ struct BoundSigmoidGate {
   bool wants_x = false, wants_logits = false;
 };
 
+struct BoundSplit {
+  kernels::SplitRowsSpec spec;
+  const void* x = nullptr;
+  void *first = nullptr, *second = nullptr;
+  const void *dfirst = nullptr, *dsecond = nullptr;
+  void* dx = nullptr;
+};
+
+struct BoundLatentHeads {
+  kernels::LatentHeadsSpec spec;
+  const float *cos = nullptr, *sin = nullptr;  // [sequence_len, rotated / 2]
+  const void *q = nullptr, *kv = nullptr, *k_rope = nullptr;
+  void* qkv = nullptr;
+  const void* dqkv = nullptr;
+  void *dq = nullptr, *dkv = nullptr, *dk_rope = nullptr;
+};
+
 // qkv by a linear without adapters, with q and k rotated.
 struct BoundLinearRotation {
   BoundLinear linear;
@@ -210,7 +229,7 @@ struct BoundRotatedAttention {
 using BoundOp =
     std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
                  BoundActivation, BoundAdd, BoundRoute, BoundDispatch, BoundGroupedLinear,
-                 BoundCombine, BoundSigmoidGate, BoundLinearRotation, BoundLinearAdd, BoundAddNorm,
+                 BoundCombine, BoundSigmoidGate, BoundSplit, BoundLatentHeads, BoundLinearRotation, BoundLinearAdd, BoundAddNorm,
                  BoundGatedLinear, BoundGateDown, BoundRotatedAttention>;
 
 struct BoundBlock {

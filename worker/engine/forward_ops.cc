@@ -158,6 +158,27 @@ struct Forward {
     kernels::SigmoidGateForward(gate, sweep.stream);
   }
 
+  void operator()(const BoundSplit& op) const {
+    kernels::SplitRowsForward({.spec = op.spec,
+                               .rows = sweep.batch.tokens,
+                               .x = op.x,
+                               .first = op.first,
+                               .second = op.second},
+                              sweep.stream);
+  }
+
+  void operator()(const BoundLatentHeads& op) const {
+    kernels::LatentHeadsForwardArgs heads;
+    heads.spec = op.spec;
+    heads.tokens = sweep.batch.tokens;
+    heads.places = PlacesOf(sweep, op);
+    heads.q = op.q;
+    heads.kv = op.kv;
+    heads.k_rope = op.k_rope;
+    heads.qkv = op.qkv;
+    kernels::LatentHeadsForward(heads, sweep.stream);
+  }
+
   void operator()(const BoundLinearRotation& op) const { LinearRotationForward(sweep, op); }
   void operator()(const BoundLinearAdd& op) const { LinearAddForward(sweep, op); }
 

@@ -39,6 +39,11 @@ NeededGradients GradientNeeds::Of(const Op& op, const Block& block) {
     return Through(op.qkv, op.qkv, false);
   } else if constexpr (std::is_same_v<Op, model::AttentionOp>) {
     return Through(op.qkv, op.out, block.sinks.at(op.id).gradient != nullptr);
+  } else if constexpr (std::is_same_v<Op, model::SplitOp>) {
+    needed_[op.second] = needed_[op.in];
+    return Through(op.in, op.first, false);
+  } else if constexpr (std::is_same_v<Op, model::LatentHeadsOp>) {
+    return Through(op.q, op.out, needed_[op.kv] || needed_[op.k_rope]);
   } else if constexpr (std::is_same_v<Op, model::AddOp>) {
     return Through(op.stream, op.out, needed_[op.branch]);
   } else if constexpr (std::is_same_v<Op, model::RouteOp>) {

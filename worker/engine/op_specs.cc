@@ -83,6 +83,19 @@ kernels::SigmoidGateSpec SigmoidGateOf(const Model& model, const model::SigmoidG
   return {.dtype = model.compute_dtype, .columns = op.width};
 }
 
+kernels::SplitRowsSpec SplitSpec(const Model& model, const model::SplitOp& op) {
+  return {.dtype = model.compute_dtype, .first = op.first_width, .second = op.second_width};
+}
+
+kernels::LatentHeadsSpec LatentSpec(const Model& model, const model::LatentHeadsOp& op) {
+  return {.dtype = model.compute_dtype,
+          .heads = op.heads.queries,
+          .nope = op.nope(),
+          .rope = op.rotated,
+          .value = op.heads.value,
+          .interleaved = op.interleaved};
+}
+
 kernels::RopeSpec RotarySpec(const Model& model, const model::RotateOp& op) {
   kernels::RopeSpec spec;
   spec.dtype = model.compute_dtype;
@@ -174,6 +187,10 @@ kernels::CacheRows CacheRowsOf(const Sweep& sweep) {
 kernels::Documents DocumentsOf(const Sweep& sweep) {
   return {sweep.batch.documents, sweep.buffers.cu_seqlens, sweep.batch.max_length,
           sweep.batch.dense};
+}
+
+kernels::LatentPlaces PlacesOf(const Sweep& sweep, const BoundLatentHeads& op) {
+  return {op.cos, op.sin, sweep.buffers.positions};
 }
 
 kernels::RopeArgs RotationArgs(const Sweep& sweep, const BoundRotation& rotation, void* qkv) {

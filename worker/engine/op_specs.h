@@ -38,6 +38,8 @@ kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedL
 // Rank 0 without adapters.
 kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::GroupedLinearOp& op,
                                            const ExpertLinear& experts);
+kernels::SplitRowsSpec SplitSpec(const Model& model, const model::SplitOp& op);
+kernels::LatentHeadsSpec LatentSpec(const Model& model, const model::LatentHeadsOp& op);
 kernels::SigmoidGateSpec SigmoidGateOf(const Model& model, const model::SigmoidGateOp& op);
 
 // `length`: of the plan's generation.
@@ -47,6 +49,7 @@ kernels::CacheRows CacheRowsOf(const Sweep& sweep);
 kernels::Documents DocumentsOf(const Sweep& sweep);
 
 // The rotation is in place on the q and k heads of `qkv` [T, P].
+kernels::LatentPlaces PlacesOf(const Sweep& sweep, const BoundLatentHeads& op);
 kernels::RopeArgs RotationArgs(const Sweep& sweep, const BoundRotation& rotation, void* qkv);
 
 }  // namespace coxswain::engine

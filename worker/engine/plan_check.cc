@@ -159,7 +159,8 @@ struct OpCheck {
   Rule operator()(const model::AttentionOp& op) const {
     return {kernels::AttentionSupports(HeadsSpec(model, op)),
             absl::StrCat("attention with ", op.heads.queries, " heads, ", op.heads.keys,
-                         " kv heads, head_dim ", op.heads.width, ", window ", op.window,
+                         " kv heads, head_dim ", op.heads.width, ", values of ",
+                         op.heads.value_width(), ", window ", op.window,
                          ", softcap ", op.softcap),
             "another"};
   }
@@ -207,6 +208,18 @@ struct OpCheck {
   Rule operator()(const model::SigmoidGateOp& op) const {
     return {kernels::SigmoidGateSupports(SigmoidGateOf(model, op)),
             absl::StrCat("a gate of rows ", op.width, " wide"), "another"};
+  }
+
+  Rule operator()(const model::SplitOp& op) const {
+    return {kernels::SplitRowsSupports(SplitSpec(model, op)),
+            absl::StrCat("rows of ", op.first_width, " and ", op.second_width, " columns"),
+            "another"};
+  }
+  Rule operator()(const model::LatentHeadsOp& op) const {
+    return {kernels::LatentHeadsSupports(LatentSpec(model, op)),
+            absl::StrCat("latent attention with ", op.heads.queries, " heads of ", op.nope(), " + ",
+                         op.rotated, " and values of ", op.heads.value),
+            "another"};
   }
 
   Rule CheckNorm(const model::NormOp& op, const Norm& norm) const {

@@ -1,4 +1,5 @@
 // The config.json of mixtures of experts.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,125 @@ TEST(MixtureConfigTest, FurtherLayersOfGlmAreBeside) {
   EXPECT_FALSE(IsBeside(glm, "model.layers.weight"));
   EXPECT_FALSE(IsBeside(glm, "lm_head.weight"));
   EXPECT_FALSE(IsBeside(MustReadMixed(Mixed("Qwen3MoeForCausalLM")), "model.layers.4.x.weight"));
+}
+
+// Extents of latent attention small enough to read, and the keys that published files have.
+Json LatentKeys(const char* architecture) {
+  Json json = Mixed(architecture);
+  json.update({{"num_key_value_heads", 4},
+               {"q_lora_rank", nullptr},
+               {"kv_lora_rank", 16},
+               {"qk_nope_head_dim", 12},
+               {"qk_rope_head_dim", 8},
+               {"v_head_dim", 10},
+               {"head_dim", 8},
+               {"qk_head_dim", 20},
+               {"num_nextn_predict_layers", 1},
+               {"pretraining_tp", 1},
+               {"output_router_logits", false},
+               {"scoring_func", "sigmoid"},
+               {"topk_method", "noaux_tc"}});
+  return json;
+}
+
+TEST(MixtureConfigTest, DeepseekV3AndItsDefaults) {
+  Json json = Mixed("DeepseekV3ForCausalLM");
+  json.erase("num_key_value_heads");
+  const ModelConfig plain = MustReadMixed(json);
+  EXPECT_EQ(plain.latent,
+            (LatentAttention{.q_rank = 1536, .kv_rank = 512, .nope = 128, .rope = 64, .value = 128}));
+  EXPECT_EQ(plain.head_dim, 192);
+  EXPECT_EQ(plain.num_kv_heads, 4);
+  EXPECT_EQ(plain.rope.rotated, 64);
+  EXPECT_TRUE(plain.rope.interleaved);
+  EXPECT_FALSE(plain.qkv_bias || plain.output_bias);
+  EXPECT_EQ(plain.rms_norm_eps, 1e-6);
+  EXPECT_EQ(plain.attention_scale, 0);
+  EXPECT_EQ(plain.mixture, (Mixture{.experts = 256,
+                                    .chosen = 8,
+                                    .width = 2048,
+                                    .shared_width = 2048,
+                                    .score = "sigmoid",
+                                    .groups = 8,
+                                    .top_groups = 4,
+                                    .renormalise = true,
+                                    .scale = 2.5,
+                                    .dense_layers = {0, 1, 2}}));
+  Json given = LatentKeys("DeepseekV3ForCausalLM");
+  given.update({{"rope_interleave", false}, {"first_k_dense_replace", 1}, {"attention_bias", true}});
+  const ModelConfig other = MustReadMixed(given);
+  EXPECT_EQ(other.latent, (LatentAttention{.kv_rank = 16, .nope = 12, .rope = 8, .value = 10}));
+  EXPECT_EQ(other.head_dim, 20);
+  EXPECT_EQ(other.rope.rotated, 8);
+  EXPECT_FALSE(other.rope.interleaved);
+  EXPECT_TRUE(other.output_bias);
+  EXPECT_EQ(other.mixture.dense_layers, (Layers{0}));
+  ExpectRefusedMixed(Set(given, "num_key_value_heads", 2), "num_key_value_heads 2");
+  ExpectRefusedMixed(Set(given, "qk_rope_head_dim", 7), "qk_rope_head_dim 7 is odd");
+}
+
+// YaRN multiplies scores by m^2; what turns is multiplied by the quotient of both, here 1.
+TEST(MixtureConfigTest, DeepseekV3GrowsScoresUnderYarn) {
+  Json json = LatentKeys("DeepseekV3ForCausalLM");
+  json["rope_scaling"] = {{"type", "yarn"},
+                          {"factor", 40.0},
+                          {"original_max_position_embeddings", 4096},
+                          {"mscale", 1.0},
+                          {"mscale_all_dim", 1.0}};
+  const ModelConfig config = MustReadMixed(json);
+  const double m = 0.1 * std::log(40.0) + 1;
+  EXPECT_DOUBLE_EQ(config.attention_scale, m * m / std::sqrt(20.0));
+  EXPECT_EQ(config.rope.attention_factor, 1.0);
+  json["rope_scaling"]["mscale_all_dim"] = 0;
+  const ModelConfig without = MustReadMixed(json);
+  EXPECT_EQ(without.attention_scale, 0);
+  EXPECT_DOUBLE_EQ(without.rope.attention_factor, m);
+}
+
+TEST(MixtureConfigTest, Glm4MoeLiteAndItsDefaults) {
+  Json json = Mixed("Glm4MoeLiteForCausalLM");
+  json.update({{"num_key_value_heads", 4}, {"first_k_dense_replace", 3}});  // not read
+  const ModelConfig plain = MustReadMixed(json);
+  EXPECT_EQ(plain.latent,
+            (LatentAttention{.q_rank = 768, .kv_rank = 512, .nope = 192, .rope = 64, .value = 256}));
+  EXPECT_EQ(plain.rms_norm_eps, 1e-5);
+  EXPECT_EQ(plain.mixture, (Mixture{.experts = 64,
+                                    .chosen = 4,
+                                    .width = 1536,
+                                    .shared_width = 1536,
+                                    .score = "sigmoid",
+                                    .renormalise = true,
+                                    .scale = 1.8,
+                                    .dense_layers = {0}}));
+  json = LatentKeys("Glm4MoeLiteForCausalLM");
+  json["mlp_layer_types"] = {"sparse", "dense", "sparse", "dense"};
+  EXPECT_EQ(MustReadMixed(json).mixture.dense_layers, (Layers{1, 3}));
+  ExpectRefusedMixed(Set(json, "mlp_layer_types", {"dense"}), "mlp_layer_types must be a list of 4");
+  ExpectRefusedMixed(Set(json, "mlp_layer_types", {"dense", "moe", "dense", "dense"}),
+                     "mlp_layer_types[1] is \"moe\"");
+}
+
+TEST(MixtureConfigTest, LatentAttentionNamesItsTensors) {
+  Json json = LatentKeys("DeepseekV3ForCausalLM");
+  json["attention_bias"] = true;
+  const auto shapes = [](const Json& config) {
+    std::string text;
+    const Architecture model = ArchitectureOf(MustReadMixed(config));
+    for (const TensorSpec& tensor : model.blocks[0].tensors) {
+      if (!tensor.name.starts_with("self_attn.")) continue;
+      text += tensor.name.substr(10) + " " + std::to_string(tensor.rows) + "x" +
+              std::to_string(tensor.cols) + "; ";
+    }
+    return text;
+  };
+  const std::string keys =
+      "kv_a_proj_with_mqa.weight 24x64; kv_a_proj_with_mqa.bias 24x1; kv_a_layernorm.weight 16x1; "
+      "kv_b_proj.weight 88x16; o_proj.weight 64x40; o_proj.bias 64x1; ";
+  EXPECT_EQ(shapes(json), "q_proj.weight 80x64; " + keys);
+  json["q_lora_rank"] = 6;
+  EXPECT_EQ(shapes(json), "q_a_proj.weight 6x64; q_a_proj.bias 6x1; q_a_layernorm.weight 6x1; "
+                          "q_b_proj.weight 80x6; " + keys);
+  EXPECT_TRUE(IsBeside(MustReadMixed(json), "model.layers.4.eh_proj.weight"));
 }
 
 TEST(MixtureConfigTest, GptOssAndItsDefaults) {

@@ -278,6 +278,9 @@ TEST(ModelConfigTest, RefusesUnknownArchitectureNamingTheSupportedOnes) {
                 "Glm4MoeForCausalLM, GptOssForCausalLM, GraniteForCausalLM, InternLM2ForCausalLM, "
                 "LlamaForCausalLM, Ministral3ForCausalLM, MistralForCausalLM, "
                 "Mistral3ForConditionalGeneration, "
+                "Glm4MoeForCausalLM, Glm4MoeLiteForCausalLM, GptOssForCausalLM, "
+                "GraniteForCausalLM, InternLM2ForCausalLM, "
+                "LlamaForCausalLM, Ministral3ForCausalLM, MistralForCausalLM, Mistral3ForConditionalGeneration, "
                 "MixtralForCausalLM, Olmo2ForCausalLM, Phi3ForCausalLM, Qwen2ForCausalLM, "
                 "Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM",
                 absl::StatusCode::kUnimplemented);

@@ -31,6 +31,7 @@ Plan PlanOf(const std::string& architecture) {
   config.num_kv_heads = 1;
   config.head_dim = 8;
   config.layer_windows = {0, 4};
+  config.latent = {.q_rank = 6, .kv_rank = 10, .nope = 4, .rope = 4, .value = 6};
   config.qk_norm = true;
   config.mixture = {.experts = 4, .chosen = 2, .width = 24, .dense_layers = {0}};
   plan.architecture = model::ArchitectureOf(config);

@@ -26,6 +26,7 @@ model::ModelConfig Config(const std::string& architecture) {
   config.num_kv_heads = 1;
   config.head_dim = 8;
   config.layer_windows = {0, 0};
+  config.latent = {.q_rank = 6, .kv_rank = 10, .nope = 4, .rope = 4, .value = 6};
   config.mixture = {.experts = 4, .chosen = 2, .width = 24, .dense_layers = {0}};
   return config;
 }

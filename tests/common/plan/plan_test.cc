@@ -34,6 +34,14 @@ model::ModelConfig Model() {
           .unrotated_layers = {1}};
 }
 
+// Heads of 32 elements, 8 of which rotate.
+model::LatentAttention& SetLatent(Plan* plan) {
+  plan->model.num_kv_heads = plan->model.num_heads;
+  plan->model.rope.rotated = 8;
+  plan->model.latent = {.q_rank = 6, .kv_rank = 10, .nope = 24, .rope = 8, .value = 12};
+  return *plan->model.latent;
+}
+
 // Every field away from its default.
 Plan Full() {
   Plan plan;
@@ -224,6 +232,11 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.fusions = {"add_norm"}; },
       [](Plan& p) { p.model.layer_windows[0] = 1; },
       [](Plan& p) { p.model.mixture = {.experts = 4, .chosen = 2, .width = 8}; },
+      [](Plan& p) { p.model.latent = model::LatentAttention{.kv_rank = 4}; },
+      [](Plan& p) { p.model.latent = model::LatentAttention{.q_rank = 4}; },
+      [](Plan& p) { p.model.latent = model::LatentAttention{.nope = 4}; },
+      [](Plan& p) { p.model.latent = model::LatentAttention{.rope = 4}; },
+      [](Plan& p) { p.model.latent = model::LatentAttention{.value = 4}; },
       [](Plan& p) { p.router_losses.balance = 0.5; },
       [](Plan& p) { p.router_losses.z = 0.5; },
       [](Plan& p) { p.router_losses.by_micro_batch = true; },
@@ -392,6 +405,12 @@ TEST(PlanTest, RefusesModelsOutOfRange) {
                 "window_rope.theta");
   ExpectRefused([](Plan& p) { p.model.window_rope = model::Rope{.rotated = 2}; },
                 "window_rope.rotated");
+  ExpectRefused([](Plan& p) { SetLatent(&p).kv_rank = 0; }, "latent.kv_rank is 0");
+  ExpectRefused([](Plan& p) { SetLatent(&p).q_rank = -1; }, "latent.q_rank is -1");
+  ExpectRefused([](Plan& p) { SetLatent(&p).value = 0; }, "latent.value is 0");
+  ExpectRefused([](Plan& p) { SetLatent(&p).nope = 22; }, "latent.rope is 8, expected 10");
+  ExpectRefused([](Plan& p) { SetLatent(&p), p.model.rope.rotated = 6; }, "rope.rotated is 6");
+  ExpectRefused([](Plan& p) { SetLatent(&p), p.model.num_kv_heads = 2; }, "num_kv_heads is 2");
   ExpectRefused([](Plan& p) { p.model.rope.type = "yarn"; }, "rope.beta_fast");
   ExpectRefused([](Plan& p) { p.model.unrotated_layers = {1, 1}; }, "unrotated_layers");
   ExpectRefused([](Plan& p) { p.model.unrotated_layers = {2}; }, "unrotated_layers");

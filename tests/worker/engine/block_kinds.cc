@@ -109,6 +109,18 @@ model::ModelConfig SinksAndBiases() {
   return config;
 }
 
+// Heads from latents, wider keys than values; experts in groups behind a dense layer.
+model::ModelConfig Latent(int64_t q_rank) {
+  model::ModelConfig config = GroupedExperts();
+  config.architecture = "DeepseekV3ForCausalLM";
+  config.qk_norm = false;
+  config.num_kv_heads = config.num_heads;
+  config.latent = {.q_rank = q_rank, .kv_rank = 12, .nope = 8, .rope = 8, .value = 10};
+  config.rope.interleaved = q_rank > 0;
+  config.output_bias = q_rank == 0;
+  return config;
+}
+
 }  // namespace
 
 std::vector<BlockKind> BlockKinds() {
@@ -122,7 +134,9 @@ std::vector<BlockKind> BlockKinds() {
           {"GrowingQueries", GrowingQueries()},
           {"SharedExperts", SharedExperts()},
           {"GroupedExperts", GroupedExperts()},
-          {"SinksAndBiases", SinksAndBiases()}};
+          {"SinksAndBiases", SinksAndBiases()},
+          {"LatentHeads", Latent(20)},
+          {"LatentKeys", Latent(0)}};
 }
 
 }  // namespace coxswain::engine
