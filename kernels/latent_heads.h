@@ -17,10 +17,10 @@ namespace coxswain::kernels {
 
 struct LatentHeadsSpec {
   DType dtype = DType::kFloat32;
-  int64_t heads = 0;   // n, of q, k and v
-  int64_t nope = 0;    // dn
-  int64_t rope = 0;    // dr, even
-  int64_t value = 0;   // dv
+  int64_t heads = 0;         // n, of q, k and v
+  int64_t nope = 0;          // dn
+  int64_t rope = 0;          // dr, even
+  int64_t value = 0;         // dv
   bool interleaved = false;  // pairs are neighbours; else halves (kernels/rope.h)
 };
 bool LatentHeadsSupports(const LatentHeadsSpec& spec);

@@ -5,7 +5,8 @@
 namespace coxswain::model {
 namespace {
 
-// Rows that backward does not read: they lie where their gradients will (common/plan/gradient_rows.h).
+// Rows that backward does not read: they lie where their gradients will
+// (common/plan/gradient_rows.h).
 Row Passing(const char* name) { return {kSharedByLayers, name}; }
 
 }  // namespace
@@ -15,8 +16,8 @@ Row BlockBuilder::LatentNorm(const std::string& module, const Row& in, int64_t w
   NormOp norm{.in = in, .out = Own(in.name + "_normed"), .rstd = Own(in.name + "_rstd")};
   norm.width = width;
   norm.eps = eps;
-  norm.weight = AddTensor(
-      {.name = module + ".weight", .kind = Kind::kNorm, .rows = width, .reach = reach});
+  norm.weight =
+      AddTensor({.name = module + ".weight", .kind = Kind::kNorm, .rows = width, .reach = reach});
   return Append(std::move(norm)).out;
 }
 
@@ -33,12 +34,12 @@ Row BlockBuilder::LatentQueries(const LatentNames& names, const Row& in) {
                  .in_features = config_.hidden_size,
                  .members = {{names.q, HeadsOf().query_width(), false, Reach::kScores}}};
   if (rank == 0) return AddLinearWithBiases(queries);
-  const Row latent = AddLinearWithBiases({.name = "q_a",
-                                          .in = in,
-                                          .out = Own("q_a"),
-                                          .in_features = config_.hidden_size,
-                                          .members = {{names.q_a, rank, names.bias,
-                                                       Reach::kScores}}});
+  const Row latent =
+      AddLinearWithBiases({.name = "q_a",
+                           .in = in,
+                           .out = Own("q_a"),
+                           .in_features = config_.hidden_size,
+                           .members = {{names.q_a, rank, names.bias, Reach::kScores}}});
   queries.name = "q_b";
   queries.in = LatentNorm(names.q_norm, latent, rank, Reach::kScores, names.eps);
   queries.in_features = rank;
@@ -48,12 +49,12 @@ Row BlockBuilder::LatentQueries(const LatentNames& names, const Row& in) {
 
 BlockBuilder::KeysAndValues BlockBuilder::LatentKeys(const LatentNames& names, const Row& in) {
   const auto& latent = config_.latent.value();
-  const Row both = AddLinearWithBiases(
-      {.name = "kv_a",
-       .in = in,
-       .out = Passing("heads.kv_a"),
-       .in_features = config_.hidden_size,
-       .members = {{names.kv_a, latent.kv_rank + latent.rope, names.bias}}});
+  const Row both =
+      AddLinearWithBiases({.name = "kv_a",
+                           .in = in,
+                           .out = Passing("heads.kv_a"),
+                           .in_features = config_.hidden_size,
+                           .members = {{names.kv_a, latent.kv_rank + latent.rope, names.bias}}});
   const Row k_rope = Passing("heads.k_rope");
   const SplitOp& split = Append(SplitOp{.in = both,
                                         .first = Own("kv_latent"),
@@ -87,14 +88,15 @@ Row BlockBuilder::Attention(const LatentNames& names, const Row& in) {
                                        .rotated = config_.latent->rope,
                                        .interleaved = config_.rope.interleaved})
                       .out;
-  const Row attended = Append(AttentionOp{.qkv = qkv,
-                                          .out = Own("att"),
-                                          .lse = Own("lse"),
-                                          .heads = heads,
-                                          .window = config_.layer_windows[static_cast<size_t>(layer_)],
-                                          .scale = config_.score_scale(),
-                                          .softcap = config_.attention_softcap})
-                           .out;
+  const Row attended =
+      Append(AttentionOp{.qkv = qkv,
+                         .out = Own("att"),
+                         .lse = Own("lse"),
+                         .heads = heads,
+                         .window = config_.layer_windows[static_cast<size_t>(layer_)],
+                         .scale = config_.score_scale(),
+                         .softcap = config_.attention_softcap})
+          .out;
   return AddLinearWithBiases({.name = "o",
                               .in = attended,
                               .out = kBranch,

@@ -43,9 +43,8 @@ bool ReadLatentDecoder(ConfigKeys& keys, const LatentAttention& defaults, ModelC
   keys.Default("head_dim", 2);
   if (!ReadDecoder(keys, /*tied_by_default=*/false, config)) return false;
   if (config->num_kv_heads != config->num_heads) {
-    keys.Fail(absl::StrCat("num_key_value_heads ", config->num_kv_heads,
-                           " is not supported; all ", config->num_heads,
-                           " num_attention_heads have keys of their own"));
+    keys.Fail(absl::StrCat("num_key_value_heads ", config->num_kv_heads, " is not supported; all ",
+                           config->num_heads, " num_attention_heads have keys of their own"));
   }
   config->latent = ReadExtents(keys, defaults);
   config->head_dim = config->latent->nope + config->latent->rope;

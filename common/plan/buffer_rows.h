@@ -37,8 +37,8 @@ std::string RopeRow(int64_t rope, const char* name);
 // Pools of rows of a micro-step over which the losses of routers are taken.
 int64_t RouterPools(const Plan& plan);
 
-// Of one layer in "cache.keys": [sequences, length, kv heads, head_dim], and in "cache.values", whose
-// heads have value_dim.
+// Of one layer in "cache.keys": [sequences, length, kv heads, head_dim], and in "cache.values",
+// whose heads have value_dim.
 int64_t CachedKeyBytes(const Plan& plan);
 int64_t CachedValueBytes(const Plan& plan);
 

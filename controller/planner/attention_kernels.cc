@@ -13,9 +13,7 @@ constexpr int64_t kNarrowHead = 32, kMostGroupHeads = 64;
 constexpr int64_t kLongDocument = 4096;
 
 // Values are as wide as keys.
-bool HasEqualWidths(const model::ModelConfig& model) {
-  return model.value_dim() == model.head_dim;
-}
+bool HasEqualWidths(const model::ModelConfig& model) { return model.value_dim() == model.head_dim; }
 // Or as narrow as those of DeepSeek-V3.
 bool HasWarpgroupWidths(const model::ModelConfig& model) {
   return HasEqualWidths(model) || (model.head_dim == 192 && model.value_dim() == 128);
@@ -25,8 +23,7 @@ bool RunsOnWarpgroups(const plan::Plan& plan, int32_t compute_capability) {
   const model::ModelConfig& model = plan.model;
   return compute_capability == kWarpgroupCapability && model.head_dim > kNarrowHead &&
          model.head_dim <= kWidestTileHead && model.head_dim % 8 == 0 &&
-         HasWarpgroupWidths(model) &&
-         model.num_heads <= kMostGroupHeads * model.num_kv_heads;
+         HasWarpgroupWidths(model) && model.num_heads <= kMostGroupHeads * model.num_kv_heads;
 }
 
 }  // namespace
@@ -34,13 +31,13 @@ bool RunsOnWarpgroups(const plan::Plan& plan, int32_t compute_capability) {
 // What the kernels support: kernels/cuda/attention.cc and what it calls.
 AttentionKernels AttentionKernelsOf(const plan::Plan& plan, int32_t compute_capability) {
   if (plan.compute_dtype != "bfloat16") return {.single = "plain", .packed = "plain"};
-  const char* packed = std::max(plan.model.head_dim, plan.model.value_dim()) <= kWidestTileHead ? "tiles" : "plain";
+  const char* packed =
+      std::max(plan.model.head_dim, plan.model.value_dim()) <= kWidestTileHead ? "tiles" : "plain";
   if (RunsOnWarpgroups(plan, compute_capability)) {
     const bool atomics_win = plan.model.head_dim > 64 && plan.model.head_dim <= 128 &&
                              plan.sequence_len >= kLongDocument;
-    const bool own =
-        plan.attention_deterministic || !atomics_win || plan.model.attention_softcap > 0 ||
-        !HasEqualWidths(plan.model);
+    const bool own = plan.attention_deterministic || !atomics_win ||
+                     plan.model.attention_softcap > 0 || !HasEqualWidths(plan.model);
     return {.single = own ? "warpgroups" : "cuDNN", .packed = "warpgroups"};
   }
   const bool own = plan.model.attention_softcap > 0 || !HasEqualWidths(plan.model);

@@ -30,9 +30,9 @@ absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& mod
   }
   for (const int64_t dim : {model.head_dim, model.value_dim()}) {
     if (dim % 8 == 0 && dim <= 256) continue;
-    return absl::UnimplementedError(
-        absl::StrCat("a head has ", dim, " elements: attention on cuda needs a multiple of 8 up to 256; ",
-                     "use resources.device: cpu"));
+    return absl::UnimplementedError(absl::StrCat(
+        "a head has ", dim, " elements: attention on cuda needs a multiple of 8 up to 256; ",
+        "use resources.device: cpu"));
   }
   return absl::OkStatus();
 }

@@ -45,9 +45,9 @@ typedef struct {
   const void* q;                    /* [tokens, heads (nope + rope)]; forward only */
   const void* kv;                   /* [tokens, heads (nope + value)]; forward only */
   const void* k_rope;               /* [tokens, rope]; forward only */
-  void* qkv;        /* [tokens, heads (2 (nope + rope) + value)]; forward only */
-  const void* dqkv; /* as qkv; backward only */
-  void *dq, *dkv, *dk_rope; /* as q, kv and k_rope; backward only */
+  void* qkv;                        /* [tokens, heads (2 (nope + rope) + value)]; forward only */
+  const void* dqkv;                 /* as qkv; backward only */
+  void *dq, *dkv, *dk_rope;         /* as q, kv and k_rope; backward only */
 } coxswain_latent_heads_args;
 int coxswain_latent_heads_forward(const coxswain_latent_heads_args* args, void* stream);
 int coxswain_latent_heads_backward(const coxswain_latent_heads_args* args, void* stream);
@@ -55,10 +55,10 @@ int coxswain_latent_heads_backward(const coxswain_latent_heads_args* args, void*
 typedef struct {
   int32_t dtype;
   int64_t rows, first_columns, second_columns;
-  const void* x;                  /* [rows, first_columns + second_columns]; forward only */
-  void *first, *second;           /* forward only */
-  const void *dfirst, *dsecond;   /* backward only */
-  void* dx;                       /* as x; backward only */
+  const void* x;                /* [rows, first_columns + second_columns]; forward only */
+  void *first, *second;         /* forward only */
+  const void *dfirst, *dsecond; /* backward only */
+  void* dx;                     /* as x; backward only */
 } coxswain_split_rows_args;
 int coxswain_split_rows_forward(const coxswain_split_rows_args* args, void* stream);
 int coxswain_split_rows_backward(const coxswain_split_rows_args* args, void* stream);

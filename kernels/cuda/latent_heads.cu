@@ -136,7 +136,9 @@ struct PairSum {
 };
 
 // G of the head of the file.
-__host__ __device__ constexpr int Groups(int pairs) { return pairs < kThreads ? kThreads / pairs : 1; }
+__host__ __device__ constexpr int Groups(int pairs) {
+  return pairs < kThreads ? kThreads / pairs : 1;
+}
 
 // The sum of what turns of k's heads, turned back.
 template <class V, bool kInterleaved>

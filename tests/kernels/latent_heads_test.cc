@@ -86,11 +86,8 @@ void ExpectLatentReference(const LatentHeadsSpec& spec) {
 TEST(LatentHeadsTest, MatchesReferenceForEveryTail) {
   for (const bool interleaved : {false, true}) {
     for (const int64_t n : {1, 2, 3, 8, 17}) {
-      ExpectLatentReference({.heads = 3,
-                             .nope = n,
-                             .rope = 2 * n,
-                             .value = n + 1,
-                             .interleaved = interleaved});
+      ExpectLatentReference(
+          {.heads = 3, .nope = n, .rope = 2 * n, .value = n + 1, .interleaved = interleaved});
       ExpectLatentReference(
           {.heads = n, .nope = 16, .rope = 8, .value = 24, .interleaved = interleaved});
     }
@@ -128,12 +125,9 @@ TEST(SplitRowsTest, TakesRowsApartAndTogether) {
   Floats first(7 * 5, kNan), second(7 * 3, kNan), again(7 * 8, kNan);
   {
     ExpectNoAllocation none;
-    SplitRowsForward({.spec = spec,
-                      .rows = 7,
-                      .x = x.data(),
-                      .first = first.data(),
-                      .second = second.data()},
-                     nullptr);
+    SplitRowsForward(
+        {.spec = spec, .rows = 7, .x = x.data(), .first = first.data(), .second = second.data()},
+        nullptr);
     SplitRowsBackward({.spec = spec,
                        .rows = 7,
                        .dfirst = first.data(),

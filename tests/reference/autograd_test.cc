@@ -221,12 +221,10 @@ void CheckLatentHeads(const LatentShape& s) {
   const Tensor k_rope = Leaf({1, s.rope}), angle = at::randn({s.rope / 2}, at::kDouble);
   const Tensor cos = angle.cos(), sin = angle.sin();
   const Tensor turned_q = TurnedHeads(q.narrow(1, s.nope, s.rope), cos, sin, s.interleaved);
-  const Tensor turned_k =
-      TurnedHeads(k_rope, cos, sin, s.interleaved).expand({s.heads, s.rope});
-  const Tensor y =
-      at::cat({at::cat({q.narrow(1, 0, s.nope), turned_q}, 1).flatten(),
-               at::cat({kv.narrow(1, 0, s.nope), turned_k}, 1).flatten(),
-               kv.narrow(1, s.nope, s.value).flatten()});
+  const Tensor turned_k = TurnedHeads(k_rope, cos, sin, s.interleaved).expand({s.heads, s.rope});
+  const Tensor y = at::cat({at::cat({q.narrow(1, 0, s.nope), turned_q}, 1).flatten(),
+                            at::cat({kv.narrow(1, 0, s.nope), turned_k}, 1).flatten(),
+                            kv.narrow(1, s.nope, s.value).flatten()});
   const Tensor dy = at::randn_like(y);
   (y * dy).sum().backward();
   const auto row = [](const Tensor& x) {

@@ -76,7 +76,8 @@ void LatentHeadsGpuTest::ExpectReference(const LatentHeadsSpec& spec, int64_t to
                                   << (spec.interleaved ? ", interleaved" : ""));
   const RopeTable table = BuildRopeTable({.rotated = spec.rope}, kPositions);
   std::vector<int32_t> positions;
-  for (int64_t t = 0; t < tokens; ++t) positions.push_back(static_cast<int32_t>(t * 7 % kPositions));
+  for (int64_t t = 0; t < tokens; ++t)
+    positions.push_back(static_cast<int32_t>(t * 7 % kPositions));
   const DeviceTensor cos(DType::kFloat32, table.cos), sin(DType::kFloat32, table.sin);
   const DeviceValues<int32_t> places_of(positions);
   const LatentPlaces places{cos.floats(), sin.floats(), places_of.data()};
@@ -150,12 +151,9 @@ TEST_P(LatentHeadsGpuTest, SplitRowsTakesRowsApartAndTogether) {
     const Floats values = Normal(rows * (n + m), 1, GetParam());
     const DeviceTensor x(GetParam(), values), first(GetParam(), rows * n);
     const DeviceTensor second(GetParam(), rows * m), again(GetParam(), rows * (n + m));
-    SplitRowsForward({.spec = spec,
-                      .rows = rows,
-                      .x = x.data(),
-                      .first = first.data(),
-                      .second = second.data()},
-                     TestStream());
+    SplitRowsForward(
+        {.spec = spec, .rows = rows, .x = x.data(), .first = first.data(), .second = second.data()},
+        TestStream());
     SplitRowsBackward({.spec = spec,
                        .rows = rows,
                        .dfirst = first.data(),

@@ -76,7 +76,7 @@ inline constexpr const char* kExpertCases[] = {
     "moe/deepseek_v3_full", "moe/deepseek_v3_attn_lora", "moe/deepseek_v3_expert_lora",
     "moe/deepseek_v3_yarn_full", "moe/deepseek_v3_qproj_full", "moe/glm4_moe_lite_full",
     "moe/glm4_moe_lite_attn_lora", "moe/glm4_moe_lite_expert_lora",
-    "moe/glm4_moe_lite_linear_lora", "moe/glm4_moe_lite_types_full"};
+    "moe/glm4_moe_lite_types_full"};
 
 struct GoldenStep {
   double loss = 0, grad_norm = 0, learning_rate = 0;
