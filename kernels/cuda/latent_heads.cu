@@ -15,8 +15,8 @@
 #include <string>
 #include <type_traits>
 
-#include "kernels/cuda/rope_pair.cuh"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/turn_pairs.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace coxswain::kernels {

@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/rope_pair.cuh"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/turn_pairs.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace coxswain::kernels {
