@@ -1,5 +1,7 @@
 #include "controller/planner/device_check.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 
@@ -28,11 +30,12 @@ absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& mod
         absl::StrCat("the GPU has compute capability ", compute_capability / 10, ".",
                      compute_capability % 10, ", at least 8.0 is needed (A100 and later)"));
   }
-  for (const int64_t dim : {model.head_dim, model.value_dim()}) {
+  for (const auto& [name, dim] :
+       {std::pair{"head_dim", model.head_dim}, std::pair{"v_head_dim", model.value_dim()}}) {
     if (dim % 8 == 0 && dim <= 256) continue;
-    return absl::UnimplementedError(absl::StrCat(
-        "a head has ", dim, " elements: attention on cuda needs a multiple of 8 up to 256; ",
-        "use resources.device: cpu"));
+    return absl::UnimplementedError(
+        absl::StrCat(name, " is ", dim, ": attention on cuda needs a multiple of 8 up to 256; ",
+                     "use resources.device: cpu"));
   }
   return absl::OkStatus();
 }

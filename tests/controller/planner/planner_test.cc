@@ -459,5 +459,17 @@ TEST_F(CudaPlannerTest, RefusesWhatAGpuCannotRun) {
   }
 }
 
+TEST_F(CudaPlannerTest, RefusesValuesThatAGpuCannotAttendTo) {
+  model_.architecture = "DeepseekV3ForCausalLM";
+  model_.qk_norm = model_.qkv_bias = false;
+  model_.num_kv_heads = model_.num_heads;
+  model_.head_dim = 24;
+  model_.rope.rotated = 8;
+  model_.latent = {.kv_rank = 16, .nope = 16, .rope = 8, .value = 12};
+  ExpectRefused("v_head_dim is 12");
+  model_.latent->value = 16;
+  EXPECT_TRUE(Plan().ok()) << Plan().status();
+}
+
 }  // namespace
 }  // namespace coxswain::planner
