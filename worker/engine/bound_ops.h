@@ -229,8 +229,9 @@ struct BoundRotatedAttention {
 using BoundOp =
     std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
                  BoundActivation, BoundAdd, BoundRoute, BoundDispatch, BoundGroupedLinear,
-                 BoundCombine, BoundSigmoidGate, BoundSplit, BoundLatentHeads, BoundLinearRotation, BoundLinearAdd, BoundAddNorm,
-                 BoundGatedLinear, BoundGateDown, BoundRotatedAttention>;
+                 BoundCombine, BoundSigmoidGate, BoundSplit, BoundLatentHeads, BoundLinearRotation,
+                 BoundLinearAdd, BoundAddNorm, BoundGatedLinear, BoundGateDown,
+                 BoundRotatedAttention>;
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;
