@@ -73,8 +73,8 @@ struct Mixture {
 // Keys and values of all heads come from a latent of each token, and so may queries. A head of q
 // and k has elements that do not rotate, then those that do; the latter of k are of all heads.
 struct LatentAttention {
-  int64_t q_rank = 0;   // of the latent of queries; 0: they have none
-  int64_t kv_rank = 0;  // of that of keys and values
+  int64_t q_rank = 0;          // of the latent of queries; 0: they have none
+  int64_t kv_rank = 0;         // of that of keys and values
   int64_t nope = 0, rope = 0;  // of a head of q and k: do not rotate, rotate (even)
   int64_t value = 0;           // of a head of v
 

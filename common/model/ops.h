@@ -289,22 +289,14 @@ struct RotatedAttentionOp {
 };
 
 // Those of a block. The plan holds them; fusions come later.
-using PlainOp =
-    std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp, AddOp,
-                 RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp>;
-
-using Op =
-    std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp, AddOp,
-                 RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp, LinearRotateOp,
-                 LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp, RotatedAttentionOp>;
 using PlainOp = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp,
                              ActivationOp, AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp,
                              SigmoidGateOp, SplitOp, LatentHeadsOp>;
 
 using Op = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp,
                         AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp,
-                        SplitOp, LatentHeadsOp, LinearRotateOp, LinearAddOp, AddNormOp, GatedLinearOp, GateDownOp,
-                        RotatedAttentionOp>;
+                        SplitOp, LatentHeadsOp, LinearRotateOp, LinearAddOp, AddNormOp,
+                        GatedLinearOp, GateDownOp, RotatedAttentionOp>;
 
 }  // namespace coxswain::model
 

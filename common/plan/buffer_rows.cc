@@ -118,12 +118,9 @@ void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
   const int64_t element = ComputeBytes(plan);
   if (plan.trains()) table->Row("dres", element * n.tokens * plan.model.hidden_size);
   for (const GradientSlot& slot : GradientSlots(plan.architecture)) {
-    if (!plan.trains() && !slot.of_stream) continue;
+    if (!plan.trains() && !slot.in_forward) continue;
     table->Row(slot.name,
                slot.float32 ? kFloat * n.tokens * slot.width : element * n.tokens * slot.width);
-    if (!plan.trains() && !slot.in_forward) continue;
-    table->Row(slot.name, slot.float32 ? kFloat * n.tokens * slot.width
-                                       : element * n.tokens * slot.width);
     if (slot.name == "dnorm") table->Alias("branch", "dnorm");
     for (const std::string& row : slot.rows) table->Alias(row, slot.name);
   }

@@ -18,13 +18,8 @@ using model::Row;
 Row Shared(std::string name) { return {model::kSharedByLayers, std::move(name)}; }
 
 // In the order of the buffer table.
-constexpr const char* kClasses[] = {"dnorm",    "dqkv",    "datt",    "dswiglu", "drouted",
-                                    "dexperts", "dlogits", "dscores", "dweights"};
-constexpr size_t kStream = 0, kQkv = 1, kAttention = 2, kProduct = 3, kRouted = 4, kExperts = 5,
-                 kLogits = 6, kScores = 7, kWeights = 8;
-constexpr const char* kClasses[] = {"dnorm",   "dqkv",     "datt",    "dswiglu",
-                                    "dheads",  "drouted",  "dexperts", "dlogits", "dscores",
-                                    "dweights"};
+constexpr const char* kClasses[] = {"dnorm",   "dqkv",     "datt",    "dswiglu", "dheads",
+                                    "drouted", "dexperts", "dlogits", "dscores", "dweights"};
 constexpr size_t kStream = 0, kQkv = 1, kAttention = 2, kProduct = 3, kHeads = 4, kRouted = 5,
                  kExperts = 6, kLogits = 7, kScores = 8, kWeights = 9;
 
@@ -178,7 +173,8 @@ std::vector<GradientSlot> GradientSlots(const model::Architecture& model) {
     for (const auto& [slot, width] : liveness.widths()) {
       widths[slot] = std::max(widths[slot], width);
     }
-    for (const auto& [slot, rows] : liveness.shared()) shared[slot].insert(rows.begin(), rows.end());
+    for (const auto& [slot, rows] : liveness.shared())
+      shared[slot].insert(rows.begin(), rows.end());
   }
   std::vector<GradientSlot> slots;
   for (const auto& [slot, width] : widths) {

@@ -78,12 +78,8 @@ int ShowModel(Cox* cox, const ModelsArgs& args) {
   cox->out() << "supported: " << OneLine(config->architecture) << ", " << parameters
              << " parameters" << ActiveText(*config, active) << ", " << config->num_layers
              << " layers, hidden " << config->hidden_size << ", " << config->num_heads << "/"
-             << config->num_kv_heads << " heads of " << config->head_dim << ", vocabulary "
-             << config->vocab_size << ", rotation " << OneLine(config->rope.type)
-             << " parameters" << ActiveText(*config, active) << ", " << config->num_layers << " layers, hidden " << config->hidden_size
-             << ", " << config->num_heads << "/" << config->num_kv_heads << " heads of "
-             << config->head_dim << LatentText(*config) << ", vocabulary " << config->vocab_size << ", rotation "
-             << OneLine(config->rope.type)
+             << config->num_kv_heads << " heads of " << config->head_dim << LatentText(*config)
+             << ", vocabulary " << config->vocab_size << ", rotation " << OneLine(config->rope.type)
              << (config->quantization.empty() ? ""
                                               : ", linears in " + OneLine(config->quantization))
              << "\n";

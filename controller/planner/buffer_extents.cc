@@ -83,8 +83,8 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
   hidden = model.hidden_size;
   const int64_t from_latent = model.latent ? model.latent->nope + model.latent->value : 0;
   query = model.num_heads * std::max({model.head_dim, model.value_dim(), from_latent});
-  packed = model.num_heads * model.head_dim +
-           model.num_kv_heads * (model.head_dim + model.value_dim());
+  packed =
+      model.num_heads * model.head_dim + model.num_kv_heads * (model.head_dim + model.value_dim());
   intermediate = model.intermediate_size;
 }
 

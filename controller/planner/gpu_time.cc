@@ -111,10 +111,8 @@ struct Touched {
 // with the add before them; backward 4H, into what flows past), sums (5H, what a product adds H),
 // RoPE (q and k in place) where no product or attention turns them, gated products (3I; backward
 // 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of
-// their sum reads and writes the rows), rows that a gate scales and adds (3H; 3H).
-// 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of their
-// sum reads and writes the rows), rows that a gate scales and adds (3H; 3H), and the
-// rows of latent attention.
+// their sum reads and writes the rows), rows that a gate scales and adds (3H; 3H), and the rows of
+// latent attention.
 struct OpTraffic {
   Touched operator()(const model::NormOp& op) const {
     const auto width = static_cast<double>(op.width);
@@ -156,8 +154,7 @@ struct OpTraffic {
     return {2 * width, 2 * width};
   }
   Touched operator()(const model::LatentHeadsOp& op) const {
-    const auto rows =
-        static_cast<double>(op.heads.query_width() + op.kv_width() + op.heads.row());
+    const auto rows = static_cast<double>(op.heads.query_width() + op.kv_width() + op.heads.row());
     return {rows, rows};
   }
   Touched operator()(const model::GatedLinearOp& both) const { return (*this)(both.gate); }

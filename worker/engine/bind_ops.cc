@@ -258,13 +258,13 @@ class BlockBinder {
 
   BoundRotation BindRotation(const model::RotateOp& op) {
     const model::Rope rope = plan_.model.ropes()[static_cast<size_t>(op.rope)];
-    return {.spec = RotarySpec(model_, op),
-            .cos = RopeTableAt(op.rope, "cos"),
-            .sin = RopeTableAt(op.rope, "sin"),
-            .query_scale =
-                rope.query_scale_beta > 0 ? RopeTableAt(op.rope, "query_scale") : nullptr,
-            .qkv = At(op.qkv),
-            .dqkv = GradientAt(op.qkv)};
+    return {
+        .spec = RotarySpec(model_, op),
+        .cos = RopeTableAt(op.rope, "cos"),
+        .sin = RopeTableAt(op.rope, "sin"),
+        .query_scale = rope.query_scale_beta > 0 ? RopeTableAt(op.rope, "query_scale") : nullptr,
+        .qkv = At(op.qkv),
+        .dqkv = GradientAt(op.qkv)};
   }
 
   BoundAttention BindAttention(const model::AttentionOp& op) {

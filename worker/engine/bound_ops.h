@@ -226,12 +226,11 @@ struct BoundRotatedAttention {
   BoundRotation rotation;
 };
 
-using BoundOp =
-    std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
-                 BoundActivation, BoundAdd, BoundRoute, BoundDispatch, BoundGroupedLinear,
-                 BoundCombine, BoundSigmoidGate, BoundSplit, BoundLatentHeads, BoundLinearRotation,
-                 BoundLinearAdd, BoundAddNorm, BoundGatedLinear, BoundGateDown,
-                 BoundRotatedAttention>;
+using BoundOp = std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention,
+                             BoundGate, BoundActivation, BoundAdd, BoundRoute, BoundDispatch,
+                             BoundGroupedLinear, BoundCombine, BoundSigmoidGate, BoundSplit,
+                             BoundLatentHeads, BoundLinearRotation, BoundLinearAdd, BoundAddNorm,
+                             BoundGatedLinear, BoundGateDown, BoundRotatedAttention>;
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;

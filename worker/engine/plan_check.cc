@@ -160,8 +160,7 @@ struct OpCheck {
     return {kernels::AttentionSupports(HeadsSpec(model, op)),
             absl::StrCat("attention with ", op.heads.queries, " heads, ", op.heads.keys,
                          " kv heads, head_dim ", op.heads.width, ", values of ",
-                         op.heads.value_width(), ", window ", op.window,
-                         ", softcap ", op.softcap),
+                         op.heads.value_width(), ", window ", op.window, ", softcap ", op.softcap),
             "another"};
   }
   Rule operator()(const model::GateOp& op) const {

@@ -6,12 +6,9 @@
 
 namespace coxswain::model {
 
-extern const Family kCohere, kCohere2, kGemma, kGemma2, kGemma3, kGemma3Images, kGlm4, kGlm4Moe,
-    kGptOss, kGranite, kInternLm2, kLlama, kMinistral3, kMistral, kMistral3, kMixtral, kOlmo2,
-    kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kSmolLm3, kStarcoder2;
 extern const Family kCohere, kCohere2, kDeepseekV3, kGemma, kGemma2, kGemma3, kGemma3Images, kGlm4,
-    kGlm4Moe, kGlm4MoeLite, kGptOss, kGranite, kInternLm2, kLlama, kMinistral3, kMistral, kMistral3, kMixtral, kOlmo2, kPhi3, kQwen2, kQwen2Moe,
-    kQwen3, kQwen3Moe, kSmolLm3, kStarcoder2;
+    kGlm4Moe, kGlm4MoeLite, kGptOss, kGranite, kInternLm2, kLlama, kMinistral3, kMistral, kMistral3,
+    kMixtral, kOlmo2, kPhi3, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe, kSmolLm3, kStarcoder2;
 
 }  // namespace coxswain::model
 

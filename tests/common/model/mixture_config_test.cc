@@ -206,8 +206,9 @@ TEST(MixtureConfigTest, DeepseekV3AndItsDefaults) {
   Json json = Mixed("DeepseekV3ForCausalLM");
   json.erase("num_key_value_heads");
   const ModelConfig plain = MustReadMixed(json);
-  EXPECT_EQ(plain.latent,
-            (LatentAttention{.q_rank = 1536, .kv_rank = 512, .nope = 128, .rope = 64, .value = 128}));
+  EXPECT_EQ(
+      plain.latent,
+      (LatentAttention{.q_rank = 1536, .kv_rank = 512, .nope = 128, .rope = 64, .value = 128}));
   EXPECT_EQ(plain.head_dim, 192);
   EXPECT_EQ(plain.num_kv_heads, 4);
   EXPECT_EQ(plain.rope.rotated, 64);
@@ -226,7 +227,8 @@ TEST(MixtureConfigTest, DeepseekV3AndItsDefaults) {
                                     .scale = 2.5,
                                     .dense_layers = {0, 1, 2}}));
   Json given = LatentKeys("DeepseekV3ForCausalLM");
-  given.update({{"rope_interleave", false}, {"first_k_dense_replace", 1}, {"attention_bias", true}});
+  given.update(
+      {{"rope_interleave", false}, {"first_k_dense_replace", 1}, {"attention_bias", true}});
   const ModelConfig other = MustReadMixed(given);
   EXPECT_EQ(other.latent, (LatentAttention{.kv_rank = 16, .nope = 12, .rope = 8, .value = 10}));
   EXPECT_EQ(other.head_dim, 20);
@@ -260,8 +262,9 @@ TEST(MixtureConfigTest, Glm4MoeLiteAndItsDefaults) {
   Json json = Mixed("Glm4MoeLiteForCausalLM");
   json.update({{"num_key_value_heads", 4}, {"first_k_dense_replace", 3}});  // not read
   const ModelConfig plain = MustReadMixed(json);
-  EXPECT_EQ(plain.latent,
-            (LatentAttention{.q_rank = 768, .kv_rank = 512, .nope = 192, .rope = 64, .value = 256}));
+  EXPECT_EQ(
+      plain.latent,
+      (LatentAttention{.q_rank = 768, .kv_rank = 512, .nope = 192, .rope = 64, .value = 256}));
   EXPECT_EQ(plain.rms_norm_eps, 1e-5);
   EXPECT_EQ(plain.mixture, (Mixture{.experts = 64,
                                     .chosen = 4,
@@ -274,7 +277,8 @@ TEST(MixtureConfigTest, Glm4MoeLiteAndItsDefaults) {
   json = LatentKeys("Glm4MoeLiteForCausalLM");
   json["mlp_layer_types"] = {"sparse", "dense", "sparse", "dense"};
   EXPECT_EQ(MustReadMixed(json).mixture.dense_layers, (Layers{1, 3}));
-  ExpectRefusedMixed(Set(json, "mlp_layer_types", {"dense"}), "mlp_layer_types must be a list of 4");
+  ExpectRefusedMixed(Set(json, "mlp_layer_types", {"dense"}),
+                     "mlp_layer_types must be a list of 4");
   ExpectRefusedMixed(Set(json, "mlp_layer_types", {"dense", "moe", "dense", "dense"}),
                      "mlp_layer_types[1] is \"moe\"");
 }
@@ -297,8 +301,10 @@ TEST(MixtureConfigTest, LatentAttentionNamesItsTensors) {
       "kv_b_proj.weight 88x16; o_proj.weight 64x40; o_proj.bias 64x1; ";
   EXPECT_EQ(shapes(json), "q_proj.weight 80x64; " + keys);
   json["q_lora_rank"] = 6;
-  EXPECT_EQ(shapes(json), "q_a_proj.weight 6x64; q_a_proj.bias 6x1; q_a_layernorm.weight 6x1; "
-                          "q_b_proj.weight 80x6; " + keys);
+  EXPECT_EQ(shapes(json),
+            "q_a_proj.weight 6x64; q_a_proj.bias 6x1; q_a_layernorm.weight 6x1; "
+            "q_b_proj.weight 80x6; " +
+                keys);
   EXPECT_TRUE(IsBeside(MustReadMixed(json), "model.layers.4.eh_proj.weight"));
 }
 

@@ -64,19 +64,11 @@ inline constexpr const char* kExpertCases[] = {
     "moe/glm4_moe_attn_lora",        "moe/glm4_moe_expert_lora",
     "moe/gpt_oss_aux_full",          "moe/gpt_oss_attn_lora",
     "moe/gpt_oss_expert_lora",       "moe/gpt_oss_mxfp4_attn_lora",
-    "moe/gpt_oss_mxfp4_expert_lora"};
-    "moe/mixtral_aux_full",    "moe/mixtral_attn_lora",         "moe/mixtral_expert_lora",
-    "moe/qwen3_moe_aux_full",  "moe/qwen3_moe_nonorm_aux_full", "moe/qwen3_moe_attn_lora",
-    "moe/qwen3_moe_expert_lora",
-    "moe/qwen2_moe_aux_full", "moe/qwen2_moe_attn_lora", "moe/qwen2_moe_linear_lora",
-    "moe/qwen2_moe_expert_lora", "moe/qwen2_moe_mixed_aux_full", "moe/qwen2_moe_window_aux_full",
-    "moe/glm4_moe_full", "moe/glm4_moe_attn_lora", "moe/glm4_moe_expert_lora",
-    "moe/gpt_oss_aux_full", "moe/gpt_oss_attn_lora", "moe/gpt_oss_expert_lora",
-    "moe/gpt_oss_mxfp4_attn_lora", "moe/gpt_oss_mxfp4_expert_lora",
-    "moe/deepseek_v3_full", "moe/deepseek_v3_attn_lora", "moe/deepseek_v3_expert_lora",
-    "moe/deepseek_v3_yarn_full", "moe/deepseek_v3_qproj_full", "moe/glm4_moe_lite_full",
-    "moe/glm4_moe_lite_attn_lora", "moe/glm4_moe_lite_expert_lora",
-    "moe/glm4_moe_lite_types_full"};
+    "moe/gpt_oss_mxfp4_expert_lora", "moe/deepseek_v3_full",
+    "moe/deepseek_v3_attn_lora",     "moe/deepseek_v3_expert_lora",
+    "moe/deepseek_v3_yarn_full",     "moe/deepseek_v3_qproj_full",
+    "moe/glm4_moe_lite_full",        "moe/glm4_moe_lite_attn_lora",
+    "moe/glm4_moe_lite_expert_lora", "moe/glm4_moe_lite_types_full"};
 
 struct GoldenStep {
   double loss = 0, grad_norm = 0, learning_rate = 0;
