@@ -48,6 +48,7 @@ struct RouterLossArgs {
   // Where both are given, *total += factors[0] balance + factors[1] z.
   const float* factors = nullptr;  // [2], in device memory
   double* total = nullptr;
+  double* parts = nullptr;  // [2], added to likewise: each summand by itself; null: not wanted
 };
 void RouterLoss(const RouterLossArgs& args, Stream* stream);
 

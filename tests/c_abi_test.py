@@ -41,6 +41,7 @@ NOT_FOR_TORCH = {
     'split_rows_forward': 'torch slices', 'split_rows_backward': 'torch joins',
     'lora_gated_linear_forward': "adapters of the patched models are peft's",
     'lora_gated_linear_backward': "adapters of the patched models are peft's",
+    'expert_use': 'torch counts, and has the entropy of a distribution', 'balance_bias': 'torch compares and adds',
     'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',
 }
 

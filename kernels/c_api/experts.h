@@ -1,5 +1,6 @@
 /* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h, grouped_lora.h,
- * combine.h, sigmoid_gate.h and router_loss.h, the ops of a mixture of experts. */
+ * combine.h, sigmoid_gate.h, router_loss.h, expert_use.h and balance_bias.h, the ops of a mixture
+ * of experts. */
 #ifndef COXSWAIN_KERNELS_C_API_EXPERTS_H_
 #define COXSWAIN_KERNELS_C_API_EXPERTS_H_
 
@@ -134,6 +135,28 @@ int64_t coxswain_router_loss_sums_workspace_bytes(const coxswain_router_loss_arg
 int coxswain_router_loss_sums(const coxswain_router_loss_args* args, void* stream);
 int coxswain_router_loss(const coxswain_router_loss_args* args, void* stream);
 int coxswain_router_loss_gradient(const coxswain_router_loss_args* args, void* stream);
+
+typedef struct {
+  int32_t score; /* of enum coxswain_router_score */
+  int64_t tokens, experts, chosen;
+  const float* logits;   /* [tokens, experts] */
+  const int32_t* ids;    /* [tokens, chosen]; -1 in a row: padding */
+  const int32_t* counts; /* [experts], of coxswain_sort_by_expert */
+  double* sums;          /* [experts + 2], added to */
+  coxswain_workspace workspace;
+} coxswain_expert_use_args;
+int64_t coxswain_expert_use_workspace_bytes(const coxswain_expert_use_args* args);
+int coxswain_expert_use(const coxswain_expert_use_args* args, void* stream);
+
+typedef struct {
+  int64_t routers, experts;
+  int64_t stride;       /* doubles from the counts of a router to those of the next */
+  const double* counts; /* [routers, experts] */
+  const float* rate;    /* one, in device memory */
+  const int32_t* skip;  /* one, in device memory; not 0: nothing moves */
+  float* bias;          /* [routers, experts] */
+} coxswain_balance_bias_args;
+int coxswain_balance_bias(const coxswain_balance_bias_args* args, void* stream);
 
 #ifdef __cplusplus
 }

@@ -3,9 +3,11 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/balance_bias.h"
 #include "kernels/c_api/calls.h"
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
+#include "kernels/expert_use.h"
 #include "kernels/route.h"
 #include "kernels/router_loss.h"
 #include "kernels/sigmoid_gate.h"
@@ -14,14 +16,18 @@
 namespace coxswain::kernels::c_api {
 namespace {
 
-RouteSpec SpecOf(const coxswain_route_args& args) {
-  if (args.score != COXSWAIN_SOFTMAX && args.score != COXSWAIN_SIGMOID) {
-    throw std::invalid_argument("score is " + std::to_string(args.score) +
+RouterScore ScoreOf(int32_t score) {
+  if (score != COXSWAIN_SOFTMAX && score != COXSWAIN_SIGMOID) {
+    throw std::invalid_argument("score is " + std::to_string(score) +
                                 ", must be COXSWAIN_SOFTMAX or COXSWAIN_SIGMOID");
   }
+  return score == COXSWAIN_SOFTMAX ? RouterScore::kSoftmax : RouterScore::kSigmoid;
+}
+
+RouteSpec SpecOf(const coxswain_route_args& args) {
   return {.experts = args.experts,
           .chosen = args.chosen,
-          .score = args.score == COXSWAIN_SOFTMAX ? RouterScore::kSoftmax : RouterScore::kSigmoid,
+          .score = ScoreOf(args.score),
           .groups = args.groups == 0 ? 1 : args.groups,
           .top_groups = args.top_groups == 0 ? 1 : args.top_groups,
           .renormalise = args.renormalise != 0,
@@ -42,6 +48,10 @@ CombineSpec SpecOf(const coxswain_combine_args& args) {
 
 SigmoidGateSpec SpecOf(const coxswain_sigmoid_gate_args& args) {
   return {.dtype = Type(args.dtype), .columns = args.columns};
+}
+
+ExpertUseSpec SpecOf(const coxswain_expert_use_args& args) {
+  return {.experts = args.experts, .chosen = args.chosen, .score = ScoreOf(args.score)};
 }
 
 RouterLossSpec SpecOf(const coxswain_router_loss_args& args) {
@@ -209,6 +219,37 @@ int coxswain_router_loss_gradient(const coxswain_router_loss_args* args, void* s
                                  .factors = args->factors,
                                  .dlogits = args->dlogits},
                                 c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_expert_use_workspace_bytes(const coxswain_expert_use_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::ExpertUseWorkspaceBytes(c_api::SpecOf(*args), args->tokens); });
+}
+
+int coxswain_expert_use(const coxswain_expert_use_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::ExpertUse({.spec = c_api::SpecOf(*args),
+                        .tokens = args->tokens,
+                        .logits = args->logits,
+                        .ids = args->ids,
+                        .counts = args->counts,
+                        .sums = args->sums,
+                        .workspace = c_api::Lent(args->workspace)},
+                       c_api::Wrap(stream));
+  });
+}
+
+int coxswain_balance_bias(const coxswain_balance_bias_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::BalanceBias({.routers = args->routers,
+                          .experts = args->experts,
+                          .stride = args->stride,
+                          .counts = args->counts,
+                          .rate = args->rate,
+                          .skip = args->skip,
+                          .bias = args->bias},
+                         c_api::Wrap(stream));
   });
 }
 

@@ -106,6 +106,9 @@ void RouterLoss(const RouterLossArgs& args, Stream* stream) {
   args.losses[1] = args.sums[2 * experts + 1] / rows;
   if (args.total == nullptr) return;
   *args.total += args.factors[0] * args.losses[0] + args.factors[1] * args.losses[1];
+  for (int i = 0; args.parts != nullptr && i < 2; ++i) {
+    args.parts[i] += args.factors[i] * args.losses[i];
+  }
 }
 
 void RouterLossGradient(const RouterLossGradientArgs& args, Stream* stream) {

@@ -130,6 +130,9 @@ __global__ void __launch_bounds__(kThreads) RouterLossKernel(const RouterLossArg
   args.losses[1] = rows == 0.0 ? 0.0 : args.sums[2 * experts + 1] / rows;
   if (args.total == nullptr) return;
   *args.total += args.factors[0] * args.losses[0] + args.factors[1] * args.losses[1];
+  for (int i = 0; args.parts != nullptr && i < 2; ++i) {
+    args.parts[i] += args.factors[i] * args.losses[i];
+  }
 }
 
 // With c_e = N f_e: dl_e += p_e (a E / N^2 (c_e - sum_i c_i p_i) + 2 b lse / N).

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "kernels/balance_bias.h"
 #include "kernels/c_api.h"
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
+#include "kernels/expert_use.h"
 #include "kernels/grouped_linear.h"
 #include "kernels/grouped_lora.h"
 #include "kernels/route.h"
@@ -277,6 +279,47 @@ TEST(CApiExpertsTest, RouterLoss) {
   EXPECT_EQ(c_sums, sums);
   EXPECT_EQ(c_losses, losses);
   EXPECT_TRUE(SameBits(c_dlogits, dlogits));
+}
+
+TEST(CApiExpertsTest, UseOfExpertsAndTheBiasThatItMoves) {
+  const Places at;
+  const ExpertUseSpec spec{.experts = kExperts, .chosen = kChosen, .score = RouterScore::kSigmoid};
+  Doubles sums(8), c_sums(8);
+  Scratch scratch(ExpertUseWorkspaceBytes(spec, kTokens));
+  ExpertUse({spec, kTokens, at.logits.data(), at.ids.data(), at.counts.data(), sums.data(),
+             scratch.view()},
+            nullptr);
+  coxswain_expert_use_args args{};
+  args.score = COXSWAIN_SIGMOID;
+  args.tokens = kTokens;
+  args.experts = kExperts;
+  args.chosen = kChosen;
+  args.logits = at.logits.data();
+  args.ids = at.ids.data();
+  args.counts = at.counts.data();
+  args.sums = c_sums.data();
+  ExpectRefused(coxswain_expert_use(&args, nullptr), "workspace of 0 bytes");
+  args.workspace = {scratch.view().data, coxswain_expert_use_workspace_bytes(&args)};
+  ExpectOk(coxswain_expert_use(&args, nullptr));
+  EXPECT_EQ(c_sums, sums);
+  args.score = 7;
+  ExpectRefused(coxswain_expert_use(&args, nullptr), "score is 7");
+
+  const float rate = 0.25f;
+  const int32_t skip = 0;
+  Floats bias(6), c_bias(6);
+  BalanceBias({1, kExperts, 8, sums.data(), &rate, &skip, bias.data()}, nullptr);
+  coxswain_balance_bias_args move{};
+  move.routers = 1;
+  move.experts = kExperts;
+  move.stride = 8;
+  move.counts = sums.data();
+  move.rate = &rate;
+  move.skip = &skip;
+  move.bias = c_bias.data();
+  ExpectOk(coxswain_balance_bias(&move, nullptr));
+  EXPECT_TRUE(SameBits(c_bias, bias));
+  EXPECT_NE(bias, Floats(6));
 }
 
 }  // namespace

@@ -151,6 +151,25 @@ TEST(RouterLossTest, BalancedExpertsLoseWhatTheyAreChosen) {
   EXPECT_NEAR(Losses(spec, sums)[1], std::log(4.0) * std::log(4.0), 1e-15);
 }
 
+// What the loss of the step gets is there in parts too.
+TEST(RouterLossTest, AddsToTheTotalAndToItsParts) {
+  const RouterLossSpec spec{.experts = 4, .chosen = 2};
+  Doubles sums(10), losses(2), parts = {1.0, 2.0};
+  AddLayer(spec, Normal(3 * 4, 1), {0, 1, 0, 2, 3, 1}, false, &sums);
+  const Floats factors = {0.5f, 0.25f};
+  double total = 8.0;
+  RouterLoss({.spec = spec,
+              .sums = sums.data(),
+              .losses = losses.data(),
+              .factors = factors.data(),
+              .total = &total,
+              .parts = parts.data()},
+             nullptr);
+  EXPECT_DOUBLE_EQ(parts[0], 1.0 + 0.5 * losses[0]);
+  EXPECT_DOUBLE_EQ(parts[1], 2.0 + 0.25 * losses[1]);
+  EXPECT_DOUBLE_EQ(total, 8.0 + 0.5 * losses[0] + 0.25 * losses[1]);
+}
+
 TEST(RouterLossTest, PoolOfNoRows) {
   const RouterLossSpec spec{.experts = 2, .chosen = 1};
   Doubles sums(6, 3.0);

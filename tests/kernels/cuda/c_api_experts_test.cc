@@ -1,7 +1,9 @@
 // The functions of kernels/c_api/experts.h: the bits of the ops that they call, and how each
 // refuses.
+#include "kernels/balance_bias.h"
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
+#include "kernels/expert_use.h"
 #include "kernels/grouped_linear.h"
 #include "kernels/grouped_lora.h"
 #include "kernels/route.h"
@@ -343,6 +345,48 @@ TEST(CApiExpertsGpuTest, RouterLoss) {
   dlogits.ExpectSame("dlogits");
   args.tokens = -1;
   EXPECT_REFUSED(coxswain_router_loss_gradient(&args, nullptr), "RouterLoss: tokens is -1");
+}
+
+TEST(CApiExpertsGpuTest, UseOfExpertsAndTheBiasThatItMoves) {
+  const DeviceTensor logits(kFloat, Normal(kTokens * kExperts, 1, kFloat));
+  const Ints chosen = {0, 1, 5, 2, -1, -1, 3, 4, 2, 0};
+  const DeviceValues<int32_t> ids(chosen), counts(SortedPairs(kExperts, chosen).counts), skip({0});
+  const DeviceValues<float> rate({0.25f});
+  const ValueTwins<double> sums{Doubles(8, 1.0)};
+  const Twins bias(Floats(kExperts), kFloat);
+  const ExpertUseSpec spec{.experts = kExperts, .chosen = kChosen, .score = RouterScore::kSigmoid};
+  const Scratch scratch(ExpertUseWorkspaceBytes(spec, kTokens));
+  ExpertUse({spec, kTokens, logits.floats(), ids.data(), counts.data(), sums.op.data(),
+             scratch.workspace()},
+            TestStream());
+  BalanceBias({1, kExperts, 8, sums.op.data(), rate.data(), skip.data(), bias.op.floats()},
+              TestStream());
+  coxswain_expert_use_args args{};
+  args.score = COXSWAIN_SIGMOID;
+  args.tokens = kTokens;
+  args.experts = kExperts;
+  args.chosen = kChosen;
+  args.logits = logits.floats();
+  args.ids = ids.data();
+  args.counts = counts.data();
+  args.sums = sums.c.data();
+  EXPECT_REFUSED(coxswain_expert_use(&args, nullptr), "workspace of 0 bytes");
+  EXPECT_EQ(coxswain_expert_use_workspace_bytes(&args), scratch.bytes());
+  args.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_expert_use(&args, nullptr));
+  sums.ExpectSame("sums");
+  coxswain_balance_bias_args move{};
+  move.routers = 1;
+  move.experts = kExperts;
+  move.stride = 8;
+  move.counts = sums.c.data();
+  move.rate = rate.data();
+  move.skip = skip.data();
+  move.bias = bias.c.floats();
+  EXPECT_OK(coxswain_balance_bias(&move, nullptr));
+  bias.ExpectSame("bias");
+  args.tokens = -1;
+  EXPECT_REFUSED(coxswain_expert_use(&args, nullptr), "ExpertUse: tokens is -1");
 }
 
 }  // namespace

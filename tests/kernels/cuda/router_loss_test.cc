@@ -155,6 +155,25 @@ TEST(RouterLossGpuTest, BalancedExpertsLoseWhatTheyAreChosen) {
   EXPECT_NEAR(losses[1], std::log(4.0) * std::log(4.0), 1e-15);
 }
 
+TEST(RouterLossGpuTest, AddsToTheTotalAndToItsParts) {
+  const RouterLossSpec spec{.experts = 4, .chosen = 2};
+  const DeviceValues<double> sums(
+      SumsOf(spec, Normal(3 * 4, 1, DType::kFloat32), {0, 1, 0, 2, 3, 1}));
+  const DeviceValues<double> losses(Doubles(2, 0.0)), parts(Doubles{1.0, 2.0}), total(Doubles{8.0});
+  const DeviceValues<float> factors(Floats{0.5f, 0.25f});
+  RouterLoss({.spec = spec,
+              .sums = sums.data(),
+              .losses = losses.data(),
+              .factors = factors.data(),
+              .total = total.data(),
+              .parts = parts.data()},
+             TestStream());
+  const Doubles each = losses.Read();
+  EXPECT_DOUBLE_EQ(parts.Read()[0], 1.0 + 0.5 * each[0]);
+  EXPECT_DOUBLE_EQ(parts.Read()[1], 2.0 + 0.25 * each[1]);
+  EXPECT_DOUBLE_EQ(total.Read()[0], 8.0 + 0.5 * each[0] + 0.25 * each[1]);
+}
+
 TEST(RouterLossGpuTest, PoolOfNoRows) {
   const RouterLossSpec spec{.experts = 2, .chosen = 1};
   const Doubles sums = SumsOf(spec, {kNan, kNan}, {-1});
