@@ -11,6 +11,7 @@
 #include "common/plan/gradient_rows.h"
 #include "common/plan/logits_stride.h"
 #include "common/plan/optimizer_states.h"
+#include "common/plan/routers.h"
 #include "common/plan/snapshot_map.h"
 #include "common/plan/storage.h"
 #include "kernels/tensor_records.h"
@@ -53,6 +54,8 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   for (size_t s = 0; s < states.size(); ++s) table->Some(states[s].row, map.states[s]);
   if (plan.device == "cuda") table->Class(MemoryClass::kHost);
   table->Some("snapshot", SnapshotMap(map).bytes);
+  table->Class(MemoryClass::kOptimizer);
+  table->Some("router.corrections", map.corrections);
 }
 
 // Rows that layers share: those of one name whose owner is the same. Blocks differ, so it is the
@@ -147,11 +150,13 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   }
 }
 
-// Which rows are padding, and the losses of routers.
+// Which rows are padding, the use of experts and the losses of routers.
 void AddRouters(const Plan& plan, const BatchExtents& n, Table* table) {
   if (plan.model.mixture.experts == 0) return;
   if (plan.device == "cuda") table->Row("batch.padding", 4 * n.tokens);
-  if (!plan.trains() || !plan.router_losses.any()) return;
+  if (!plan.trains()) return;
+  table->Row("router.use", 8 * RouterUseDoubles(plan));
+  if (!plan.router_losses.any()) return;
   const int64_t pools = RouterPools(plan);
   table->Row("router.sums", 8 * pools * (2 * plan.model.mixture.experts + 2));
   table->Row("router.losses", 16 * pools);

@@ -124,6 +124,9 @@ struct Plan {
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;
   RouterLosses router_losses;
+  // Of what an update adds to or takes from the correction of each expert (kernels/balance_bias.h);
+  // 0: corrections stay.
+  double router_bias_rate = 0;
   std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
   bool snapshot_in_slices =
       false;  // cuda: snapshots are not page-locked (worker/engine/state_copy.h)

@@ -307,6 +307,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
     out->mutable_router_losses()->set_z(plan.router_losses.z);
     out->mutable_router_losses()->set_by_micro_batch(plan.router_losses.by_micro_batch);
   }
+  out->set_router_bias_rate(plan.router_bias_rate);
   if (plan.generation == Generation{}) return;
   out->mutable_generation()->set_sequences(plan.generation.sequences);
   out->mutable_generation()->set_length(plan.generation.length);
@@ -356,6 +357,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.router_losses = {.balance = in.router_losses().balance(),
                         .z = in.router_losses().z(),
                         .by_micro_batch = in.router_losses().by_micro_batch()};
+  plan.router_bias_rate = in.router_bias_rate();
   plan.generation = {.sequences = in.generation().sequences(), .length = in.generation().length()};
   TablesFromProto(in, &plan);
   PredictionFromProto(in, &plan);

@@ -12,6 +12,7 @@
 #include "common/plan/architecture_checks.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/optimizer_states.h"
+#include "common/plan/routers.h"
 #include "common/status_macros.h"
 
 namespace coxswain::plan {
@@ -334,6 +335,7 @@ absl::Status CheckScalars(const Plan& plan) {
   RETURN_IF_ERROR(Real("label_smoothing", plan.label_smoothing, 0, 1));
   RETURN_IF_ERROR(AtLeast0("router_losses.balance", plan.router_losses.balance));
   RETURN_IF_ERROR(AtLeast0("router_losses.z", plan.router_losses.z));
+  RETURN_IF_ERROR(AtLeast0("router_bias_rate", plan.router_bias_rate));
   return Real("z_loss", plan.z_loss, 0, kInfinity);
 }
 
@@ -343,6 +345,7 @@ absl::Status CheckPlan(const Plan& plan) {
   RETURN_IF_ERROR(CheckModel(plan.model));
   RETURN_IF_ERROR(CheckArchitecture(plan));
   RETURN_IF_ERROR(CheckScalars(plan));
+  RETURN_IF_ERROR(CheckRouters(plan));
   RETURN_IF_ERROR(CheckGeneration(plan));
   RETURN_IF_ERROR(CheckGroups(plan));
   RETURN_IF_ERROR(CheckLora(plan.lora));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/plan/optimizer_states.h"
+#include "common/plan/routers.h"
 
 namespace coxswain::plan {
 namespace {
@@ -116,6 +117,20 @@ void PlaceTensors(const Plan& plan, const std::vector<bool>& in_blocks, size_t i
   flat->owned = flat->elements / plan.shard;
 }
 
+void PlaceCorrections(const Plan& plan, ShardMap* map) {
+  const std::vector<Router> routers = RoutersOf(plan);
+  for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    const model::Parameter& parameter = plan.parameters[i];
+    if (!IsMovedCorrection(plan, parameter)) continue;
+    const auto router = std::find_if(routers.begin(), routers.end(), [&](const Router& one) {
+      return one.layer == parameter.layer && one.correction == parameter.tensor;
+    });
+    if (router == routers.end()) continue;
+    map->places[i].correction = router->moved;
+    map->corrections += StorageBytes(Storage::kFloat32, parameter.elements());
+  }
+}
+
 // Elements that a rank has room for.
 int64_t StateElements(const OptimizerState& state, const Flat& flat) {
   switch (state.of) {
@@ -161,6 +176,7 @@ ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters
     gradient_slot = std::max(gradient_slot, slot.gradients);
     packed_slot = std::max(packed_slot, slot.packed);
   }
+  PlaceCorrections(plan, this);
 }
 
 Range ShardMap::Owned(const Plan& plan, size_t i, int32_t shard_rank) const {

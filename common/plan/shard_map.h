@@ -88,6 +88,7 @@ struct ParameterPlace {
   int64_t constants = 0;  // floats into "weight_scales": those that every rank holds of it
   bool in_blocks = false;
   int64_t state_offset = 0;  // not in blocks: of its first element among such tensors of the flat
+  int64_t correction = -1;   // IsMovedCorrection: floats into "router.corrections"; -1: it is none
 };
 
 // What a rank holds of a state of a tensor.
@@ -110,6 +111,7 @@ struct ShardMap {
   int64_t gradients = 0, gradient_slot = 0;
   int64_t masters = 0;
   std::vector<int64_t> states;  // by state of the optimizer
+  int64_t corrections = 0;      // "router.corrections"
 
   // The elements of parameter `i` that rank `shard_rank` of a shard group owns; there may be none.
   Range Owned(const Plan& plan, size_t i, int32_t shard_rank) const;

@@ -11,6 +11,8 @@ SnapshotMap::SnapshotMap(const ShardMap& map) {
     values.push_back(flat.trained() ? bytes : -1);
     if (flat.trained()) bytes += StorageBytes(flat.storage.trained_values(), flat.owned);
   }
+  corrections = bytes;
+  bytes += map.corrections;
 }
 
 int64_t CheckpointBytes(const Plan& plan) {

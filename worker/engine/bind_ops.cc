@@ -4,11 +4,13 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "common/plan/activation_rows.h"
 #include "common/plan/buffer_rows.h"
 #include "common/plan/fused_ops.h"
 #include "common/plan/gradient_rows.h"
+#include "common/plan/routers.h"
 #include "worker/engine/needed_gradients.h"
 #include "worker/engine/op_specs.h"
 
@@ -53,6 +55,7 @@ class BlockBinder {
         model_(model),
         block_(model.blocks[static_cast<size_t>(layer)]),
         layer_(layer),
+        routers_(plan::RoutersOf(plan)),
         gradients_(plan::GradientRowsOf(plan.architecture.blocks[static_cast<size_t>(layer)])) {
     for (const plan::ActivationRow& row : plan::ActivationRows(plan, layer)) {
       again_.emplace(row.row, row.again);
@@ -202,6 +205,12 @@ class BlockBinder {
             .dweights = FloatGradientAt(route.weights)};
   }
 
+  const plan::Router& PlaceOf(const model::RouteOp& op) const {
+    return *std::find_if(routers_.begin(), routers_.end(), [&](const plan::Router& router) {
+      return router.layer == layer_ && router.op == op.id;
+    });
+  }
+
   BoundRoute BindRoute(const model::RouteOp& op) {
     BoundRoute bound;
     bound.router = &block_.routers.at(op.id);
@@ -212,6 +221,11 @@ class BlockBinder {
     bound.logits = FloatAt(op.logits);
     bound.ids = IdsAt(op.ids);
     bound.counts = IdsAt(op.counts);
+    const plan::Router& router = PlaceOf(op);
+    if (buffers_.router_use != nullptr) bound.use = buffers_.router_use + router.use;
+    bound.correction = router.moved >= 0
+                           ? buffers_.router_corrections + router.moved
+                           : static_cast<const float*>(bound.router->correction.value);
     bound.dlogits = FloatGradientAt(op.logits);
     if (plan_.trains()) bound.dscores = buffers_.At("dscores");
     if (needed_.at(op.id).of_input) {
@@ -354,6 +368,7 @@ class BlockBinder {
   const Model& model_;
   const Block& block_;
   const int64_t layer_;
+  const std::vector<plan::Router> routers_;
   const plan::GradientRows gradients_;
   std::map<Row, plan::Again> again_;
   std::map<int32_t, NeededGradients> needed_;

@@ -118,16 +118,18 @@ struct BoundRoute {
   const Router* router = nullptr;
   kernels::RouteSpec spec;
   RoutedRows rows;
-  bool first = false;         // of the model's routers
-  int64_t width = 0;          // H
-  const void* x = nullptr;    // [T, H]
-  float* logits = nullptr;    // [T, E]
-  int32_t* ids = nullptr;     // [T, chosen]
-  int32_t* counts = nullptr;  // [E]
-  float* dlogits = nullptr;   // [T, E]
-  void* dscores = nullptr;    // [T, E], dlogits in the compute dtype
-  void* dx = nullptr;         // [T, H]; null: x needs no gradient
-  bool accumulates = false;   // dx holds the gradient from other readers of x
+  bool first = false;                 // of the model's routers
+  int64_t width = 0;                  // H
+  const void* x = nullptr;            // [T, H]
+  float* logits = nullptr;            // [T, E]
+  int32_t* ids = nullptr;             // [T, chosen]
+  int32_t* counts = nullptr;          // [E]
+  const float* correction = nullptr;  // [E], of the choice; null without
+  double* use = nullptr;              // [E + 2], of the step; null unless the plan trains
+  float* dlogits = nullptr;           // [T, E]
+  void* dscores = nullptr;            // [T, E], dlogits in the compute dtype
+  void* dx = nullptr;                 // [T, H]; null: x needs no gradient
+  bool accumulates = false;           // dx holds the gradient from other readers of x
 };
 
 struct BoundDispatch {

@@ -86,6 +86,7 @@ void ViewParameters(const Views& view, Buffers* out) {
   view.Set("gradient_slots", out->gradient_slots);
   view.Set("master", out->master);
   view.Set("snapshot", out->snapshot);
+  view.Set("router.corrections", out->router_corrections);
 }
 
 void ViewSweep(const Views& view, Buffers* out) {
@@ -118,6 +119,7 @@ void ViewBatch(const Views& view, Buffers* out) {
   view.Set("router.sums", out->router_sums);
   view.Set("router.losses", out->router_losses);
   view.Set("router.factors", out->router_factors);
+  view.Set("router.use", out->router_use);
   view.Set("cache.sequences", out->cached_sequences);
   view.Set("generated.ids", out->generated_ids);
 }

@@ -33,6 +33,7 @@ struct Scalars {
   uint32_t step = 0;         // keys dropout and stochastic rounding
   // Of this rank, when evaluating: targets that are the first maximum of their logits.
   double hits = 0;
+  float router_bias_rate = 0;  // of Plan; 0 while warming up
 };
 static_assert(sizeof(Scalars) <= plan::kScalarsBytes);
 inline constexpr int64_t kStepSums = 3;
@@ -92,6 +93,8 @@ struct Buffers {
   // Of each pool (router_losses.h): sums, two losses, two factors; null without such losses.
   double *router_sums = nullptr, *router_losses = nullptr;
   float* router_factors = nullptr;
+  double* router_use = nullptr;         // plan::RouterUseDoubles; null without routers
+  float* router_corrections = nullptr;  // null unless updates move them
   // [T]: the generated text to which a row belongs, -1: none; null unless the plan generates
   int32_t* cached_sequences = nullptr;
   // [texts] int32: chosen tokens. It has room for as many doubles, in which rank 0 sends them to

@@ -3,6 +3,7 @@
 #define COXSWAIN_WORKER_ENGINE_COMMANDS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,31 @@ struct MemoryBytes {
   uint64_t peak = 0;  // device memory in use now; on the CPU the process's largest resident set
 };
 
+// How the router of a layer used its experts in a step, over all micro-steps and ranks.
+struct LayerExpertUse {
+  int64_t layer = 0;
+  // Pairs of token and expert of the fullest expert over the mean of the experts; 0: no token.
+  double load_ratio = 0;
+  int64_t unused_experts = 0;    // without a token
+  double router_entropy = 0;     // nats, mean over tokens whose entropy is finite; 0: none is
+  int64_t nonfinite_tokens = 0;  // the other tokens
+};
+
+// The same of a model. All numbers are finite.
+struct ExpertUse {
+  std::vector<LayerExpertUse> layers;  // those with experts; empty: none of the model has some
+  double load_ratio = 0;               // mean over layers
+  double worst_load_ratio = 0;         // of worst_layer, the first that has the highest
+  int64_t worst_layer = 0;
+  int64_t unused_experts = 0;    // summed over layers
+  double router_entropy = 0;     // nats, mean over tokens and layers
+  int64_t nonfinite_tokens = 0;  // summed over layers
+  // The losses of routers without their factors (kernels/router_loss.h), as they enter the loss of
+  // the step: of bins the mean by targets, of micro-batches the sum over micro-steps of the mean
+  // over ranks. None: its factor is 0, or it is not finite.
+  std::optional<double> balance_loss, z_loss;
+};
+
 struct StepStats {
   double loss_sum = 0;         // of this rank's bins, before the update
   double global_loss_sum = 0;  // over all ranks
@@ -49,6 +75,7 @@ struct StepStats {
   int64_t nonfinite = 0;  // non-finite gradient elements, all ranks
   bool applied = false;
   PhaseSeconds seconds;
+  ExpertUse experts;
 };
 
 struct EvalStats {

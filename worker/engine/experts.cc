@@ -6,6 +6,7 @@
 #include "kernels/gemm.h"
 #include "kernels/sort_by_expert.h"
 #include "worker/engine/dense.h"
+#include "worker/engine/expert_use.h"
 #include "worker/engine/op_specs.h"
 #include "worker/engine/router_losses.h"
 
@@ -86,13 +87,14 @@ void RouteForward(const Sweep& sweep, const BoundRoute& op) {
   route.spec = op.spec;
   route.tokens = sweep.batch.tokens;
   route.logits = op.logits;
-  route.bias = static_cast<const float*>(op.router->correction.value);
+  route.bias = op.correction;
   // A generated token is no padding.
   route.padding = sweep.cache == CacheUse::kRead ? nullptr : sweep.buffers.padding;
   route.ids = op.ids;
   route.weights = op.rows.weights;
   kernels::RouteForward(route, sweep.stream);
   Sort(sweep, op);
+  if (sweep.batch.train) AddExpertUse(sweep, op);
   if (HasRouterLosses(sweep)) AddRouterRows(sweep, op);
 }
 

@@ -177,6 +177,20 @@ class ReadList {
     });
   }
 
+  // Into float32 memory of the device that holds all of `range`.
+  void AddCorrection(float* to, const PiecedTensor* tensor, plan::Range range) {
+    reads_.push_back({.bytes = range.count() * 4,
+                      .read = [this, tensor, range](char* out) -> absl::Status {
+                        RETURN_IF_ERROR(checked_.Check(*tensor, range.begin, range.count()));
+                        return CopyRangeAsFloat(*tensor, range.begin, range.count(),
+                                                reinterpret_cast<float*>(out));
+                      },
+                      .use =
+                          [to, range](const char* data) {
+                            kernels::CopyMemory(to, data, range.count() * 4, nullptr);
+                          }});
+  }
+
   const std::vector<OrderedRead>& reads() const { return reads_; }
 
  private:
@@ -232,6 +246,10 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
   ReadList list(checked, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
+    if (const int64_t place = layout.map.places[i].correction; place >= 0) {
+      ASSIGN_OR_RETURN(const PiecedTensor* correction, finder.Values(parameter));
+      list.AddCorrection(buffers.router_corrections + place, correction, {0, parameter.elements()});
+    }
     if (!parameter.trainable()) continue;
     ASSIGN_OR_RETURN(const PiecedTensor* values, finder.Values(parameter));
     list.AddValues(i, values, layout.owned[i]);

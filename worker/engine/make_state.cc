@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/hash.h"
+#include "common/plan/routers.h"
 #include "common/status_macros.h"
 #include "worker/engine/bind_ops.h"
 #include "worker/engine/device.h"
@@ -17,6 +18,7 @@
 #include "worker/engine/parameter_store.h"
 #include "worker/engine/plan_check.h"
 #include "worker/engine/rope_tables.h"
+#include "worker/engine/router_corrections.h"
 #include "worker/engine/verified_step.h"
 #include "worker/engine/warm_up.h"
 #include "worker/engine/weights.h"
@@ -42,6 +44,7 @@ absl::Status LoadParameters(State& state, std::string* doing) {
   const ParameterStore store(plan, state.layout, state.buffers);
   *doing = absl::StrCat("load weights of ", plan.model_path);
   RETURN_IF_ERROR(LoadBaseWeights(plan, store));
+  RETURN_IF_ERROR(LoadCorrections(plan, state.layout, state.buffers));
   *doing = "initialise the adapter";
   RETURN_IF_ERROR(LoadAdapter(plan, store));
   return InitDora(plan, state.model, state.buffers, store, state.stream);
@@ -80,11 +83,13 @@ State::State(const plan::Plan& plan_in, int rank_in)
       layout(plan, rank),
       verified_tensors(MakeVerifiedTensors(plan)),
       written_gradients(WrittenBytes(plan, layout.map)),
+      router_use_doubles(plan.trains() ? plan::RouterUseDoubles(plan) : 0),
       stream(owned_stream.get()),
       stager(plan),
       exchange(plan, layout, buffers, stream),
       snapshot(plan_in),
       generation(plan.generates() ? std::make_unique<GenerationState>(plan) : nullptr),
+      received_use(std::max<int64_t>(1, router_use_doubles)),
       received_norms(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))),
       received_bits(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))) {}
 

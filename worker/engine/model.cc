@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/plan/routers.h"
 #include "common/status_macros.h"
 #include "kernels/adamw.h"
 
@@ -356,6 +357,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.seed = plan.seed;
   model.router_losses = plan.router_losses;
   model.router_spec = {.experts = c.mixture.experts, .chosen = c.mixture.chosen};
+  model.router_loss_sums = plan::RouterUseDoubles(plan) - 2;
   model.generation_length = plan.generation.length;
   Table table(plan, layout, flats);
   RETURN_IF_ERROR(table.Index());

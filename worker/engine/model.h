@@ -106,6 +106,7 @@ struct Model {
   uint64_t seed = 0;  // of dropout
   plan::RouterLosses router_losses;
   kernels::RouterLossSpec router_spec;  // of every layer with experts
+  int64_t router_loss_sums = 0;         // first double of those of losses in "router.use"
   int64_t generation_length = 0;        // of plan::Generation
 };
 

@@ -23,6 +23,7 @@
 #include "kernels/sort_by_expert.h"
 #include "kernels/target_hits.h"
 #include "worker/engine/buffers.h"
+#include "worker/engine/expert_use.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
@@ -177,7 +178,7 @@ struct OpCheck {
   Rule operator()(const model::AddOp& /*op*/) const { return {true, "", ""}; }
   Rule operator()(const model::RouteOp& op) const {
     const kernels::RouteSpec spec = RouterSpec(op);
-    return {kernels::RouteSupports(spec) &&
+    return {kernels::RouteSupports(spec) && kernels::ExpertUseSupports(UseSpec(spec)) &&
                 kernels::SortByExpertSupports({.experts = op.experts, .chosen = op.chosen}) &&
                 kernels::RouterLossSupports(model.router_spec) &&
                 model.router_spec.experts == op.experts && model.router_spec.chosen == op.chosen,
@@ -342,6 +343,7 @@ struct OpScratch {
     int64_t bytes = std::max(
         kernels::SortByExpertWorkspaceBytes({.experts = op.experts, .chosen = op.chosen}, tokens),
         kernels::RouterLossSumsWorkspaceBytes(model.router_spec, tokens));
+    bytes = std::max(bytes, kernels::ExpertUseWorkspaceBytes(UseSpec(RouterSpec(op)), tokens));
     if (bias.gradient == nullptr) return bytes;
     return std::max(bytes,
                     kernels::BiasBackwardWorkspaceBytes(RouterBiasSpec(bias), tokens, op.experts));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/router_loss.h"
+#include "worker/engine/expert_use.h"
 
 namespace coxswain::engine {
 namespace {
@@ -60,7 +61,8 @@ void AddRouterLosses(const Sweep& sweep) {
                          .sums = pool.sums,
                          .losses = pool.losses,
                          .factors = pool.factors,
-                         .total = &sweep.buffers.scalars->loss_sum},
+                         .total = &sweep.buffers.scalars->loss_sum,
+                         .parts = RouterLossSumsOf(sweep)},
                         sweep.stream);
   });
 }

@@ -44,6 +44,7 @@ struct State {
   const ParameterLayout layout;
   const std::vector<VerifiedTensor> verified_tensors;
   const std::vector<plan::Range> written_gradients;  // WrittenBytes
+  const int64_t router_use_doubles;                  // of "router.use"; 0: there is none
   const StreamHandle owned_stream;
   kernels::Stream* const stream;
   BatchStager stager;
@@ -72,6 +73,7 @@ struct State {
   // Scalars that a step sends to and receives from the device, pinned. One step is in flight at a
   // time.
   PinnedArray<Scalars> sent{1}, received{1};
+  PinnedArray<double> received_use;                // "router.use"
   PinnedArray<kernels::NormSums> received_norms;   // by verified tensor
   PinnedArray<kernels::TensorBits> received_bits;  // by verified tensor
 };

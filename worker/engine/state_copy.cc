@@ -56,6 +56,7 @@ std::vector<StateCopy::Piece> StateCopy::Pieces(const ParameterLayout& layout,
     append(memory.master != nullptr ? memory.master : memory.owned,
            plan::StorageBytes(flat.storage.trained_values(), flat.owned));
   }
+  append(buffers.router_corrections, layout.map.corrections);
   return pieces;
 }
 

@@ -1,5 +1,5 @@
 // The snapshot: a frozen copy of the masters, optimizer states and counters of the trainable
-// tensors, for a checkpoint.
+// tensors, and of the corrections of routers that updates move, for a checkpoint.
 #ifndef COXSWAIN_WORKER_ENGINE_STATE_COPY_H_
 #define COXSWAIN_WORKER_ENGINE_STATE_COPY_H_
 

@@ -7,10 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/engine/block.h"
+#include "worker/engine/expert_use.h"
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/plan_check.h"
+#include "worker/engine/router_corrections.h"
 #include "worker/engine/router_losses.h"
 #include "worker/engine/run_sweep.h"
 #include "worker/engine/verified_step.h"
@@ -28,6 +30,17 @@ void ReceiveScalars(State& state) {
   kernels::CopyMemory(state.received.data(), state.buffers.scalars, sizeof(Scalars), state.stream);
 }
 
+// Bytes of "router.use"; 0 without experts.
+int64_t RouterUseBytes(const State& state) {
+  return state.router_use_doubles * static_cast<int64_t>(sizeof(double));
+}
+
+void ReceiveRouterUse(State& state) {
+  if (state.router_use_doubles == 0) return;
+  kernels::CopyMemory(state.received_use.data(), state.buffers.router_use, RouterUseBytes(state),
+                      state.stream);
+}
+
 Scalars ScalarsOf(const State& state, const TrainStep& step) {
   Scalars host;
   host.optimizer.lr = step.learning_rate;
@@ -37,6 +50,7 @@ Scalars ScalarsOf(const State& state, const TrainStep& step) {
   host.optimizer.applied_updates = state.applied_updates;
   host.gradient_scale = static_cast<float>(1.0 / static_cast<double>(step.loss_denominator));
   host.step = static_cast<uint32_t>(step.step);
+  if (!state.warming_up) host.router_bias_rate = static_cast<float>(state.plan.router_bias_rate);
   return host;
 }
 
@@ -98,7 +112,7 @@ void ClearGradients(State& state, const std::vector<plan::Range>& written) {
   }
 }
 
-// Norm and loss of the step, the same bits on all ranks.
+// Norm, loss and use of experts of the step, the same bits on all ranks.
 void SumOverRanks(State& state, Stopwatch* exposed) {
   Scalars* scalars = state.buffers.scalars;
   kernels::CopyMemory(&scalars->global_loss_sum, &scalars->loss_sum, sizeof(double), state.stream);
@@ -108,6 +122,9 @@ void SumOverRanks(State& state, Stopwatch* exposed) {
   }
   exposed->Start(state.stream);
   state.exchange.SumDoubles(&scalars->norm_sums.sum_squares, kStepSums);
+  if (state.router_use_doubles > 0) {
+    state.exchange.SumDoubles(state.buffers.router_use, state.router_use_doubles);
+  }
   exposed->Stop(state.stream);
 }
 
@@ -140,6 +157,7 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
         watch->Reset();
         if (state.plan.world_size() > 1) SumOverRanks(state, watch);
         DecideUpdate(state.buffers, state.plan.max_grad_norm, state.stream);
+        MoveCorrections(state.plan, state.buffers, state.stream);
         UpdateAll(state, watch);
       },
       state.stream);
@@ -150,6 +168,7 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
     state.waits.push_back({&exposed, &seconds->optimizer});
   }
   ReceiveScalars(state);
+  ReceiveRouterUse(state);
   if (verify) LaunchLook(state);
 }
 
@@ -162,6 +181,7 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
   stats->grad_norm = after.norm;
   stats->applied = after.optimizer.skip == 0;
   state.applied_updates = after.optimizer.applied_updates;
+  stats->experts = ExpertUseOf(state.plan, state.received_use.data(), step.loss_denominator);
   if (stats->applied && !std::isfinite(stats->global_loss_sum)) {
     return absl::FailedPreconditionError(absl::StrCat("self-verification: step ", step.step,
                                                       ": the loss is ", stats->global_loss_sum,
@@ -178,6 +198,9 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
 void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds) {
   state.waits.clear();
   SendScalars(state, ScalarsOf(state, step));
+  if (state.router_use_doubles > 0) {
+    kernels::SetMemory(state.buffers.router_use, 0, RouterUseBytes(state), state.stream);
+  }
   BinCursor cursor;
   const int64_t rounds = Rounds(state, step.bins);
   const bool idle = step.bins.bin_ids.empty();

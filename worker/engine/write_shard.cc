@@ -78,6 +78,14 @@ class ShardContents {
     }
   }
 
+  // Every rank has all of it.
+  void AddCorrection(size_t i) {
+    const model::Parameter& parameter = plan_.parameters[i];
+    Put(parameter.name, {FileShape(parameter), {0, parameter.elements()}}, plan::Storage::kFloat32,
+        snapshot_ + at_.corrections +
+            plan::StorageBytes(plan::Storage::kFloat32, layout_.map.places[i].correction));
+  }
+
   const std::vector<TensorInMemory>& tensors() const { return tensors_; }
   const nlohmann::json& pieces() const { return pieces_; }
 
@@ -105,6 +113,7 @@ absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayo
                                      const ShardPlace& place) {
   ShardContents contents(plan, layout, buffers);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
+    if (place.rank == 0 && layout.map.places[i].correction >= 0) contents.AddCorrection(i);
     if (!plan.parameters[i].trainable()) continue;
     const int64_t block = layout.map.places[i].in_blocks ? plan::OptimizerOf(plan).block : 1;
     const plan::Range range = plan::SavedBy(plan, layout.owned[i], block, layout.place.replica);

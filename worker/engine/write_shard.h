@@ -22,7 +22,8 @@ struct ShardPlace {
 
 // Writes rank-R.safetensors on FileThreads() threads. For the elements that the rank saves of each
 // trained tensor it holds `<name>` (float32, or bfloat16 if the weights are their own masters) and
-// the states of the optimizer (`<name>.m`, `<name>.v`, ...), each in its storage (state_tensor.h).
+// the states of the optimizer (`<name>.m`, `<name>.v`, ...), each in its storage (state_tensor.h);
+// that of rank 0 also `<name>` (float32) of each correction of a router that updates move.
 // Metadata: "format" = "pt", "coxswain" = JSON of recipe_hash (hex), finished_steps,
 // applied_updates, rank, world_size and the pieces (common/checkpoint_tensors.h). Errors as
 // WriteSafetensorsBlocks.

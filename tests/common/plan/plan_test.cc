@@ -240,6 +240,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.router_losses.balance = 0.5; },
       [](Plan& p) { p.router_losses.z = 0.5; },
       [](Plan& p) { p.router_losses.by_micro_batch = true; },
+      [](Plan& p) { p.router_bias_rate = 0.5; },
       [](Plan& p) { p.architecture.outside.layers += "x"; },
       [](Plan& p) { p.model.unrotated_layers[0] = 0; },
       [](Plan& p) { p.parameters[1].name = "b"; },

@@ -194,6 +194,7 @@ std::vector<Field> SettingFields() {
       {"max_grad_norm", [](plan::Plan* p) { p->max_grad_norm = 2e-3; }},
       {"label_smoothing", [](plan::Plan* p) { p->label_smoothing = 0.2; }},
       {"z_loss", [](plan::Plan* p) { p->z_loss = 2e-3; }},
+      {"router_bias_rate", [](plan::Plan* p) { p->router_bias_rate = 0.5; }},
       {"compute_dtype", [](plan::Plan* p) { p->compute_dtype = "bfloat16"; }},
       {"quantization", [](plan::Plan* p) { p->quantization = "nf4"; }},
   };
