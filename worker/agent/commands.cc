@@ -248,6 +248,7 @@ absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::Trai
   done.mutable_bin_ids()->Add(step.bins.bin_ids.begin(), step.bins.bin_ids.end());
   *done.mutable_seconds() = ToWire(stats.seconds);
   *done.mutable_memory() = ToWire(memory);
+  if (!stats.experts.layers.empty()) *done.mutable_experts() = ToWire(stats.experts);
   metrics_->CountStep(step, stats);
   metrics_->SetMemory(memory);
 
@@ -261,6 +262,12 @@ absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::Trai
   last_step_.set_tokens_per_second(seconds > 0 ? static_cast<double>(stats.tokens) / seconds : 0);
   *last_step_.mutable_seconds() = done.seconds();
   *last_step_.mutable_last_bin_ids() = done.bin_ids();
+  last_step_.clear_experts();
+  if (done.has_experts()) *last_step_.mutable_experts() = done.experts();
+  last_step_.clear_expert_layers();
+  for (const engine::LayerExpertUse& layer : stats.experts.layers) {
+    *last_step_.add_expert_layers() = ToWire(layer);
+  }
   return done;
 }
 

@@ -59,6 +59,29 @@ engine::GenerateChunk FromWire(const v1::Generate& generate) {
   return chunk;
 }
 
+v1::ExpertUse ToWire(const engine::ExpertUse& use) {
+  v1::ExpertUse wire;
+  wire.set_load_ratio(use.load_ratio);
+  wire.set_worst_load_ratio(use.worst_load_ratio);
+  wire.set_worst_layer(static_cast<int32_t>(use.worst_layer));
+  wire.set_unused_experts(use.unused_experts);
+  wire.set_router_entropy(use.router_entropy);
+  wire.set_nonfinite_tokens(use.nonfinite_tokens);
+  if (use.balance_loss) wire.set_balance_loss(*use.balance_loss);
+  if (use.z_loss) wire.set_z_loss(*use.z_loss);
+  return wire;
+}
+
+v1::LayerExpertUse ToWire(const engine::LayerExpertUse& use) {
+  v1::LayerExpertUse wire;
+  wire.set_layer(static_cast<int32_t>(use.layer));
+  wire.set_load_ratio(use.load_ratio);
+  wire.set_unused_experts(use.unused_experts);
+  wire.set_router_entropy(use.router_entropy);
+  wire.set_nonfinite_tokens(use.nonfinite_tokens);
+  return wire;
+}
+
 v1::Error ToError(const absl::Status& status, const std::string& phase) {
   v1::Error error;
   error.set_code(absl::StatusCodeToString(status.code()));

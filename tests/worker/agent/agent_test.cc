@@ -97,6 +97,47 @@ TEST_F(AgentTest, PromptsReachTheEngineAndAnswersComeBack) {
   EXPECT_FALSE(event->done().texts(1).ended());
 }
 
+// The answer has the model's numbers, Inspect those of its layers too, of the newest step alone.
+TEST_F(AgentTest, ExpertsAreToldWithTheStepAndByInspect) {
+  engine::ExpertUse use{.layers = {{.layer = 1, .load_ratio = 1.5, .unused_experts = 2},
+                                   {.layer = 3, .load_ratio = 2.5, .router_entropy = 0.5}},
+                        .load_ratio = 2,
+                        .worst_load_ratio = 2.5,
+                        .worst_layer = 3,
+                        .unused_experts = 2,
+                        .router_entropy = 0.25,
+                        .nonfinite_tokens = 7,
+                        .balance_loss = 1.25};
+  ASSERT_TRUE(rank_->Prepare().ok());
+  ASSERT_TRUE(ConnectAll({rank_.get()}).ok());
+  auto run = rank_->Run();
+  for (int step = 0; step < 2; ++step) {
+    fake_engine::SetHooks({.experts = use});
+    ASSERT_TRUE(run->Send(rank_->Train(static_cast<uint64_t>(step) + 1, step, bins_, 3)));
+    const auto event = run->Receive();
+    ASSERT_TRUE(event.has_value());
+    const v1::ExpertUse& told = event->done().experts();
+    EXPECT_EQ(told.load_ratio(), 2);
+    EXPECT_EQ(told.worst_load_ratio(), 2.5);
+    EXPECT_EQ(told.worst_layer(), 3);
+    EXPECT_EQ(told.unused_experts(), 2);
+    EXPECT_EQ(told.router_entropy(), 0.25);
+    EXPECT_EQ(told.nonfinite_tokens(), 7);
+    EXPECT_EQ(told.balance_loss(), 1.25);
+    EXPECT_FALSE(told.has_z_loss());
+    const v1::WorkerInspectResponse inspected = rank_->Inspect();
+    EXPECT_EQ(inspected.experts().SerializeAsString(), told.SerializeAsString());
+    ASSERT_EQ(inspected.expert_layers_size(), 2);
+    EXPECT_EQ(inspected.expert_layers(0).unused_experts(), 2);
+    EXPECT_EQ(inspected.expert_layers(1).layer(), 3);
+    EXPECT_EQ(inspected.expert_layers(1).router_entropy(), 0.5);
+  }
+  fake_engine::SetHooks({});
+  ASSERT_TRUE(run->Send(rank_->Train(3, 2, bins_, 3)));
+  EXPECT_FALSE(run->Receive()->done().has_experts());
+  EXPECT_EQ(rank_->Inspect().expert_layers_size(), 0);
+}
+
 TEST_F(AgentTest, PrepareTrainStopRelease) {
   ASSERT_EQ(rank_->Inspect().state(), "IDLE");
   const auto prepared = rank_->Prepare();

@@ -122,6 +122,7 @@ absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
   stats.global_loss_sum = totals[0];
   stats.grad_norm = std::abs(totals[1]) / static_cast<double>(step.loss_denominator);
   stats.applied = true;
+  stats.experts = fake_engine::Current().experts;
   ++impl_->applied;
   stats.seconds.step = SecondsSince(start);
   stats.seconds.comm = stats.seconds.step - stats.seconds.forward;

@@ -28,6 +28,7 @@ struct Hooks {
   // On the thread that saves.
   std::function<absl::Status(int rank, const std::function<bool()>& cancelled)> save = {};
   std::function<void(const std::string& table)> use_gemm_table = {};  // not empty
+  engine::ExpertUse experts = {};                                     // what every step tells
 };
 
 void SetHooks(Hooks hooks);  // Hooks{} resets
