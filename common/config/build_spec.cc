@@ -300,9 +300,10 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->logging_steps = spec["logging"]["logging_steps"];
 }
 
-std::string Quantization(const Json& quantization) {
-  const bool twice = quantization["double"];
-  const std::string format = quantization["format"];
+std::string Quantization(const Json& spec) {
+  const bool twice = spec["quantization"]["double"];
+  const std::string format = spec["quantization"]["format"];
+  if (spec["adapter"] != "qlora") return format == "none" ? format : "";
   if (format == "auto") return twice ? "auto" : "auto_single";
   return format == "nf4" && twice ? "nf4_double" : format;
 }
@@ -325,7 +326,7 @@ JobSpec BuildSpec(const Json& effective) {
   job.adapter = Word<Adapter, 3>(
       spec["adapter"],
       {{{"none", Adapter::kNone}, {"lora", Adapter::kLora}, {"qlora", Adapter::kLora}}});
-  if (spec["adapter"] == "qlora") job.quantization = Quantization(spec["quantization"]);
+  job.quantization = Quantization(spec);
   job.lora = Lora(spec["lora"]);
   job.moe = Moe(spec["moe"]);
   ReadData(spec, &job);

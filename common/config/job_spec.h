@@ -182,8 +182,8 @@ struct JobSpec {
   uint64_t init_seed{};
   std::string method;  // "sft" | "pretrain" | "generate"
   Adapter adapter{};
-  // Of the base's linears: "" (not) | "nf4" | "nf4_double" | "int8" | "auto" (that of the files,
-  // else nf4_double) | "auto_single" (likewise, else nf4).
+  // Of the base: "" (none, but MXFP4 of the files) | "none" | "nf4" | "nf4_double" | "int8" |
+  // "mxfp4" | "auto" (that of the files, else nf4_double) | "auto_single" (likewise, else nf4).
   std::string quantization;
   LoraSpec lora;
   MoeSpec moe;

@@ -191,8 +191,13 @@ void CheckQuantization(Validated* job) {
   };
   const Json& adapter = At(job->effective, "spec.adapter");
   if (!adapter.is_string()) return;
+  const char* const format = "spec.quantization.format";
+  const bool none = At(job->effective, format) == "none";
+  if (adapter == "qlora" && none) {
+    error(format, "a base that is not quantised goes with adapter: lora, which is qlora");
+  }
   for (const auto& [path, usual] :
-       {std::pair<const char*, Json>("spec.quantization.format", "auto"),
+       {std::pair<const char*, Json>(format, none ? "none" : "auto"),
         std::pair<const char*, Json>("spec.quantization.double", true)}) {
     if (adapter == "qlora" || At(job->effective, path) == usual) continue;
     error(path, absl::StrCat("goes with adapter: qlora, which is ", adapter.get<std::string>()));

@@ -73,12 +73,14 @@ void AppendTop(std::vector<Key>* t) {
        .doc = "`none` trains every weight. `lora` trains an adapter. `qlora` trains an adapter "
               "over a quantised base."},
       {.path = "spec.quantization",
-       .doc = "How the base's linears are quantised; read when `adapter: qlora`."},
+       .doc = "How the base's linears are quantised, under `adapter: qlora`. Under any adapter, "
+              "experts that the files have in MXFP4 keep its bits unless `format` says otherwise."},
       {.path = "spec.quantization.format", .type = Type::kWord, .def = "auto",
-       .words = {"auto", "nf4", "int8"},
+       .words = {"auto", "nf4", "int8", "mxfp4", "none"},
        .doc = "`nf4`: 4 bits, and a scale for 64 elements. `int8`: 8 bits, and a scale for a row. "
-              "`auto`: the format of the model's files where bitsandbytes has quantised them, "
-              "else nf4."},
+              "`mxfp4`: of experts alone, 4 bits, and a power of two for 32 elements. `auto`: the "
+              "format of the model's files where they are quantised, else nf4 under `adapter: "
+              "qlora`. `none`, with `adapter: lora` or `none`: MXFP4 of the files is dequantised."},
       {.path = "spec.quantization.double", .type = Type::kBool, .def = "true",
        .doc = "Keep the scales of nf4 in 8 bits too. With `format: auto`, read where the files "
               "are not quantised."},

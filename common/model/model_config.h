@@ -109,8 +109,8 @@ struct ModelConfig {
   std::optional<Rope> window_rope = {};  // of layers with a window, where it is another
   std::vector<int64_t> layer_windows;    // one per layer: last positions visible, 0 = full causal
   std::vector<int64_t> unrotated_layers = {};  // rising: those whose q and k are not rotated
-  // "nf4" | "nf4_double" | "int8": what the linears of blocks are in the checkpoint's files
-  // (common/files/packed_matrix.h); empty: not quantised.
+  // Of the checkpoint's files: "nf4" | "nf4_double" | "int8", the linears of blocks
+  // (common/files/packed_matrix.h); "mxfp4", the experts (blocks_and_scales.h); empty: nothing.
   std::string quantization = {};
   Mixture mixture = {};
   std::optional<LatentAttention> latent = {};

@@ -23,7 +23,7 @@ std::string ReadActivation(ConfigKeys& keys) {
 // Settings that change the numbers and have no implementation.
 void RefuseUnsupported(ConfigKeys& keys) { keys.OnlyZero("attention_dropout"); }
 
-// Of bitsandbytes, or blocks that reading dequantises. Source: transformers BitsAndBytesConfig.
+// Of bitsandbytes, or blocks of which MXFP4 may stay. Source: transformers BitsAndBytesConfig.
 void ReadQuantization(ConfigKeys& keys, const std::string& blocks, ModelConfig* config) {
   if (!keys.Has("quantization_config")) return;
   const nlohmann::json& settings = keys["quantization_config"];
@@ -41,7 +41,10 @@ void ReadQuantization(ConfigKeys& keys, const std::string& blocks, ModelConfig* 
     return found != settings.end() && found->is_boolean() && found->get<bool>();
   };
   if (!settings.is_object()) return refuse("not an object");
-  if (!blocks.empty() && text("quant_method", "") == blocks) return;
+  if (!blocks.empty() && text("quant_method", "") == blocks) {
+    if (blocks == "mxfp4") config->quantization = blocks;
+    return;
+  }
   if (text("quant_method", "bitsandbytes") != "bitsandbytes") {
     return refuse(absl::StrCat("quant_method \"", text("quant_method", ""), "\""));
   }

@@ -131,8 +131,8 @@ struct Plan {
   bool snapshot_in_slices =
       false;  // cuda: snapshots are not page-locked (worker/engine/state_copy.h)
   std::string compute_dtype = "float32";  // "float32" | "bfloat16": weights and activations
-  // "nf4" | "nf4_double" | "int8": how the frozen linears of blocks are kept (storage.h), empty: in
-  // the compute dtype.
+  // "nf4" | "nf4_double" | "int8" | "mxfp4": how the frozen linears of blocks, of mxfp4 the frozen
+  // experts, are kept (storage.h); empty: in the compute dtype.
   std::string quantization;
   // "float32" | "bfloat16": of trained weights. With compute bfloat16, float32 keeps a master copy
   // of every trained tensor; bfloat16 rounds the weights themselves stochastically (adapters keep

@@ -13,7 +13,9 @@
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"
+#include "common/plan/storage.h"
 #include "common/status_macros.h"
+#include "kernels/quantized_formats.h"
 
 namespace coxswain::plan {
 namespace {
@@ -208,11 +210,23 @@ absl::Status CheckParameter(const Plan& plan, const model::Parameter& p) {
                 static_cast<int64_t>(plan.groups.size()) - 1);
 }
 
+// MXFP4 has a scale for a block of a row.
+absl::Status CheckBlocksOfScales(const Plan& plan, const model::Parameter& p) {
+  if (plan.quantization != StorageName(Storage::kMxfp4) || !IsQuantizedIn(plan.quantization, p) ||
+      p.cols % kernels::kMxfp4Block == 0) {
+    return absl::OkStatus();
+  }
+  return OutOfRange(absl::StrCat("parameter \"", p.name, "\" cols"), p.cols,
+                    absl::StrCat("a multiple of ", kernels::kMxfp4Block, " under quantization ",
+                                 plan.quantization));
+}
+
 absl::Status CheckParameters(const Plan& plan) {
   if (plan.parameters.empty()) return OutOfRange("parameters", "empty", "at least one");
   std::unordered_set<std::string> names;
   for (const model::Parameter& parameter : plan.parameters) {
     RETURN_IF_ERROR(CheckParameter(plan, parameter));
+    RETURN_IF_ERROR(CheckBlocksOfScales(plan, parameter));
     if (!names.insert(parameter.name).second) {
       return OutOfRange("parameter name", parameter.name, "unique names");
     }
@@ -312,7 +326,8 @@ absl::Status CheckScalars(const Plan& plan) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan: snapshot_in_slices on device \"", plan.device, "\", wanted \"cuda\""));
   }
-  RETURN_IF_ERROR(OneOf("quantization", plan.quantization, {"", "nf4", "nf4_double", "int8"}));
+  RETURN_IF_ERROR(
+      OneOf("quantization", plan.quantization, {"", "nf4", "nf4_double", "int8", "mxfp4"}));
   RETURN_IF_ERROR(OneOf("master_dtype", plan.master_dtype, {"float32", "bfloat16"}));
   RETURN_IF_ERROR(OneOf("gradient_dtype", plan.gradient_dtype, {"float32", "bfloat16"}));
   RETURN_IF_ERROR(

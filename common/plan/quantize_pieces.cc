@@ -15,14 +15,16 @@ int64_t Padded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 QuantizePieces::QuantizePieces(const model::Parameter& parameter, Storage storage) {
   const bool rows = storage == Storage::kInt8;
-  const int64_t blocks = rows ? 0 : kernels::Nf4Blocks(parameter.elements());
+  const bool nf4 = storage == Storage::kNf4 || storage == Storage::kNf4Double;
+  const int64_t blocks = nf4 ? kernels::Nf4Blocks(parameter.elements()) : 0;
   elements = rows ? std::max<int64_t>(1, kPieceElements / parameter.cols) * parameter.cols
                   : kPieceElements;
   elements = std::min(elements, parameter.elements());
   absmax = Padded(elements * 4);
   absmax_codes = absmax + Padded(blocks * 4);
   codes = absmax_codes + Padded(storage == Storage::kNf4Double ? blocks : 0);
-  bytes = codes + Padded(StorageBytes(storage, elements));
+  scales = codes + Padded(StorageBytes(storage, elements));
+  bytes = scales + Padded(storage == Storage::kMxfp4 ? ScaleBytes(storage, elements) : 0);
 }
 
 int64_t QuantizeScratchBytes(const Plan& plan) {

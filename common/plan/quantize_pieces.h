@@ -18,6 +18,7 @@ struct QuantizePieces {
   int64_t absmax = 0;        // NF4: of all blocks of the matrix, float32
   int64_t absmax_codes = 0;  // NF4, doubly quantised: of all of them
   int64_t codes = 0;         // of a piece
+  int64_t scales = 0;        // MXFP4: of a piece
   int64_t bytes = 0;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 Storage Named(const std::string& dtype) {
   for (const Storage storage :
-       {Storage::kBfloat16, Storage::kNf4, Storage::kNf4Double, Storage::kInt8}) {
+       {Storage::kBfloat16, Storage::kNf4, Storage::kNf4Double, Storage::kInt8, Storage::kMxfp4}) {
     if (dtype == StorageName(storage)) return storage;
   }
   return Storage::kFloat32;
@@ -27,7 +27,15 @@ Storage GradientOf(const Plan& plan, const model::Parameter& parameter) {
 }  // namespace
 
 bool IsQuantized(Storage storage) {
-  return storage == Storage::kNf4 || storage == Storage::kNf4Double || storage == Storage::kInt8;
+  return storage == Storage::kNf4 || storage == Storage::kNf4Double || storage == Storage::kInt8 ||
+         storage == Storage::kMxfp4;
+}
+
+bool IsQuantizedIn(const std::string& format, const model::Parameter& parameter) {
+  if (format == StorageName(Storage::kMxfp4)) {
+    return model::IsBase(parameter, model::Kind::kExperts);
+  }
+  return !format.empty() && model::IsLinear(parameter);
 }
 
 int64_t StorageBytes(Storage storage, int64_t elements) {
@@ -45,12 +53,14 @@ int64_t StorageBytes(Storage storage, int64_t elements) {
 }
 
 const char* StorageName(Storage storage) {
-  constexpr const char* kNames[] = {"float32", "bfloat16", "dynamic8", "nf4", "nf4_double", "int8"};
+  constexpr const char* kNames[] = {"float32",    "bfloat16", "dynamic8", "nf4",
+                                    "nf4_double", "int8",     "mxfp4"};
   return kNames[static_cast<size_t>(storage)];
 }
 
 int64_t ScaleBytes(Storage storage, int64_t elements) {
   if (storage == Storage::kNf4) return 4 * kernels::Nf4Blocks(elements);
+  if (storage == Storage::kMxfp4) return kernels::Mxfp4Blocks(elements);
   return storage == Storage::kNf4Double ? kernels::Nf4Blocks(elements) : 0;
 }
 
@@ -67,8 +77,7 @@ ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter) 
     return storage;
   }
   if (!parameter.trainable()) {
-    const bool quantized = !plan.quantization.empty() && model::IsLinear(parameter);
-    if (quantized) storage.weights = Named(plan.quantization);
+    if (IsQuantizedIn(plan.quantization, parameter)) storage.weights = Named(plan.quantization);
     return storage;
   }
   storage.gradient = GradientOf(plan, parameter);

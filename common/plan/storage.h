@@ -6,23 +6,27 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "common/plan/plan.h"
 
 namespace coxswain::plan {
 
 // kDynamic8: codes of kernels/dynamic_map.h, whose scales are a state of their own. The quantised
-// ones are of frozen weights: codes, and scales beside them (kernels/nf4.h, kernels/int8_rows.h).
-// What is stored so is dequantised into a slot before every use.
-enum class Storage : uint8_t { kFloat32, kBfloat16, kDynamic8, kNf4, kNf4Double, kInt8 };
+// ones are of frozen weights: codes, and scales beside them (kernels/nf4.h, kernels/int8_rows.h,
+// kernels/mxfp4.h). What is stored so is dequantised into a slot before every use.
+enum class Storage : uint8_t { kFloat32, kBfloat16, kDynamic8, kNf4, kNf4Double, kInt8, kMxfp4 };
 bool IsQuantized(Storage storage);
+// Whether a base quantised in `format` has this parameter so, where it is frozen: MXFP4 is a format
+// of experts, the others are of every linear of a block. Empty: nothing is quantised.
+bool IsQuantizedIn(const std::string& format, const model::Parameter& parameter);
 
 // Memory of so many elements that lie side by side; of quantised ones their codes.
 int64_t StorageBytes(Storage storage, int64_t elements);
 const char* StorageName(
     Storage storage);  // as the plan's dtypes and Plan::quantization are spelled
 // Of quantised elements, what lies beside their codes and is cut among ranks as they are: NF4's
-// absmax of each block, in float32 or as codes. 0 of others.
+// absmax of each block, in float32 or as codes, and MXFP4's scales. 0 of others.
 int64_t ScaleBytes(Storage storage, int64_t elements);
 // Of a quantised matrix, the floats that every rank holds: NF4's offset and absmax of groups,
 // INT8's absmax of rows. 0 of others.

@@ -28,7 +28,8 @@ constexpr int kMostDraws = 100;  // of an id: more are no chance
 std::string MethodName(const config::JobSpec& job) {
   if (config::OnlyGenerates(job)) return job.method;
   if (job.adapter != config::Adapter::kLora) return "full";
-  return job.quantization.empty() ? "lora" : "qlora";
+  const bool quantised = !job.quantization.empty() && job.quantization != "none";
+  return quantised ? "qlora" : "lora";
 }
 
 std::string BodyHash(const v1::SubmitRequest& request) {

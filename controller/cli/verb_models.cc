@@ -56,6 +56,12 @@ std::string LatentText(const model::ModelConfig& config) {
   return absl::StrCat(" and ", config.latent->value, " from a latent of ", config.latent->kv_rank);
 }
 
+std::string QuantizationText(const model::ModelConfig& config) {
+  if (config.quantization.empty()) return "";
+  return absl::StrCat(config.quantization == "mxfp4" ? ", experts in " : ", linears in ",
+                      OneLine(config.quantization));
+}
+
 int ShowModel(Cox* cox, const ModelsArgs& args) {
   std::vector<std::string> warnings;
   const absl::StatusOr<model::ModelConfig> config = model::ReadModelConfig(args.model, &warnings);
@@ -80,9 +86,7 @@ int ShowModel(Cox* cox, const ModelsArgs& args) {
              << " layers, hidden " << config->hidden_size << ", " << config->num_heads << "/"
              << config->num_kv_heads << " heads of " << config->head_dim << LatentText(*config)
              << ", vocabulary " << config->vocab_size << ", rotation " << OneLine(config->rope.type)
-             << (config->quantization.empty() ? ""
-                                              : ", linears in " + OneLine(config->quantization))
-             << "\n";
+             << QuantizationText(*config) << "\n";
   return kOk;
 }
 

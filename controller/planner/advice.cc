@@ -102,7 +102,7 @@ void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice&
 void AdviseQuantized(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
   if (plan.quantization.empty() || !job.export_merge) return;
   advice.Say(
-      plan.model.quantization.empty()
+      plan.model.quantization != plan.quantization
           ? absl::StrCat("export.merge adds the adapter to the base's own weights; it trains "
                          "beside their copy in ",
                          plan.quantization,

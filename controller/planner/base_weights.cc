@@ -14,8 +14,10 @@
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
 #include "common/model/stacked_files.h"
+#include "common/plan/storage.h"
 #include "common/status_macros.h"
 #include "controller/planner/adapter_settings.h"
+#include "controller/planner/quantization.h"
 #include "controller/planner/tied_head.h"
 
 namespace coxswain::planner {
@@ -27,9 +29,10 @@ bool FitsBlocks(const model::StackedFile& file, const BlocksAndScales& blocks) {
          blocks.cols == wanted.cols;
 }
 
-// The tensors of experts.
+// The tensors of experts. `format` is what the job keeps of the files' quantisation.
 absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
-                        const std::vector<model::StackedFile>& stack, int64_t matrices) {
+                        const std::vector<model::StackedFile>& stack, int64_t matrices,
+                        const std::string& format) {
   for (const model::StackedFile& file : stack) {
     for (int64_t matrix = 0; matrix < (file.one_each() ? matrices : 1); ++matrix) {
       const std::string name = file.NameOf(matrix);
@@ -38,7 +41,13 @@ absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
                        FindBlocksAndScales(files, name));
       if (blocks.has_value() && FitsBlocks(file, *blocks)) continue;
       if (blocks.has_value()) tensor = blocks->codes;
-      if (!blocks.has_value() && tensor != nullptr && tensor->shape == file.shape()) continue;
+      if (!blocks.has_value() && tensor != nullptr && tensor->shape == file.shape()) {
+        if (format.empty()) continue;
+        return absl::InvalidArgumentError(absl::StrCat(
+            files.PathOf(*tensor), ": tensor \"", name, "\" is not quantised, by ",
+            "quantization_config of config.json it should be ", format,
+            "; write quantization: {format: none} with adapter: lora, or use another checkpoint"));
+      }
       return absl::InvalidArgumentError(absl::StrCat(
           tensor == nullptr ? job.model_path : files.PathOf(*tensor), ": tensor \"", name, "\" ",
           tensor == nullptr ? "is missing" : "has shape " + ShapeText(tensor->shape),
@@ -46,6 +55,14 @@ absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
     }
   }
   return absl::OkStatus();
+}
+
+// What a job keeps as the files have it: MXFP4 or nothing, as other formats are of no stack.
+absl::StatusOr<std::string> KeptOfFiles(const config::JobSpec& job,
+                                        const model::ModelConfig& model) {
+  if (model.quantization != "mxfp4") return "";
+  ASSIGN_OR_RETURN(std::string kept, QuantizationOf(job, model));
+  return kept == model.quantization ? kept : "";
 }
 
 }  // namespace
@@ -56,10 +73,12 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(job.model_path, model::TextPartOf(model).spellings));
   const model::Architecture blocks = model::ArchitectureOf(model);
+  ASSIGN_OR_RETURN(const std::string kept, KeptOfFiles(job, model));
   for (const model::Parameter& parameter : model::BaseParameterTable(blocks)) {
     const std::vector<model::StackedFile> stack = model::StackedFilesOf(blocks, parameter);
     if (!stack.empty()) {
-      RETURN_IF_ERROR(CheckStack(job, *files, stack, parameter.batch));
+      const std::string format = plan::IsQuantizedIn(kept, parameter) ? kept : "";
+      RETURN_IF_ERROR(CheckStack(job, *files, stack, parameter.batch, format));
       continue;
     }
     std::vector<int64_t> wanted = {parameter.rows};
@@ -83,7 +102,8 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
                        ShapeText(shape), ", config.json asks for ", ShapeText(wanted)));
     }
     // The linears of blocks are quantised alike, and nothing else is.
-    const std::string wanted_format = model::IsLinear(parameter) ? model.quantization : "";
+    const bool quantized = plan::IsQuantizedIn(model.quantization, parameter);
+    const std::string wanted_format = quantized ? model.quantization : "";
     const std::string format = packed.has_value() ? packed->format : "";
     if (format != wanted_format) {
       const auto said = [](const std::string& one) { return one.empty() ? "not quantised" : one; };

@@ -203,7 +203,9 @@ void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page
   }
   page.Row("Device", text);
   if (!plan.quantization.empty()) {
-    page.Row("  base", absl::StrCat("linears of blocks in ", plan.quantization,
+    const bool experts = plan.quantization == plan::StorageName(plan::Storage::kMxfp4);
+    page.Row("  base", absl::StrCat(experts ? "experts in " : "linears of blocks in ",
+                                    plan.quantization, experts ? ", 4.25 bits an element" : "",
                                     ", dequantised into slots of two blocks"));
   }
   page.Row("  optimizer", OptimizerText(plan));

@@ -67,7 +67,7 @@ std::vector<std::string> WhatFits(const config::JobSpec& job, const LayoutLimits
   lora.adapter = config::Adapter::kLora;
   if (full) changes.Consider("adapter: lora", lora);
   config::JobSpec quantized = lora;
-  quantized.quantization = "nf4_double";
+  quantized.quantization = "auto";
   if (plan.quantization.empty()) changes.Consider("adapter: qlora", quantized);
   config::JobSpec shorter = job;
   while (shorter.sequence_len > 128) {

@@ -10,9 +10,10 @@
 
 namespace coxswain::planner {
 
-// The value of plan::Plan::quantization. A job that only generates uses the format of the files.
-// InvalidArgument: the files are quantised and the job trains these weights, or asks for another
-// format.
+// The value of plan::Plan::quantization. A job that only generates uses the format of the files. So
+// does any adapter on MXFP4, unless the job asks for another or for none. InvalidArgument: the
+// files are quantised otherwise and the job trains these weights, or asks for another format; or
+// the model has no experts whose rows are blocks of MXFP4.
 absl::StatusOr<std::string> QuantizationOf(const config::JobSpec& job,
                                            const model::ModelConfig& model);
 

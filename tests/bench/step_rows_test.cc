@@ -52,7 +52,9 @@ TEST_F(StepRowsTest, PlansTheNumberFormatsOfTheTable) {
     const char* again = row.name.ends_with("_norm_swiglu") ? "norm_swiglu" : "none";
     const bool block = row.memory_limit > 0 || row.name.ends_with("_block");
     EXPECT_EQ(plan.recompute, block ? "block" : experts ? plan.recompute : again) << row.name;
-    EXPECT_EQ(plan.quantization, row.quantized ? "nf4_double" : "") << row.name;
+    const bool mxfp4 = row.name.find("_mxfp4_") != std::string::npos;
+    const char* format = mxfp4 ? "mxfp4" : "nf4_double";
+    EXPECT_EQ(plan.quantization, row.quantized ? format : "") << row.name;
   }
 }
 

@@ -5,6 +5,7 @@
 #include "common/plan/quantize_pieces.h"
 #include "common/plan/storage.h"
 #include "kernels/int8_rows.h"
+#include "kernels/mxfp4.h"
 #include "kernels/nf4.h"
 
 namespace coxswain::engine {
@@ -59,9 +60,66 @@ void KeepCodes(const Place& place, int64_t begin, int64_t count, const void* cod
        [&](int64_t n) { return plan::StorageBytes(place.storage, n); });
 }
 
-void KeepScales(const Place& place, const void* scales) {
-  Keep(place, 0, place.parameter.elements(), scales, place.kept.scales,
+void KeepScales(const Place& place, int64_t begin, int64_t count, const void* scales) {
+  Keep(place, begin, count, scales, place.kept.scales,
        [&](int64_t n) { return plan::ScaleBytes(place.storage, n); });
+}
+
+// The pieces of a matrix in scratch.
+struct Pieces {
+  Pieces(const Place& place, const kernels::Workspace& buffer)
+      : at(place.parameter, place.storage), scratch(static_cast<char*>(buffer.data)) {}
+
+  float* values() const { return reinterpret_cast<float*>(scratch); }
+  float* absmax() const { return reinterpret_cast<float*>(scratch + at.absmax); }
+  uint8_t* codes() const { return reinterpret_cast<uint8_t*>(scratch + at.codes); }
+  uint8_t* absmax_codes() const { return reinterpret_cast<uint8_t*>(scratch + at.absmax_codes); }
+  uint8_t* scales() const { return reinterpret_cast<uint8_t*>(scratch + at.scales); }
+
+  const plan::QuantizePieces at;
+  char* const scratch;
+};
+
+// Elements [begin, begin + count), whose values are in scratch. The scales of NF4 stay there.
+void QuantizePiece(const Place& place, const Pieces& pieces, int64_t begin, int64_t count) {
+  if (place.storage == Storage::kInt8) {
+    const int64_t cols = place.parameter.cols;
+    kernels::Int8QuantizeRows({.rows = count / cols,
+                               .cols = cols,
+                               .in = pieces.values(),
+                               .codes = reinterpret_cast<int8_t*>(pieces.codes()),
+                               .absmax = place.constants + begin / cols},
+                              nullptr);
+  } else if (place.storage == Storage::kMxfp4) {
+    kernels::Mxfp4Quantize({.elements = count,
+                            .in = pieces.values(),
+                            .codes = pieces.codes(),
+                            .scales = pieces.scales()},
+                           nullptr);
+    KeepScales(place, begin, count, pieces.scales());
+  } else {
+    kernels::Nf4Quantize({.elements = count,
+                          .in = pieces.values(),
+                          .codes = pieces.codes(),
+                          .absmax = pieces.absmax() + begin / kernels::kNf4Block},
+                         nullptr);
+  }
+  KeepCodes(place, begin, count, pieces.codes());
+}
+
+void DequantizeNf4(const Place& place, const char* codes, const char* scales, void* out,
+                   kernels::Stream* stream) {
+  kernels::Nf4DequantizeArgs args{.dtype = place.memory.dtype,
+                                  .elements = place.parameter.elements(),
+                                  .codes = reinterpret_cast<const uint8_t*>(codes),
+                                  .out = out};
+  if (place.storage == Storage::kNf4) {
+    args.absmax = reinterpret_cast<const float*>(scales);
+  } else {
+    args.absmax_codes = reinterpret_cast<const uint8_t*>(scales);
+    args.constants = place.constants;
+  }
+  kernels::Nf4Dequantize(args, stream);
 }
 
 }  // namespace
@@ -84,58 +142,37 @@ void Dequantize(const plan::Plan& plan, const ParameterLayout& layout, const Buf
                                  .absmax = place.constants,
                                  .out = out},
                                 stream);
-    return;
-  }
-  kernels::Nf4DequantizeArgs args{.dtype = dtype,
-                                  .elements = place.parameter.elements(),
-                                  .codes = reinterpret_cast<const uint8_t*>(codes),
-                                  .out = out};
-  if (place.storage == Storage::kNf4) {
-    args.absmax = reinterpret_cast<const float*>(scales);
+  } else if (place.storage == Storage::kMxfp4) {
+    kernels::Mxfp4Dequantize({.dtype = dtype,
+                              .elements = place.parameter.elements(),
+                              .codes = reinterpret_cast<const uint8_t*>(codes),
+                              .scales = reinterpret_cast<const uint8_t*>(scales),
+                              .out = out},
+                             stream);
   } else {
-    args.absmax_codes = reinterpret_cast<const uint8_t*>(scales);
-    args.constants = place.constants;
+    DequantizeNf4(place, codes, scales, out, stream);
   }
-  kernels::Nf4Dequantize(args, stream);
 }
 
 void Quantize(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
               size_t i, bool whole, const WriteElements& write) {
   const Place place(plan, layout, buffers, i, whole);
   const int64_t all = place.parameter.elements();
-  const plan::QuantizePieces at(place.parameter, place.storage);
-  char* const scratch = static_cast<char*>(buffers.scratch.data);
-  auto* const values = reinterpret_cast<float*>(scratch);
-  auto* const absmax = reinterpret_cast<float*>(scratch + at.absmax);
-  for (int64_t begin = 0; begin < all; begin += at.elements) {
-    const int64_t count = std::min(at.elements, all - begin);
-    write(begin, count, values);
-    if (place.storage == Storage::kInt8) {
-      const int64_t cols = place.parameter.cols;
-      kernels::Int8QuantizeRows({.rows = count / cols,
-                                 .cols = cols,
-                                 .in = values,
-                                 .codes = reinterpret_cast<int8_t*>(scratch + at.codes),
-                                 .absmax = place.constants + begin / cols},
-                                nullptr);
-    } else {
-      kernels::Nf4Quantize({.elements = count,
-                            .in = values,
-                            .codes = reinterpret_cast<uint8_t*>(scratch + at.codes),
-                            .absmax = absmax + begin / kernels::kNf4Block},
-                           nullptr);
-    }
-    KeepCodes(place, begin, count, scratch + at.codes);
+  const Pieces pieces(place, buffers.scratch);
+  for (int64_t begin = 0; begin < all; begin += pieces.at.elements) {
+    const int64_t count = std::min(pieces.at.elements, all - begin);
+    write(begin, count, pieces.values());
+    QuantizePiece(place, pieces, begin, count);
   }
   if (place.storage == Storage::kNf4Double) {
     kernels::Nf4QuantizeScales({.blocks = kernels::Nf4Blocks(all),
-                                .absmax = absmax,
-                                .codes = reinterpret_cast<uint8_t*>(scratch + at.absmax_codes),
+                                .absmax = pieces.absmax(),
+                                .codes = pieces.absmax_codes(),
                                 .constants = place.constants},
                                nullptr);
-    KeepScales(place, scratch + at.absmax_codes);
+    KeepScales(place, 0, all, pieces.absmax_codes());
   } else if (place.storage == Storage::kNf4) {
-    KeepScales(place, absmax);
+    KeepScales(place, 0, all, pieces.absmax());
   }
   kernels::Synchronize(nullptr);
 }
@@ -144,7 +181,7 @@ void UploadPacked(const plan::Plan& plan, const ParameterLayout& layout, const B
                   size_t i, bool whole, const PackedTensor& tensor) {
   const Place place(plan, layout, buffers, i, whole);
   KeepCodes(place, 0, place.parameter.elements(), tensor.codes);
-  if (tensor.scales != nullptr) KeepScales(place, tensor.scales);
+  if (tensor.scales != nullptr) KeepScales(place, 0, place.parameter.elements(), tensor.scales);
   const int64_t constants =
       plan::ScaleConstants(place.storage, place.parameter.rows, place.parameter.cols);
   if (tensor.constants != nullptr) {

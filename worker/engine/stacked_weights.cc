@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/blocks_and_scales.h"
 #include "common/files/safetensors.h"
 #include "common/status_macros.h"
+#include "kernels/quantized_formats.h"
 #include "worker/engine/work_count.h"
 
 namespace coxswain::engine {
@@ -95,7 +97,68 @@ absl::Status AddNames(const WeightFiles& files, const std::string& name,
   return absl::OkStatus();
 }
 
+bool IsMxfp4(const std::optional<BlocksAndScales>& blocks) {
+  return blocks.has_value() && blocks->format == BlocksAndScales::Format::kMxfp4;
+}
+
+// Rows `count` bytes wide from their order in the file into that in memory.
+void CopyRows(const model::FileMember& member, const uint8_t* rows, size_t count, uint8_t* out) {
+  for (int64_t row = 0; row < member.rows; ++row) {
+    std::memcpy(out + static_cast<size_t>(member.row + row) * count,
+                rows + static_cast<size_t>(member.first + row * member.step) * count, count);
+  }
+}
+
+// Matrix `number` of the stack into where its codes and scales begin.
+absl::Status ReadPackedMatrix(const plan::Plan& plan, const WeightFiles& files,
+                              const std::vector<model::StackedFile>& stack, int64_t number,
+                              uint8_t* codes, uint8_t* scales) {
+  for (const model::StackedFile& file : stack) {
+    ASSIGN_OR_RETURN(const Source source, Find(plan, files, file, number));
+    if (!IsMxfp4(source.blocks)) {
+      return absl::InvalidArgumentError(absl::StrCat(plan.model_path, ": tensor \"",
+                                                     file.NameOf(number),
+                                                     "\" is not in MXFP4 as others of its stack"));
+    }
+    const BlocksAndScales& blocks = *source.blocks;
+    const int64_t in_tensor = file.one_each() ? 0 : number;
+    const Mxfp4Rows rows = Mxfp4RowsOf(blocks, {in_tensor, 0, blocks.rows});
+    for (const model::FileMember& member : file.members) {
+      CopyRows(member, rows.codes, static_cast<size_t>(blocks.cols / 2), codes);
+      CopyRows(member, rows.scales, static_cast<size_t>(kernels::Mxfp4Blocks(blocks.cols)), scales);
+    }
+    if (file.one_each()) ReleasePages(*source.tensor);
+  }
+  CountWork();
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<std::optional<PackedStack>> ReadPackedStack(
+    const plan::Plan& plan, size_t i, const std::vector<model::StackedFile>& stack,
+    const WeightFiles& files, std::set<std::string>* known) {
+  ASSIGN_OR_RETURN(const std::optional<BlocksAndScales> first,
+                   FindBlocksAndScales(files, stack.front().NameOf(0)));
+  if (!IsMxfp4(first)) return std::nullopt;
+  const model::Parameter& parameter = plan.parameters[i];
+  const auto code_bytes = static_cast<size_t>(parameter.elements() / 2 / parameter.batch);
+  const auto scale_bytes =
+      static_cast<size_t>(kernels::Mxfp4Blocks(parameter.elements()) / parameter.batch);
+  PackedStack packed;
+  packed.codes.resize(code_bytes * static_cast<size_t>(parameter.batch));
+  packed.scales.resize(scale_bytes * static_cast<size_t>(parameter.batch));
+  for (int64_t number = 0; number < parameter.batch; ++number) {
+    for (const model::StackedFile& file : stack) {
+      RETURN_IF_ERROR(AddNames(files, file.NameOf(number), known));
+    }
+    const auto at = static_cast<size_t>(number);
+    RETURN_IF_ERROR(ReadPackedMatrix(plan, files, stack, number,
+                                     packed.codes.data() + at * code_bytes,
+                                     packed.scales.data() + at * scale_bytes));
+  }
+  return packed;
+}
 
 absl::Status ReadStack(const plan::Plan& plan, size_t i,
                        const std::vector<model::StackedFile>& stack, const WeightFiles& files,

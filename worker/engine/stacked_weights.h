@@ -2,12 +2,15 @@
 #ifndef COXSWAIN_WORKER_ENGINE_STACKED_WEIGHTS_H_
 #define COXSWAIN_WORKER_ENGINE_STACKED_WEIGHTS_H_
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/files/weight_files.h"
 #include "common/model/stacked_files.h"
 #include "common/plan/plan.h"
@@ -23,6 +26,16 @@ absl::Status ReadStack(const plan::Plan& plan, size_t i,
                        const std::vector<model::StackedFile>& stack, const WeightFiles& files,
                        plan::Range range, std::set<std::string>* known,
                        const std::function<void(plan::Range part, const float* values)>& use);
+
+// Codes and scales of a stack in MXFP4 (kernels/mxfp4.h), rows as in memory: [rows, cols / 2] and
+// [rows, cols / 32].
+struct PackedStack {
+  std::vector<uint8_t> codes, scales;
+};
+// Parameter i with the bits of its files. None: they do not have it in MXFP4. Else as ReadStack.
+absl::StatusOr<std::optional<PackedStack>> ReadPackedStack(
+    const plan::Plan& plan, size_t i, const std::vector<model::StackedFile>& stack,
+    const WeightFiles& files, std::set<std::string>* known);
 
 }  // namespace coxswain::engine
 

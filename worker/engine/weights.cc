@@ -18,6 +18,7 @@
 #include "common/model/family.h"
 #include "common/model/file_rows.h"
 #include "common/model/saved_modules.h"
+#include "common/plan/storage.h"
 #include "common/status_macros.h"
 #include "kernels/dynamic_map.h"
 #include "kernels/nf4.h"
@@ -169,6 +170,14 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   return absl::OkStatus();
 }
 
+bool StaysMxfp4(const plan::Plan& plan, size_t i) {
+  return plan::StorageOf(plan, plan.parameters[i]).weights == plan::Storage::kMxfp4;
+}
+
+PackedTensor ViewOf(const PackedStack& stack) {
+  return {.codes = stack.codes.data(), .scales = stack.scales.data()};
+}
+
 // The matrices of experts. What is quantised is so as a whole.
 absl::Status LoadStack(const plan::Plan& plan, size_t i,
                        const std::vector<model::StackedFile>& stack, const WeightFiles& files,
@@ -179,6 +188,14 @@ absl::Status LoadStack(const plan::Plan& plan, size_t i,
         plan, i, stack, files, range, known, [&](plan::Range part, const float* values) {
           store.UploadPart(i, {part.begin - range.begin, part.end - range.begin}, values);
         });
+  }
+  if (StaysMxfp4(plan, i)) {
+    ASSIGN_OR_RETURN(const std::optional<PackedStack> packed,
+                     ReadPackedStack(plan, i, stack, files, known));
+    if (packed.has_value()) {
+      store.UploadPacked(i, ViewOf(*packed));
+      return absl::OkStatus();
+    }
   }
   std::vector<float> staging(static_cast<size_t>(range.count()));
   RETURN_IF_ERROR(
@@ -225,6 +242,28 @@ absl::Status LoadSavedModule(const plan::Plan& plan, size_t i, const Safetensors
         "on: merge the adapter into its base first"));
   }
   return first == nullptr ? absl::OkStatus() : Load(plan, i, first, file.path(), store);
+}
+
+// The same, whole, where sweeps read it. LoadBaseWeights has found and checked it.
+absl::Status LoadWholeStack(const plan::Plan& plan, size_t i,
+                            const std::vector<model::StackedFile>& stack, const WeightFiles& files,
+                            const ParameterStore& store) {
+  std::set<std::string> known;
+  if (StaysMxfp4(plan, i)) {
+    ASSIGN_OR_RETURN(const std::optional<PackedStack> packed,
+                     ReadPackedStack(plan, i, stack, files, &known));
+    if (packed.has_value()) {
+      store.UploadPackedWhole(i, ViewOf(*packed));
+      return absl::OkStatus();
+    }
+  }
+  std::vector<float> staging(static_cast<size_t>(plan.parameters[i].elements()));
+  RETURN_IF_ERROR(ReadStack(plan, i, stack, files, {0, plan.parameters[i].elements()}, &known,
+                            [&staging](plan::Range part, const float* values) {
+                              std::copy_n(values, part.count(), staging.begin() + part.begin);
+                            }));
+  store.UploadWhole(i, staging.data());
+  return absl::OkStatus();
 }
 
 absl::Status CheckNothingLeft(const std::vector<const TensorInfo*>& tensors,
@@ -329,16 +368,10 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
       store.FillWhole(i, RandomInit(plan.init_seed, parameter, plan.model));
       continue;
     }
-    std::vector<float> staging(static_cast<size_t>(parameter.elements()));
     const std::vector<model::StackedFile> stack =
         model::StackedFilesOf(plan.architecture, parameter);
     if (!stack.empty()) {
-      std::set<std::string> known;
-      RETURN_IF_ERROR(ReadStack(plan, i, stack, *files, {0, parameter.elements()}, &known,
-                                [&staging](plan::Range part, const float* values) {
-                                  std::copy_n(values, part.count(), staging.begin() + part.begin);
-                                }));
-      store.UploadWhole(i, staging.data());
+      RETURN_IF_ERROR(LoadWholeStack(plan, i, stack, *files, store));
       continue;
     }
     ASSIGN_OR_RETURN(const std::optional<PackedMatrix> packed,
@@ -347,6 +380,7 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
       store.UploadPackedWhole(i, ViewOf(*packed));
       continue;
     }
+    std::vector<float> staging(static_cast<size_t>(parameter.elements()));
     // LoadBaseWeights has found and checked it.
     RETURN_IF_ERROR(CopyAsFloat(*files->Find(parameter.name), staging.data()));
     model::ToMemoryOrder(model::FileRows(plan.architecture, parameter), parameter.cols, &staging);

@@ -96,6 +96,18 @@ std::vector<Row> QuantizedRows() {
           fits("llama_70b", 207093760, 54)};
 }
 
+// gpt-oss-20b as published, but for its numbers: experts in MXFP4. LoRA has 16 x 20,736 elements a
+// layer on attention, 32 x 16 x 14,400 on experts.
+Row Mxfp4Row(Row row) {
+  row.name = "gpt_oss_20b_mxfp4_lora_4096";
+  row.model = "gpt_oss_20b";
+  row.parameters = int64_t{24} * 16 * (20736 + 32 * 14400);
+  row.quantized = true;
+  row.settings.emplace_back("quantization: {format: mxfp4}");
+  row.goal = 18000;
+  return row;
+}
+
 // Mixtures of experts, packed documents of real lengths, of which a bin holds about 40. LoRA on
 // attention has 16 x 17,408 elements a layer, on experts 128 x 16 x 6,400 more.
 std::vector<Row> ExpertRows() {
@@ -118,7 +130,7 @@ std::vector<Row> ExpertRows() {
   quantized.name = "30b_a3b_qlora_4096";
   quantized.quantized = true;
   quantized.goal = 15000;
-  return {all, attention, quantized};
+  return {all, attention, quantized, Mxfp4Row(all)};
 }
 
 // Trained parameters are those of A and B alone, of r each.

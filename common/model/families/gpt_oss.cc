@@ -62,7 +62,7 @@ Block GptOssBlock(const ModelConfig& config, int64_t layer) {
 
 const Family kGptOss = {.architecture = "GptOssForCausalLM",
                         .model_type = "gpt_oss",
-                        .checkpoints = "gpt-oss-20b and 120b, their MXFP4 dequantised",
+                        .checkpoints = "gpt-oss-20b and 120b, in MXFP4 or bfloat16",
                         .read = &ReadGptOss,
                         .block = &GptOssBlock,
                         .harmless = {"initial_context_length"}};

@@ -190,7 +190,11 @@ TEST(JobErrorsTest, QuantisingIsOfQlora) {
       {"  quantization: {double: false}\n", "spec.quantization.double", 7,
        "goes with adapter: qlora, which is none"},
       {"  adapter: qlora\n  quantization: {format: fp4}\n", "spec.quantization.format", 8,
-       "expected one of auto, nf4, int8"},
+       "expected one of auto, nf4, int8, mxfp4, none"},
+      {"  adapter: lora\n  quantization: {format: mxfp4}\n", "spec.quantization.format", 8,
+       "goes with adapter: qlora, which is lora"},
+      {"  adapter: qlora\n  quantization: {format: none}\n", "spec.quantization.format", 8,
+       "a base that is not quantised goes with adapter: lora, which is qlora"},
       {"  adapter: qlora\n  parallelism: {resident_blocks: 4}\n",
        "spec.parallelism.resident_blocks", 8, "two blocks are dequantised at a time"},
   });

@@ -39,6 +39,15 @@ TEST(JobParserTest, FillsDefaultsOfSmallestJob) {
   EXPECT_EQ(job.lora.target_modules, std::vector<std::string>{"all-linear"});
 }
 
+TEST(JobParserTest, ReadsHowTheBaseIsKept) {
+  const auto quantization = [](const std::string& lines) { return ParseSpec(lines).quantization; };
+  EXPECT_EQ(quantization("  adapter: lora\n"), "");
+  EXPECT_EQ(quantization("  adapter: lora\n  quantization: {format: none}\n"), "none");
+  EXPECT_EQ(quantization("  quantization: {format: none}\n"), "none");
+  EXPECT_EQ(quantization("  adapter: qlora\n"), "auto");
+  EXPECT_EQ(quantization("  adapter: qlora\n  quantization: {format: mxfp4}\n"), "mxfp4");
+}
+
 // Invariant config-4.
 TEST(JobParserTest, ReadsEveryKey) {
   const JobSpec job = Parse(kFullJob);

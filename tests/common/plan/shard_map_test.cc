@@ -212,11 +212,26 @@ TEST(ShardMapTest, QuantisedLinearsAreAFlatOfTheirOwn) {
   }
 }
 
+// The linears beside stay as they compute.
+TEST(ShardMapTest, Mxfp4IsOfExperts) {
+  model::Parameter experts{.name = "experts", .kind = model::Kind::kExperts},
+      linear{.name = "linear", .kind = model::Kind::kLinear};
+  for (const char* format : {"nf4", "nf4_double", "int8", "mxfp4", ""}) {
+    const bool mxfp4 = std::string(format) == "mxfp4", any = *format != 0;
+    EXPECT_EQ(IsQuantizedIn(format, experts), any) << format;
+    EXPECT_EQ(IsQuantizedIn(format, linear), any && !mxfp4) << format;
+    experts.part = linear.part = model::Part::kLoraA;
+    EXPECT_FALSE(IsQuantizedIn(format, experts) || IsQuantizedIn(format, linear)) << format;
+    experts.part = linear.part = model::Part::kBase;
+  }
+}
+
 TEST(ShardMapTest, QuantisedStorageIsCountedWithItsScales) {
   const std::tuple<Storage, int64_t, int64_t, int64_t> kCases[] = {
       {Storage::kNf4, 500, 4 * 16, 0},
       {Storage::kNf4Double, 500, 16, 2},
       {Storage::kInt8, 1000, 0, 8},
+      {Storage::kMxfp4, 500, 31, 0},
       {Storage::kBfloat16, 2000, 0, 0}};
   for (const auto& [storage, codes, scales, constants] : kCases) {
     EXPECT_EQ(StorageBytes(storage, 1000), codes) << StorageName(storage);

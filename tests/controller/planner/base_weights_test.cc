@@ -85,6 +85,23 @@ TEST_F(BaseWeightsTest, LinearsThatFilesLeaveUnquantisedAreNamed) {
             0u);
 }
 
+TEST_F(BaseWeightsTest, Mxfp4OfConfigJsonIsInTheFiles) {
+  job_.model_path = support::GoldenFolder("moe/gpt_oss_mxfp4_attn_lora");
+  if (!std::filesystem::exists(job_.model_path)) GTEST_SKIP() << "needs " << job_.model_path;
+  model_ = *model::ReadModelConfig(job_.model_path);
+  EXPECT_EQ(model_.quantization, "mxfp4");
+  EXPECT_TRUE(CheckBaseWeights(job_, model_).ok());
+  job_.model_path += "/dequantised";
+  const std::string message(CheckBaseWeights(job_, model_).message());
+  EXPECT_NE(message.find("tensor \"model.layers.0.mlp.experts.gate_up_proj\" is not quantised, by "
+                         "quantization_config of config.json it should be mxfp4; write "
+                         "quantization: {format: none}"),
+            std::string::npos)
+      << message;
+  job_.quantization = "none";
+  EXPECT_TRUE(CheckBaseWeights(job_, model_).ok());
+}
+
 TEST_F(BaseWeightsTest, RefusesAFileCutShort) {
   EXPECT_EQ(Refusal(), "");
   std::filesystem::resize_file(File(), std::filesystem::file_size(File()) - 1);

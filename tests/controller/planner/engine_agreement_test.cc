@@ -105,6 +105,19 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.zero = 3;
                                                 model.intermediate_size = 43;
                                               }},
+                                         Case{"Mxfp4",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.quantization = "mxfp4";
+                                                job.recompute = config::Recompute::kBlock;
+                                                model = SmallExperts();
+                                              }},
+                                         Case{"Mxfp4Zero3",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.quantization = "mxfp4";
+                                                job.workers = 3;
+                                                job.zero = 3;
+                                                model = SmallExperts();
+                                              }},
                                          Case{"Full",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

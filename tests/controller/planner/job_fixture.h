@@ -48,6 +48,19 @@ inline model::ModelConfig SmallModel() {
           .layer_windows = {0, 0, 0}};
 }
 
+// Experts whose rows are whole blocks of MXFP4.
+inline model::ModelConfig SmallExperts() {
+  model::ModelConfig model = SmallModel();
+  model.architecture = "GptOssForCausalLM";
+  model.hidden_size = 32;
+  model.head_dim = 8;
+  model.tie_embeddings = false;
+  model.output_bias = true;
+  model.mixture = {
+      .experts = 6, .chosen = 2, .width = 64, .renormalise = true, .router_bias = true};
+  return model;
+}
+
 // A store of documents of the given lengths, every token but the last a target.
 inline std::unique_ptr<data::TokenStore> Store(const std::string& path,
                                                const std::vector<int32_t>& lengths) {

@@ -108,6 +108,28 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
 }
 
+TEST_F(PlanPageTest, SaysHowTheBaseIsKept) {
+  job_.quantization = "nf4";
+  Make();
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_)
+                .find("linears of blocks in nf4, dequantised into slots of two blocks"),
+            std::string::npos);
+  model_ = SmallExperts();
+  job_.quantization = "none";
+  Make();
+  const uint64_t plain = planned_.estimate.weights;
+  job_.quantization = "mxfp4";
+  Make();
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_)
+                .find("experts in mxfp4, 4.25 bits an element, dequantised into slots of two "
+                      "blocks"),
+            std::string::npos);
+  // Three blocks of 6 x 32 x 64 x 3 elements, of which two are in slots of float32.
+  const int64_t block = 6 * 32 * 64 * 3;
+  EXPECT_EQ(static_cast<int64_t>(plain - planned_.estimate.weights),
+            3 * (4 * block - block * 17 / 32) - 2 * 4 * block);
+}
+
 // Half of a host's memory may be page-locked for the snapshots of its ranks.
 TEST_F(PlanPageTest, SaysWhatSnapshotsInSlicesCost) {
   job_.device = config::Device::kCuda;

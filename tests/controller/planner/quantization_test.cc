@@ -54,6 +54,61 @@ TEST(QuantizationTest, RefusesToTrainOrToChangeQuantisedFiles) {
   }
 }
 
+// Which is what adapters and answers read; full training reads what it stands for.
+TEST(QuantizationTest, Mxfp4OfTheFilesStaysUnderAnAdapter) {
+  using config::Adapter;
+  struct Mxfp4Case {
+    const char *job, *files, *expected;
+    Adapter adapter = Adapter::kLora;
+    const char* method = "sft";
+  };
+  for (const Mxfp4Case& c :
+       {Mxfp4Case{"", "mxfp4", "mxfp4"}, Mxfp4Case{"auto", "mxfp4", "mxfp4"},
+        Mxfp4Case{"auto_single", "mxfp4", "mxfp4"}, Mxfp4Case{"mxfp4", "mxfp4", "mxfp4"},
+        Mxfp4Case{"none", "mxfp4", ""}, Mxfp4Case{"nf4_double", "mxfp4", "nf4_double"},
+        Mxfp4Case{"mxfp4", "", "mxfp4"}, Mxfp4Case{"none", "", ""},
+        Mxfp4Case{"", "mxfp4", "", Adapter::kNone}, Mxfp4Case{"none", "mxfp4", "", Adapter::kNone},
+        Mxfp4Case{"", "mxfp4", "mxfp4", Adapter::kNone, "generate"},
+        Mxfp4Case{"none", "mxfp4", "", Adapter::kNone, "generate"}}) {
+    config::JobSpec job = SmallJob();
+    model::ModelConfig model = SmallExperts();
+    job.init = "pretrained";
+    job.quantization = c.job;
+    job.adapter = c.adapter;
+    job.method = c.method;
+    model.quantization = c.files;
+    const auto found = QuantizationOf(job, model);
+    ASSERT_TRUE(found.ok()) << c.job << " on " << c.files << ": " << found.status();
+    EXPECT_EQ(*found, c.expected) << c.job << " on " << c.files << " " << c.method;
+  }
+}
+
+TEST(QuantizationTest, Mxfp4IsOfExpertsWhoseRowsAreWholeBlocks) {
+  config::JobSpec job = SmallJob();
+  job.quantization = "mxfp4";
+  const auto refusal = [&job](const model::ModelConfig& model) {
+    return std::string(QuantizationOf(job, model).status().message());
+  };
+  EXPECT_EQ(refusal(SmallModel()),
+            "quantization.format mxfp4 is for experts, of which /models/small has none");
+  model::ModelConfig model = SmallExperts();
+  model.mixture.width = 40;
+  EXPECT_EQ(refusal(model),
+            "quantization.format mxfp4 has a scale for 32 elements of a row; rows of the experts "
+            "of /models/small have 40");
+  job.resident_blocks = 4;
+  EXPECT_NE(refusal(SmallExperts()).find("parallelism.resident_blocks is 4"), std::string::npos);
+  for (const char* format : {"mxfp4", "none"}) {
+    job.init = "pretrained";
+    job.quantization = format;
+    model.quantization = "int8";
+    EXPECT_NE(refusal(model).find("quantization is {format: " + std::string(format) +
+                                  "}, the files of /models/small hold {format: int8}"),
+              std::string::npos)
+        << refusal(model);
+  }
+}
+
 TEST(QuantizationTest, LoraOnQuantisedFilesIsToldWhatToWriteInstead) {
   for (const auto& [adapter, name] :
        {std::pair{config::Adapter::kLora, "lora"}, {config::Adapter::kNone, "none"}}) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/int8_rows.h"
+#include "kernels/mxfp4.h"
 #include "kernels/nf4.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
@@ -16,8 +17,25 @@ namespace coxswain::engine {
 namespace quantized_weights_test {
 namespace {
 
-// Extents of which no matrix is whole blocks.
+// Experts alone, of several pieces.
+plan::Plan ExpertsPlan() {
+  model::ModelConfig config = SmallConfig();
+  config.architecture = "GptOssForCausalLM";
+  config.tie_embeddings = false;
+  config.hidden_size = 160;
+  config.head_dim = 16;
+  config.mixture = {
+      .experts = 30, .chosen = 2, .width = 224, .renormalise = true, .router_bias = true};
+  PlanOptions options;
+  options.init = "random";
+  options.lora_rank = 2;
+  options.quantization = "mxfp4";
+  return MakePlan(config, options);
+}
+
+// Extents of which no matrix is whole blocks; MXFP4 has no others.
 plan::Plan OddPlan(const std::string& format, const std::string& init = "random") {
+  if (format == "mxfp4") return ExpertsPlan();
   model::ModelConfig config = SmallConfig();
   config.hidden_size = 45;
   config.num_heads = 3;
@@ -70,6 +88,10 @@ std::vector<float> Whole(const plan::Plan& plan, const model::Parameter& paramet
     kernels::Int8DequantizeRows({kernels::DType::kFloat32, parameter.rows, parameter.cols, bytes,
                                  absmax.data(), out.data()},
                                 nullptr);
+  } else if (plan.quantization == "mxfp4") {
+    kernels::Mxfp4Quantize({n, values.data(), codes.data(), absmax_codes.data()}, nullptr);
+    kernels::Mxfp4Dequantize(
+        {kernels::DType::kFloat32, n, codes.data(), absmax_codes.data(), out.data()}, nullptr);
   } else {
     kernels::Nf4Quantize({n, values.data(), codes.data(), absmax.data()}, nullptr);
     kernels::Nf4DequantizeArgs args{.elements = n, .codes = codes.data(), .out = out.data()};
@@ -106,11 +128,12 @@ TEST_P(QuantizedWeightsTest, SlotsHoldWhatTheKernelsMakeOfTheWholeMatrix) {
       ++matrices;
     }
   }
-  EXPECT_EQ(matrices, 7 * plan.model.num_layers);
+  const bool experts = plan.quantization == "mxfp4";
+  EXPECT_EQ(matrices, (experts ? 2 : 7) * plan.model.num_layers);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, QuantizedWeightsTest,
-                         testing::Values("nf4", "nf4_double", "int8"),
+                         testing::Values("nf4", "nf4_double", "int8", "mxfp4"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
