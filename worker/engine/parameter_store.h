@@ -49,7 +49,7 @@ class ParameterStore {
   bool IsQuantized(size_t i) const;
   // Writes elements Loaded(i) from host memory, rounded to nearest if they are kept in bfloat16.
   void Upload(size_t i, const float* values) const;
-  // The same for elements `part` among Loaded(i), of a parameter that is not quantised.
+  // The same for elements `part` of a parameter that is not quantised, all of them in Loaded(i).
   void UploadPart(size_t i, plan::Range part, const float* values) const;
   // Fills elements Loaded(i) from counters; dtype, first, count and out of `fill` are set here.
   void Fill(size_t i, kernels::RandomFillArgs fill) const;

@@ -185,9 +185,8 @@ absl::Status LoadStack(const plan::Plan& plan, size_t i,
   const plan::Range range = store.Loaded(i);
   if (!store.IsQuantized(i)) {
     return ReadStack(
-        plan, i, stack, files, range, known, [&](plan::Range part, const float* values) {
-          store.UploadPart(i, {part.begin - range.begin, part.end - range.begin}, values);
-        });
+        plan, i, stack, files, range, known,
+        [&](plan::Range part, const float* values) { store.UploadPart(i, part, values); });
   }
   if (StaysMxfp4(plan, i)) {
     ASSIGN_OR_RETURN(const std::optional<PackedStack> packed,
