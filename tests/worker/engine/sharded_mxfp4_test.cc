@@ -26,9 +26,8 @@ class ShardedMxfp4Test : public testing::TestWithParam<const char*> {
     std::vector<StepStats> all;
     WithEngines(plan, "", [&](int rank, Engine& engine) {
       for (int64_t step = 0; step < 4; ++step) {
-        const BinBatch bins =
-            RandomBins({{5, 1, 17, 9}, {31, 3}, {40}, {1, 1, 20}}, plan.model.vocab_size,
-                       100 + static_cast<uint64_t>(step));
+        const BinBatch bins = RandomBins({{5, 1, 17, 9}, {31, 3}, {40}, {1, 1, 20}},
+                                         plan.model.vocab_size, 100 + static_cast<uint64_t>(step));
         TrainStep train = MakeStep(step, bins);
         train.bins = PartOf(plan, train.bins, rank);
         const auto stats = engine.Train(train);
