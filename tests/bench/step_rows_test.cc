@@ -68,6 +68,26 @@ TEST_F(StepRowsTest, PlansTheMemoryThatIsPromised) {
   }
 }
 
+// gpt-oss-20b on its MXFP4, as one GPU of 80 GB plans it.
+TEST_F(StepRowsTest, PlansGptOssForOneGpuOf80Gb) {
+  constexpr uint64_t kBytes = uint64_t{79} << 30;
+  size_t seen = 0;
+  for (const Row& row : Rows("cuda")) {
+    if (row.model != "gpt_oss_20b") continue;
+    const auto planned = PlanRow(row, testing::TempDir() + "/step_rows_80_gb", 3,
+                                 {.memory_bytes = kBytes, .compute_capability = 90});
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    EXPECT_EQ(planned->planned.plan.micro_batch_bins, 4);
+    EXPECT_LE(planned->planned.estimate.total_bytes, kBytes);
+    // 4.25 bits of 19.1 billion elements of experts, two blocks of them in bfloat16, 1.8 billion
+    // other weights.
+    const auto weights = static_cast<double>(planned->planned.estimate.weights);
+    EXPECT_NEAR(weights / 1e9, 19.11 * 17 / 32 + 2 * 19.11 / 24 * 2 + 1.80 * 2 + 0.185 * 6, 0.1);
+    ++seen;
+  }
+  EXPECT_EQ(seen, 1u);
+}
+
 // What our own kernels keep of long documents is less than products take anyway.
 TEST_F(StepRowsTest, PlansTheWorkspaceOfLongDocuments) {
   const std::map<std::string, double> gib = {{"0.5b_full_8192", 0.0625},
