@@ -4,9 +4,10 @@
   bench/import_configs.py --axolotl CHECKOUT --llama-factory CHECKOUT [--cox build/cpu/bin/cox] [--list]
   bench/import_configs.py --axolotl CHECKOUT --run [--cox build/cpu/bin/cox] [--list]
 
-Counted are configurations that train a dense text model on supervised data; the others are counted by what they are. Of
-those counted, `own_method` are the ones that show a method of their tool (METHODS): another loss, update rule, start of
-an adapter, a choice of layers, quantised or sparse training. `plain` is the rest: full fine-tuning, LoRA and QLoRA.
+Counted are configurations that train a text model on supervised data, dense models and mixtures of experts apart; the
+others are counted by what they are. Of dense ones `own_method` are those that show a method of their tool (METHODS):
+another loss, update rule, start of an adapter, a choice of layers, quantised or sparse training. `plain` is the rest: full
+fine-tuning, LoRA and QLoRA.
 translated: a valid job. to_come: all that stands in the way is named as not supported yet. refused: something has no
 counterpart. `few_bits` counts again, of those counted, what needs a base or an optimizer's states in 4 or 8 bits.
 --run trains two steps of every configuration of Axolotl that translates, of whatever kind, as the file stands, and says
@@ -138,24 +139,30 @@ def count(cox, checkout, kind_of, extra, show):
     kinds, reasons = collections.Counter(), collections.Counter()
     few_bits = collections.defaultdict(collections.Counter)
     outcomes = {'plain': collections.Counter(), 'own_method': collections.Counter()}
+    experts, of_experts = collections.Counter(), {}
     for path, config in example_files(checkout):
         kind = kind_of(config)
         kinds[kind] += 1
-        if kind != 'supervised_text_dense':
+        if kind not in ('supervised_text_dense', 'experts'):
             continue
         result, why = outcome(cox, os.path.join(checkout, path), extra)
+        if show:
+            print(f'{result:10} {path}  {"; ".join(why)}')
+        if kind == 'experts':
+            experts[result] += 1
+            of_experts |= {path: why} if why else {}
+            continue
         outcomes['own_method' if has_own_method(config) else 'plain'][result] += 1
         needs = list(needs_few_bits(config))
         for need in needs + ['any'] * bool(needs):
             few_bits[need][result] += 1
         reasons.update(f'{result}: {re.sub(r"adapter_name: ", "", w)}' for w in set(why))
-        if show:
-            print(f'{result:10} {path}  {"; ".join(why)}')
     return {'configurations': dict(sorted(kinds.items())),
             'counted': {**summary(sum(outcomes.values(), collections.Counter())),
                         **{name: summary(part) for name, part in outcomes.items()}},
             'few_bits': {need: dict(sorted(part.items())) for need, part in sorted(few_bits.items())},
-            'reasons': dict(reasons.most_common())}
+            'reasons': dict(reasons.most_common()),
+            'experts': {**summary(experts), 'in_the_way': dict(sorted(of_experts.items()))}}
 
 
 def summary(outcomes):
@@ -194,6 +201,8 @@ def count_both(args):
             part = result[tool]['counted'][name]
             print(f"{tool}, {name}: {part['configurations']}, {part['outcomes']}, {part['percent_translated_or_to_come']} %")
         print(f"{tool}: {result[tool]['counted']['percent_translated_or_to_come']} % of all")
+        experts = result[tool]['experts']
+        print(f"{tool}, experts: {experts['configurations']}, {experts['outcomes']}")
         for need, part in result[tool]['few_bits'].items():
             print(f'{tool}, {need}: {part}')
     return result

@@ -5,6 +5,8 @@ namespace coxswain::foreign_keys {
 namespace {
 
 constexpr std::string_view kSomeWeights = "training some of the weights has no counterpart";
+constexpr std::string_view kConfigJson =
+    "of output_router_logits; else config.json is that of the model's directory";
 constexpr std::string_view kOldTokens = "tokens that are there keep their text and their rows";
 
 std::vector<ForeignKey> ModelKeys() {
@@ -17,9 +19,9 @@ std::vector<ForeignKey> ModelKeys() {
       NoEffect("model_type", "the family is told by config.json"),
       NoEffect("cls_model_config", "the family is told by config.json"),
       NoEffect("type_of_model", "the family is told by config.json"),
-      Refused("overrides_of_model_config", "config.json is that of the model's directory"),
+      Translated("overrides_of_model_config", "spec.moe.aux_loss.coef", kConfigJson),
       Refused("overrides_of_model_kwargs", "config.json is that of the model's directory"),
-      Refused("model_config", "config.json is that of the model's directory"),
+      Translated("model_config", "spec.moe.aux_loss.coef", kConfigJson),
       NoEffect("model_quantization_config", "of a quantised base"),
       NoEffect("model_quantization_config_kwargs", "of a quantised base"),
       Refused("tokenizer_config", "the tokenizer is that of the model's directory"),

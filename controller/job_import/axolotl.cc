@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "controller/job_import/config_overrides.h"
 #include "controller/job_import/model.h"
 #include "controller/job_import/push.h"
 #include "controller/job_import/tools.h"
@@ -147,6 +148,7 @@ void TranslateSpecialTokens(Translation* t) {
 
 void TranslateAxolotl(Translation* t, const std::string& base_dir) {
   TranslateModel(t, "base_model", "revision_of_model", base_dir);
+  TranslateConfigOverrides(t, base_dir);
   if (const Node* fresh = t->Take("reinit_weights")) {
     t->Set("reinit_weights", "spec.base_model.init", IsOn(fresh) ? "random" : "pretrained");
   }

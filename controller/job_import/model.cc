@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/name_pattern.h"
 #include "controller/job_import/hub_name.h"
@@ -45,6 +46,13 @@ void TranslateModel(Translation* t, std::string_view key, std::string_view revis
   if (!refusal.empty()) t->Refuse(key, refusal);
 }
 
+std::string ModelOf(const Translation& t) {
+  for (const char* path : {"spec.base_model.hub", "spec.base_model.path"}) {
+    if (const Json* name = t.Find(path)) return name->get<std::string>();
+  }
+  return "";
+}
+
 void TranslateAdapter(Translation* t, const AdapterKeys& keys) {
   MoveOr(t, keys.rank, "spec.lora.r", keys.default_rank);
   MoveOr(t, "lora_alpha", "spec.lora.alpha", keys.default_alpha);
@@ -81,24 +89,63 @@ void SetFormatOf4Bits(Translation* t, std::string_view key, std::string_view typ
 
 namespace {
 
-// As peers' files call the module or the parameter that routes.
-bool IsRouter(const std::string& name) {
-  constexpr std::string_view kNames[] = {
-      "gate",        "router",        "mlp.gate",        "mlp.router",
-      "gate.weight", "router.weight", "mlp.gate.weight", "mlp.router.weight"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+// As files of peers call the module or the parameter that routes: `gate`, `mlp.router.weight`.
+bool IsRouter(std::string_view name) {
+  constexpr std::string_view kWeight = ".weight";
+  if (name.ends_with(kWeight)) name.remove_suffix(kWeight.size());
+  for (const std::string_view module : {"mlp.", "block_sparse_moe."}) {
+    if (name.starts_with(module)) name.remove_prefix(module.size());
+  }
+  return name == "gate" || name == "router";
 }
 
 void TrainRouter(Translation* t, std::string_view key) {
   t->Set(key, "spec.moe.router", "trained", "routers are trained in full, not by an adapter");
 }
 
+// The stack in which Mixtral's linears of single experts lie; "" for other names.
+std::string_view StackOfMixtral(const std::string& model, std::string_view name) {
+  if (absl::AsciiStrToLower(model).find("mixtral") == std::string::npos) return "";
+  if (name == "w1" || name == "w3") return "mlp.experts.gate_up_proj";
+  return name == "w2" ? "mlp.experts.down_proj" : "";
+}
+
+// Whether the model was refused, so that what its modules are called is no question.
+bool ModelIsRefused(const Translation& t) {
+  const std::string key = t.OriginOf("spec.base_model.hub").empty()
+                              ? t.OriginOf("spec.base_model.path")
+                              : t.OriginOf("spec.base_model.hub");
+  return std::any_of(t.report().begin(), t.report().end(), [&key](const ReportLine& line) {
+    return line.outcome == Outcome::kRefused && line.key == key;
+  });
+}
+
+// The module's own name; of a shared expert's linear with the expert's name, which others lack.
+std::string EndOf(const std::string& name) {
+  const size_t shared = name.rfind("shared_expert");
+  if (shared != std::string::npos && (shared == 0 || name[shared - 1] == '.')) {
+    return name.substr(shared);
+  }
+  return name.substr(name.rfind('.') + 1);
+}
+
+void AddOnce(Json* list, std::string_view name) {
+  for (const Json& item : *list) {
+    if (item == name) return;
+  }
+  list->push_back(std::string(name));
+}
+
 }  // namespace
 
 void TranslateTargets(Translation* t, std::string_view key, const std::vector<std::string>& names) {
+  if (ModelIsRefused(*t)) {
+    t->LeaveOut(key, "its modules are those of a model to come");
+    return;
+  }
   Json list = Json::array();
-  const Json* hub = t->Find("spec.base_model.hub");
-  const std::string model = hub == nullptr ? "" : hub->get<std::string>();
+  Json stacks = Json::array();
+  const std::string model = ModelOf(*t);
   for (const std::string& name : names) {
     if (name == "all" || name == "all-linear" || name == "all_linear") {
       t->Set(key, "spec.lora.target_modules", "all-linear");
@@ -113,7 +160,7 @@ void TranslateTargets(Translation* t, std::string_view key, const std::vector<st
       }
       return;
     }
-    const std::string last = name.substr(name.rfind('.') + 1);
+    const std::string last = EndOf(name);
     if (IsRouter(name)) {
       TrainRouter(t, key);
       continue;
@@ -123,22 +170,25 @@ void TranslateTargets(Translation* t, std::string_view key, const std::vector<st
                   absl::StrCat(last, ": this family has no such linear, and PEFT adapts none"));
       continue;
     }
-    bool known = false;
-    for (const Json& item : list) known |= item == last;
-    if (!known) list.push_back(last);
+    const std::string_view stack = StackOfMixtral(model, last);
+    AddOnce(stack.empty() ? &list : &stacks, stack.empty() ? last : stack);
   }
   t->Set(key, "spec.lora.target_modules", list);
+  if (stacks.empty()) return;
+  t->Set(key, "spec.lora.target_parameters", stacks,
+         "w1, w2 and w3 are in these stacks, where w1 and w3 share A");
 }
 
 void TranslateStacks(Translation* t, std::string_view key) {
   const config::Node* value = t->Take(key);
   if (value == nullptr) return;
-  Json list = Json::array();
+  const Json* written = t->Find("spec.lora.target_parameters");
+  Json list = written == nullptr ? Json::array() : *written;
   for (const std::string& name : TextsOf(value)) {
     if (IsRouter(name)) {
       TrainRouter(t, key);
     } else {
-      list.push_back(name);
+      AddOnce(&list, name);
     }
   }
   t->Set(key, "spec.lora.target_parameters", list);

@@ -16,6 +16,9 @@ namespace coxswain::job_import {
 void TranslateModel(Translation* t, std::string_view key, std::string_view revision_key,
                     const std::string& base_dir);
 
+// The name of the Hub or the path that was written; "" before.
+std::string ModelOf(const Translation& t);
+
 // How the tool names what an adapter is made of. What a file leaves out is `default_*`, as YAML.
 struct AdapterKeys {
   std::string_view rank, dropout, dora, rslora, to_save;
@@ -31,7 +34,8 @@ void SetQuantisedBase(Translation* t, std::string_view key, bool eight_bits);
 void SetFormatOf4Bits(Translation* t, std::string_view key, std::string_view type);
 
 // Writes lora.target_modules from names that may have a path before them ("self_attn.q_proj"), or
-// from a pattern over such names.
+// from a pattern over such names. A router among them is trained in full. The linears of Mixtral's
+// experts become stacks.
 void TranslateTargets(Translation* t, std::string_view key, const std::vector<std::string>& names);
 // Writes the stacks of experts that are adapted; a router among them is trained in full.
 void TranslateStacks(Translation* t, std::string_view key);

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kVisionModel =
     "a model of images or sound is not supported yet: base_model of a text model";
-constexpr std::string_view kExpertModel =
-    "a mixture of experts is not supported yet: base_model of a dense model";
+constexpr std::string_view kLatent =
+    "multi-head latent attention is not supported yet: base_model with grouped queries";
 constexpr std::string_view kRecurrent =
     "a model with recurrent layers is not supported yet: base_model of a dense transformer";
 constexpr std::string_view kQuantised =
@@ -29,21 +29,21 @@ constexpr Pattern kPatterns[] = {
     // clang-format off
     {"-vl", kVisionModel}, {"vision", kVisionModel}, {"llava", kVisionModel},
     {"pixtral", kVisionModel}, {"voxtral", kVisionModel}, {"smolvlm", kVisionModel},
-    {"internvl", kVisionModel}, {"glm-4.6v", kVisionModel}, {"gemma-3n", kVisionModel},
-    {"-omni", kVisionModel}, {"qwen2-audio", kVisionModel},
-    {"-a3b", kExpertModel}, {"-a10b", kExpertModel}, {"-a22b", kExpertModel},
-    {"-a4b", kExpertModel}, {"-a12b", kExpertModel}, {"mixtral", kExpertModel},
-    {"-moe", kExpertModel}, {"llama-4", kExpertModel}, {"deepseek-v2", kExpertModel},
-    {"deepseek-v3", kExpertModel}, {"deepseek-v4", kExpertModel}, {"gpt-oss", kExpertModel},
-    {"glm-4.5", kExpertModel}, {"glm-4.6", kExpertModel}, {"glm-4.7", kExpertModel},
-    {"kimi-", kExpertModel}, {"trinity-", kExpertModel}, {"qwen3-next", kExpertModel},
-    {"mistral-small-4", kExpertModel}, {"granite-4.0", kExpertModel}, {"dbrx", kExpertModel},
+    {"internvl", kVisionModel}, {"glm-4.5v", kVisionModel}, {"glm-4.6v", kVisionModel},
+    {"gemma-3n", kVisionModel}, {"-omni", kVisionModel}, {"qwen2-audio", kVisionModel},
+    {"gemma-4", kVisionModel}, {"llama-4", kVisionModel}, {"mistral-medium-3", kVisionModel},
     {"jamba", kRecurrent}, {"mamba", kRecurrent}, {"falcon-h1", kRecurrent},
-    {"nemotron-3", kRecurrent}, {"qwen3.5", kRecurrent}, {"qwen3_5", kRecurrent},
-    {"lfm2", kRecurrent}, {"plamo", kRecurrent},
+    {"nemotron-3", kRecurrent}, {"nemotron-h", kRecurrent}, {"qwen3.5", kRecurrent},
+    {"qwen3_5", kRecurrent}, {"qwen3-next", kRecurrent}, {"kimi-linear", kRecurrent},
+    {"granite-4.0", kRecurrent}, {"lfm2", kRecurrent}, {"plamo", kRecurrent},
+    {"deepseek-v2", kLatent}, {"deepseek-v3", kLatent}, {"deepseek-r1-0528", kLatent},
+    {"deepseek-coder-v2", kLatent}, {"glm-4.7-flash", kLatent}, {"kimi-k2", kLatent},
+    {"moonlight", kLatent}, {"mistral-small-4", kLatent},
+    {"deepseek-v4", kFamily}, {"glm-5", kFamily}, {"minimax", kFamily}, {"trinity-", kFamily},
+    {"dbrx", kFamily}, {"ernie", kFamily}, {"phi-3.5-moe", kFamily}, {"phi-mini-moe", kFamily},
+    {"granite-3.0-1b-a400m", kFamily}, {"granite-3.0-3b-a800m", kFamily},
     {"gptq", kQuantised}, {"-awq", kQuantised}, {"nvfp4", kQuantised},
     {"-fp8", kQuantised}, {"prequantized", kQuantised}, {"-aqlm", kQuantised},
-    {"gemma-4", kVisionModel}, {"mistral-medium-3", kVisionModel},
     {"phi-1", kFamily}, {"phi-2", kFamily}, {"phi-3-small", kFamily},
     {"olmo-2", kSupported}, {"olmo", kFamily}, {"starcoder2", kSupported}, {"starcoder", kFamily},
     {"internlm2", kSupported}, {"internlm", kFamily}, {"glm-4-9b-0414", kSupported},
@@ -56,6 +56,15 @@ constexpr Pattern kPatterns[] = {
     {"qwen/qwen-", kFamily}, {"baichuan", kFamily}, {"chatglm", kFamily}, {"orion", kFamily},
     // clang-format on
 };
+
+// router_aux_loss_coef of published config.json files whose output_router_logits is false.
+constexpr struct {
+  std::string_view part;  // of the name in lower case
+  double coef;
+} kRouterLosses[] = {{"mixtral-8x7b", 0.02},
+                     {"mixtral-8x22b", 0.001},
+                     {"qwen3-30b-a3b", 0.001},
+                     {"gpt-oss-20b", 0.9}};
 
 // Linears that most families have and these have as one, with another's name.
 constexpr struct {
@@ -89,6 +98,14 @@ std::string_view RefusalOfModel(const std::string& name) {
     if (lower.find(part) != std::string::npos) return refusal;
   }
   return {};
+}
+
+std::optional<double> RouterLossOfModel(const std::string& name) {
+  const std::string lower = Lower(name);
+  for (const auto& [part, coef] : kRouterLosses) {
+    if (lower.find(part) != std::string::npos) return coef;
+  }
+  return std::nullopt;
 }
 
 }  // namespace coxswain::job_import

@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_JOB_IMPORT_MODEL_NAME_H_
 #define COXSWAIN_CONTROLLER_JOB_IMPORT_MODEL_NAME_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,9 @@ std::string_view RefusalOfModel(const std::string& name);
 // Whether the family that the name tells has no linear of this name ("gate_proj"), as other
 // families have it.
 bool LacksModule(const std::string& name, std::string_view module);
+
+// The factor of the balancing loss that the model's config.json holds and does not ask for.
+std::optional<double> RouterLossOfModel(const std::string& name);
 
 }  // namespace coxswain::job_import
 

@@ -17,6 +17,10 @@ constexpr std::string_view kPrefixes[] = {"model.layers.", "model.language_model
 constexpr std::string_view kProjections[] = {
     "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
     "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj"};
+constexpr std::string_view kShared[] = {"mlp.shared_expert.", "mlp.shared_experts."};
+constexpr std::string_view kOfExperts[] = {
+    "mlp.experts.0.gate_proj", "mlp.experts.0.up_proj", "mlp.experts.0.down_proj",
+    "block_sparse_moe.experts.0.w1", "block_sparse_moe.experts.0.w2"};
 // A pattern that chooses these chooses all: no list of layers has just them.
 constexpr int kBlocks[] = {0, 1, 7, 22, 40};
 
@@ -34,6 +38,25 @@ size_t BlocksMatched(const NamePattern& pattern, std::string_view projection) {
   return most;
 }
 
+// Those of shared experts alone: "shared_experts.up_proj". A chosen "up_proj" has them already.
+void AppendOfSharedExperts(const NamePattern& pattern, std::vector<std::string>* names) {
+  for (const std::string_view expert : kShared) {
+    for (const std::string_view linear : {"gate_proj", "up_proj", "down_proj"}) {
+      const std::string name = absl::StrCat(std::string(expert), std::string(linear));
+      const bool chosen = std::find(names->begin(), names->end(), linear) != names->end();
+      if (!chosen && BlocksMatched(pattern, name) == std::size(kBlocks)) {
+        names->push_back(name.substr(name.find('.') + 1));
+      }
+    }
+  }
+}
+
+bool ChoosesSingleExperts(const NamePattern& pattern) {
+  return std::any_of(
+      std::begin(kOfExperts), std::end(kOfExperts),
+      [&pattern](std::string_view name) { return BlocksMatched(pattern, name) > 0; });
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> TargetsOfPattern(const std::string& pattern) {
@@ -48,10 +71,14 @@ absl::StatusOr<std::vector<std::string>> TargetsOfPattern(const std::string& pat
     }
     names.emplace_back(projection.substr(projection.find('.') + 1));
   }
-  if (names.empty()) {
-    return absl::InvalidArgumentError("chooses no projection of a dense model; give the names");
+  AppendOfSharedExperts(*code, &names);
+  if (!names.empty()) return names;
+  if (ChoosesSingleExperts(*code)) {
+    return absl::InvalidArgumentError(
+        "chooses linears of single experts, which lie in stacks; give lora_target_parameters: "
+        "[mlp.experts.gate_up_proj, mlp.experts.down_proj]");
   }
-  return names;
+  return absl::InvalidArgumentError("chooses no projection; give the names");
 }
 
 }  // namespace coxswain::job_import

@@ -297,12 +297,87 @@ TEST(AxolotlTest, UnknownKeysAreTold) {
 TEST(AxolotlTest, FamiliesToComeAreNamed) {
   for (const auto& [model, expected] :
        {std::pair("tiiuae/falcon-7b", "its family is not supported yet"),
-        std::pair("Qwen/Qwen3-30B-A3B", "a mixture of experts is not supported yet"),
+        std::pair("deepseek-ai/DeepSeek-V2-Lite", "multi-head latent attention is not supported"),
+        std::pair("zai-org/GLM-4.7-Flash", "multi-head latent attention is not supported yet"),
+        std::pair("Qwen/Qwen3-Next-80B-A3B-Instruct", "a model with recurrent layers"),
+        std::pair("MiniMaxAI/MiniMax-M2", "its family is not supported yet"),
+        std::pair("nvidia/Qwen3-30B-A3B-NVFP4", "a checkpoint quantised so"),
+        std::pair("google/gemma-4-26B-A4B", "a model of images or sound"),
         std::pair("Qwen/Qwen2.5-VL-7B-Instruct", "a model of images or sound"),
         std::pair("ai21labs/Jamba-v0.1", "a model with recurrent layers"),
         std::pair("TheBloke/Llama-2-7B-GPTQ", "a checkpoint quantised so")}) {
     const Tried t = Try("base_model: " + std::string(model) +
                         "\nlearning_rate: 1e-4\ndatasets: [{path: ./a.json, type: alpaca}]\n");
+    EXPECT_NE(t.InTheWay().find(expected), std::string::npos) << t.InTheWay();
+  }
+}
+
+TEST(AxolotlTest, FamiliesOfExpertsPass) {
+  for (const char* model :
+       {"mistralai/Mixtral-8x7B-v0.1", "Qwen/Qwen1.5-MoE-A2.7B", "Qwen/Qwen3-30B-A3B",
+        "zai-org/GLM-4.5-Air", "openai/gpt-oss-20b", "axolotl-ai-co/gpt-oss-120b-dequantized"}) {
+    EXPECT_EQ(Try("base_model: " + std::string(model) +
+                  "\nlearning_rate: 1e-4\ndatasets: [{path: ./a.json, type: alpaca}]\n")
+                  .InTheWay(),
+              "")
+        << model;
+  }
+}
+
+TEST(AxolotlTest, RoutersAreTrainedInFullHoweverTheyAreCalled) {
+  for (const char* name : {"gate", "router", "mlp.gate", "block_sparse_moe.gate",
+                           "mlp.router.weight", "block_sparse_moe.gate.weight"}) {
+    const Tried t = Try(WithData(kLora) + "lora_target_modules: [q_proj, " + name + "]\n");
+    EXPECT_EQ(t.At("moe.router"), "\"trained\"") << name;
+    EXPECT_EQ(t.At("lora.target_modules"), R"(["q_proj"])") << name;
+  }
+}
+
+TEST(AxolotlTest, LinearsOfMixtralsExpertsAreStacks) {
+  const std::string file =
+      "base_model: mistralai/Mixtral-8x7B-v0.1\nlearning_rate: 1e-4\n"
+      "datasets: [{path: ./a.json, type: alpaca}]\n" +
+      std::string(kLora);
+  const Tried t = Try(file + "lora_target_modules: [gate, q_proj, w1, w2, w3]\n");
+  EXPECT_EQ(t.At("lora.target_modules"), R"(["q_proj"])");
+  EXPECT_EQ(t.At("lora.target_parameters"),
+            R"(["mlp.experts.gate_up_proj","mlp.experts.down_proj"])");
+  EXPECT_EQ(t.At("moe.router"), "\"trained\"");
+  EXPECT_TRUE(t.Says("where w1 and w3 share A")) << t.report;
+}
+
+TEST(AxolotlTest, PatternsOverExpertsSayWhatToGive) {
+  const std::string file = WithData(kLora) + "lora_target_modules: ";
+  EXPECT_EQ(Try(file + "'.*shared_experts[.](up|down)_proj'\n").At("lora.target_modules"),
+            R"(["shared_experts.up_proj","shared_experts.down_proj"])");
+  EXPECT_EQ(Try(file + "'.*mlp.(shared_expert.)?up_proj'\n").At("lora.target_modules"),
+            R"(["up_proj"])");
+  const Tried single = Try(file + "'.*mlp.experts.[0-9]+.(up|down)_proj'\n");
+  EXPECT_NE(single.InTheWay().find("give lora_target_parameters: [mlp.experts.gate_up_proj"),
+            std::string::npos)
+      << single.InTheWay();
+}
+
+TEST(AxolotlTest, OutputRouterLogitsTrainsTheBalancingLossOfTheModel) {
+  const std::string mixtral =
+      "base_model: mistralai/Mixtral-8x7B-v0.1\nlearning_rate: 1e-4\n"
+      "datasets: [{path: ./a.json, type: alpaca}]\n";
+  const Tried named = Try(mixtral + "model_config: {output_router_logits: true}\n");
+  EXPECT_EQ(named.At("moe.aux_loss.coef"), "0.02");
+  EXPECT_EQ(named.At("moe.aux_loss.over"), "\"micro_batch\"");
+  EXPECT_EQ(named.InTheWay(), "");
+  EXPECT_EQ(Try(mixtral + "overrides_of_model_config: {output_router_logits: false}\n")
+                .At("moe.aux_loss.coef"),
+            "0");
+  EXPECT_EQ(Try(WithData("model_config: {output_router_logits: true, "
+                         "router_aux_loss_coef: 0.5}\n"))
+                .At("moe.aux_loss.coef"),
+            "0.5");
+  for (const auto& [overrides, expected] :
+       {std::pair("{output_router_logits: true}", "give router_aux_loss_coef beside it"),
+        std::pair("{router_aux_loss_coef: 0.5}", "counts beside output_router_logits: true"),
+        std::pair("{hidden_size: 8}", "hidden_size: config.json is that of the model's")}) {
+    const Tried t = Try(WithData("model_config: " + std::string(overrides) + "\n"));
     EXPECT_NE(t.InTheWay().find(expected), std::string::npos) << t.InTheWay();
   }
 }
