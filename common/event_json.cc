@@ -46,6 +46,7 @@ json EventData(const v1::JobEvent& event) {
     data.update(json(MessageJson(event.data_prepared().data())));
   }
   if (event.has_state_changed() && event.state_changed().workers().empty()) data.erase("workers");
+  if (event.has_step_done() && !event.step_done().has_experts()) data.erase("experts");
   if (event.has_exported() && event.exported().replaced().empty()) data.erase("replaced");
   return data;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "controller/state/job_state.h"
 
@@ -73,6 +74,19 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
       gauge("coxswain_slowest_rank_ratio", "its compute time over the median of the others");
   control_idle_.family =
       gauge("coxswain_control_idle_ratio", "time that engines wait for commands over all time");
+  expert_load_.family = gauge("coxswain_expert_load_ratio",
+                              "tokens of the fullest expert over the mean, mean of the layers");
+  worst_expert_load_.family =
+      gauge("coxswain_expert_load_worst_ratio", "the same of the layer with the highest");
+  unused_experts_.family =
+      gauge("coxswain_experts_unused", "experts without a token, of all layers");
+  router_entropy_.family =
+      gauge("coxswain_router_entropy_nats", "entropy of routers, mean of tokens and layers");
+  nonfinite_router_tokens_.family =
+      gauge("coxswain_router_nonfinite_tokens", "tokens of all layers whose router is not finite");
+  router_balance_loss_.family =
+      gauge("coxswain_router_balance_loss", "balancing loss of routers, without its factor");
+  router_z_loss_.family = gauge("coxswain_router_z_loss", "z-loss of routers, without its factor");
   tokens_.family = counter("coxswain_train_tokens_total", "tokens of committed steps, replays too");
   nonfinite_.family = counter("coxswain_nonfinite_steps_total", "steps whose update was skipped");
   restarts_.family = counter("coxswain_restarts_total", "attempts that failed and were retried");
@@ -171,6 +185,22 @@ void Metrics::Step(const std::string& job, const StepMetrics& step) {
   prometheus::Counter& nonfinite = JobCounter(nonfinite_, job);
   if (!step.applied) nonfinite.Increment();
   JobHistogram(step_seconds_, job, kStepBuckets).Observe(step.seconds);
+  if (step.experts) Experts(job, *step.experts);
+}
+
+void Metrics::Experts(const std::string& job, const v1::ExpertUse& use) {
+  JobGauge(expert_load_, job).Set(use.load_ratio());
+  JobGauge(worst_expert_load_, job).Set(use.worst_load_ratio());
+  JobGauge(unused_experts_, job).Set(static_cast<double>(use.unused_experts()));
+  JobGauge(router_entropy_, job).Set(use.router_entropy());
+  JobGauge(nonfinite_router_tokens_, job).Set(static_cast<double>(use.nonfinite_tokens()));
+  // A loss that is not there now must not show an old value.
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const auto loss = [&](PerJob<prometheus::Gauge>& metric, bool there, double value) {
+    if (there || metric.rows.contains(job)) JobGauge(metric, job).Set(there ? value : kNone);
+  };
+  loss(router_balance_loss_, use.has_balance_loss(), use.balance_loss());
+  loss(router_z_loss_, use.has_z_loss(), use.z_loss());
 }
 
 void Metrics::StepsEnded(const std::string& job) {
@@ -279,13 +309,39 @@ void Metrics::DropJob(const std::string& job) {
     for (auto* row : metric.rows[job]) metric.family->Remove(row);
     metric.rows.erase(job);
   };
-  for (auto* metric :
-       {&state_,        &loss_,         &eval_loss_,     &grad_norm_,         &learning_rate_,
-        &step_,         &expected_,     &progress_,      &tokens_per_second_, &mfu_,
-        &eta_,          &epoch_,        &last_step_,     &last_checkpoint_,   &checkpoint_bytes_,
-        &packing_,      &goodput_,      &credits_,       &checkpoint_step_,   &checkpoint_interval_,
-        &output_free_,  &slowest_rank_, &slowest_ratio_, &control_idle_,      &eval_perplexity_,
-        &eval_accuracy_}) {
+  for (auto* metric : {&state_,
+                       &loss_,
+                       &eval_loss_,
+                       &grad_norm_,
+                       &learning_rate_,
+                       &step_,
+                       &expected_,
+                       &progress_,
+                       &tokens_per_second_,
+                       &mfu_,
+                       &eta_,
+                       &epoch_,
+                       &last_step_,
+                       &last_checkpoint_,
+                       &checkpoint_bytes_,
+                       &packing_,
+                       &goodput_,
+                       &credits_,
+                       &checkpoint_step_,
+                       &checkpoint_interval_,
+                       &output_free_,
+                       &slowest_rank_,
+                       &slowest_ratio_,
+                       &control_idle_,
+                       &eval_perplexity_,
+                       &eval_accuracy_,
+                       &expert_load_,
+                       &worst_expert_load_,
+                       &unused_experts_,
+                       &router_entropy_,
+                       &nonfinite_router_tokens_,
+                       &router_balance_loss_,
+                       &router_z_loss_}) {
     drop(*metric);
   }
   for (auto* metric : {&tokens_, &nonfinite_, &restarts_, &readopted_, &not_readopted_,

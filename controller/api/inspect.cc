@@ -93,7 +93,11 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
                                        model::PeakBfloat16Flops(answer->device_name())));
       *status->mutable_seconds() = answer->seconds();
       *status->mutable_bin_ids() = answer->last_bin_ids();
-      if (rank == 0) response_.set_choices(answer->choices());
+      if (rank == 0) {
+        response_.set_choices(answer->choices());
+        if (answer->has_experts()) *response_.mutable_experts() = answer->experts();
+        *response_.mutable_expert_layers() = answer->expert_layers();
+      }
     } else {
       status->set_error(std::string(answer.status().message()));
     }

@@ -11,6 +11,7 @@
 #include "controller/cli/answer_text.h"
 #include "controller/cli/download_line.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/expert_text.h"
 #include "controller/cli/job_text.h"
 #include "controller/cli/table.h"
 
@@ -100,6 +101,7 @@ std::string ProgressText(const v1::Job& job) {
   text += fmt::format("  loss {}, grad norm {}, learning rate {}, skipped steps {}\n",
                       Known(stepped, "{:.6f}", p.loss()), Known(stepped, "{:.6f}", p.grad_norm()),
                       Known(stepped, "{:.3g}", p.learning_rate()), p.skipped_steps());
+  if (p.has_experts()) text += "  " + ExpertText(p.experts());
   text += fmt::format("  evaluation loss {}", Known(p.has_eval(), "{:.6f}", p.eval_loss()));
   if (p.has_eval()) {
     text += fmt::format(" (before training {:.6f}, best {:.6f} at step {})", p.first_eval_loss(),

@@ -7,6 +7,7 @@
 #include "common/failure_kind.h"
 #include "common/format.h"
 #include "common/outside_text.h"
+#include "controller/cli/expert_text.h"
 #include "controller/cli/held_out_text.h"
 #include "controller/cli/table.h"
 
@@ -270,6 +271,8 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
   if (ranks.ranks().empty()) return text + "\nno ranks: the job has no gang now\n";
   text += "\n" + table.Text() + PaceText(ranks) + "RESIDENT: process resident (with libraries)\n" +
           errors;
+  if (ranks.has_experts()) text += ExpertText(ranks.experts());
+  if (wide) text += ExpertTable(ranks);
   if (wide && !ranks.choices().empty()) text += ranks.choices() + "\n";
   return text;
 }

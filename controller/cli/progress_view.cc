@@ -74,6 +74,9 @@ std::string EventLine(const v1::JobEvent& event, int64_t total_steps) {
   if (total_steps > 0) line += fmt::format("/{}", total_steps);
   line += fmt::format("  loss {:.4f}  grad norm {:.4f}  lr {:.2e}", FiniteOrZero(step.loss()),
                       FiniteOrZero(step.grad_norm()), FiniteOrZero(step.learning_rate()));
+  if (step.has_experts()) {
+    line += fmt::format("  experts {:.2f}x", FiniteOrZero(step.experts().load_ratio()));
+  }
   const double speed = FiniteOrZero(step.tokens_per_second());
   return speed > 0 ? fmt::format("{}  {} tok/s", line, FormatCount(static_cast<int64_t>(speed)))
                    : line;

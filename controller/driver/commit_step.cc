@@ -65,6 +65,7 @@ absl::StatusOr<StepResult> CommitStep(const Batch& batch, const gang::InFlight& 
   result.grad_norm = first.grad_norm();
   result.tokens = batch.tokens;
   result.applied = first.applied();
+  if (first.has_experts()) result.experts = first.experts();
   result.loss_bits = std::bit_cast<uint64_t>(result.loss);
   result.gnorm_bits = std::bit_cast<uint64_t>(result.grad_norm);
   return result;

@@ -3,20 +3,23 @@
 #define COXSWAIN_CONTROLLER_DRIVER_COMMIT_STEP_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "controller/driver/batch.h"
 #include "controller/gang/command_window.h"
+#include "coxswain/v1/common.pb.h"
 
 namespace coxswain::driver {
 
 struct StepResult {
-  int64_t step = 0;        // 0-based
-  double loss = 0;         // sum of target losses / targets of the global batch
-  double grad_norm = 0;    // before clipping
-  int64_t tokens = 0;      // all ranks
-  bool applied = false;    // the update was applied, on every rank
-  uint64_t loss_bits = 0;  // IEEE-754 of loss
+  int64_t step = 0;                           // 0-based
+  double loss = 0;                            // sum of target losses / targets of the global batch
+  double grad_norm = 0;                       // before clipping
+  int64_t tokens = 0;                         // all ranks
+  bool applied = false;                       // the update was applied, on every rank
+  std::optional<v1::ExpertUse> experts = {};  // of a model with experts
+  uint64_t loss_bits = 0;                     // IEEE-754 of loss
   uint64_t gnorm_bits = 0;
 };
 

@@ -172,6 +172,7 @@ v1::JobEvent StepDoneEvent(const StepResult& result, const Batch& batch,
   done.set_seconds(pace.seconds);
   done.set_pass(pace.pass);
   done.set_applied(result.applied);
+  if (result.experts) *done.mutable_experts() = *result.experts;
   AddRanks(batch, command, &done);
   return event;
 }

@@ -40,6 +40,8 @@ std::optional<v1::Error> TrainingReport::OnStep(const StepResult& result, const 
   progress.set_eta_seconds(record.phase() == v1::JOB_STATE_RUNNING
                                ? static_cast<double>(left) * rate_.seconds_per_step()
                                : 0);
+  progress.clear_experts();
+  if (result.experts) *progress.mutable_experts() = *result.experts;
   for (const auto& done : command.results) {
     KeepHighest(done->memory(), record.edit().mutable_measured_memory());
   }
@@ -108,7 +110,8 @@ void TrainingReport::Measure(const StepResult& result, double seconds) {
                                  .finished_steps = result.step + 1,
                                  .total_steps = args_.curriculum->total_steps(),
                                  .eta_seconds = job.progress().eta_seconds(),
-                                 .applied = result.applied});
+                                 .applied = result.applied,
+                                 .experts = result.experts});
   if (args_.replays.Find(result.step) == nullptr) *args_.committed_seconds += seconds;
   const double wall =
       static_cast<double>(deps_.loop->clock().UnixMs() - job.started_unix_ms()) * 1e-3;

@@ -31,6 +31,11 @@ void AddProgress(const v1::Job& job, json* fields) {
     out["TOKENS_PER_SECOND"] = Whole(p.tokens_per_second());
     out["TOKENS"] = Count(p.tokens());
   }
+  if (p.has_experts()) {
+    out["EXPERT_LOAD"] = Real(p.experts().load_ratio(), 2);
+    out["UNUSED_EXPERTS"] = Count(p.experts().unused_experts());
+    out["ROUTER_ENTROPY"] = Real(p.experts().router_entropy(), 3);
+  }
   if (p.has_eval()) {
     out["EVAL_LOSS"] = Real(p.eval_loss(), 4);
     out["BEST_EVAL_LOSS"] = Real(p.best_eval_loss(), 4);

@@ -2,6 +2,7 @@
 // every name of its table is exported.
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
 
 #include <fstream>
 #include <set>
@@ -26,13 +27,71 @@ std::set<std::string> NamesOfTable(const std::string& heading) {
   return names;
 }
 
+v1::ExpertUse AllOfExperts() {
+  v1::ExpertUse use;
+  use.set_load_ratio(1.5);
+  use.set_worst_load_ratio(2.5);
+  use.set_worst_layer(3);
+  use.set_unused_experts(4);
+  use.set_router_entropy(0.5);
+  use.set_nonfinite_tokens(6);
+  use.set_balance_loss(2.25);
+  use.set_z_loss(0.25);
+  return use;
+}
+
+// The sample lines of the page whose metric is of experts or routers.
+std::string ExpertLines(const prometheus::Registry& registry) {
+  std::istringstream page(prometheus::TextSerializer().Serialize(registry.Collect()));
+  std::string lines;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("coxswain_expert") || line.starts_with("coxswain_router")) {
+      lines += line + "\n";
+    }
+  }
+  return lines;
+}
+
+TEST(MetricNamesTest, ExpertsHaveGaugesOfTheirOwn) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  Metrics metrics(registry);
+  metrics.Step("dense", {});
+  EXPECT_EQ(ExpertLines(*registry), "");
+  metrics.Step("j", {.experts = AllOfExperts()});
+  EXPECT_EQ(ExpertLines(*registry),
+            "coxswain_expert_load_ratio{job=\"j\"} 1.5\n"
+            "coxswain_expert_load_worst_ratio{job=\"j\"} 2.5\n"
+            "coxswain_experts_unused{job=\"j\"} 4\n"
+            "coxswain_router_entropy_nats{job=\"j\"} 0.5\n"
+            "coxswain_router_nonfinite_tokens{job=\"j\"} 6\n"
+            "coxswain_router_balance_loss{job=\"j\"} 2.25\n"
+            "coxswain_router_z_loss{job=\"j\"} 0.25\n");
+  metrics.DropJob("j");
+  EXPECT_EQ(ExpertLines(*registry), "");
+}
+
+// A loss that is not finite in this step: the page shows no old value, and Prometheus reads it.
+TEST(MetricNamesTest, ALossOfRoutersThatIsGoneIsNotANumber) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  Metrics metrics(registry);
+  v1::ExpertUse use = AllOfExperts();
+  use.clear_z_loss();
+  metrics.Step("j", {.experts = use});
+  EXPECT_EQ(ExpertLines(*registry).find("z_loss"), std::string::npos);
+  use.clear_balance_loss();
+  metrics.Step("j", {.experts = use});
+  EXPECT_NE(ExpertLines(*registry).find("coxswain_router_balance_loss{job=\"j\"} Nan\n"),
+            std::string::npos)
+      << ExpertLines(*registry);
+}
+
 TEST(MetricNamesTest, TableAndControllerAgree) {
   auto registry = std::make_shared<prometheus::Registry>();
   Metrics metrics(registry);
   metrics.JobSubmitted();
   metrics.JobEnded("j", v1::JOB_STATE_SUCCEEDED);
   metrics.JobStateIs("j", v1::JOB_STATE_RUNNING);
-  metrics.Step("j", {});
+  metrics.Step("j", {.experts = AllOfExperts()});
   metrics.Progress("j", 1, 2);
   metrics.Eval("j", {.loss = 1, .token_accuracy = 1});
   metrics.Epoch("j", 1);
@@ -63,7 +122,7 @@ TEST(MetricNamesTest, DroppingAJobRemovesItsSeriesAndOnlyThose) {
   Metrics metrics(registry);
   for (const char* job : {"a", "b"}) {
     metrics.JobStateIs(job, v1::JOB_STATE_RUNNING);
-    metrics.Step(job, {});
+    metrics.Step(job, {.experts = AllOfExperts()});
     metrics.Restart(job, "train");
     metrics.Checkpoint(job, 1, 1, 1);
     metrics.CheckpointStep(job, 1, 1);

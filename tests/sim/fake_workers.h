@@ -76,6 +76,8 @@ class FakeWorkers : public WorkerTransport {
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
   // From this step on losses are a hundred times as large.
   void Diverge(int64_t step) { diverges_at_ = step; }
+  // What every step tells of experts from now on.
+  void set_experts(const v1::ExpertUse& use) { experts_ = use; }
 
   bool alive(int slot) const;
   const std::string& incarnation(int slot) const { return processes_.at(slot).incarnation; }
@@ -229,6 +231,7 @@ class FakeWorkers : public WorkerTransport {
   OnTrained on_trained_;
   std::function<void(int slot)> on_ended_;
   std::set<int64_t> nonfinite_;
+  std::optional<v1::ExpertUse> experts_;  // none: the model has no experts
   int64_t diverges_at_ = std::numeric_limits<int64_t>::max();
   std::map<int64_t, v1::Error> failures_;
   absl::Status prepare_error_;

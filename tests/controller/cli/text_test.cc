@@ -8,6 +8,7 @@
 #include "common/event_json.h"
 #include "common/message_json.h"
 #include "controller/cli/exit_code.h"
+#include "controller/cli/expert_text.h"
 #include "controller/cli/fits_here.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/held_out_text.h"
@@ -210,6 +211,73 @@ TEST(EventJsonTest, DataStandsForTheDetail) {
 }
 
 // Invariant cli-4.
+v1::ExpertUse UseOfExperts() {
+  v1::ExpertUse use;
+  use.set_load_ratio(1.5);
+  use.set_worst_load_ratio(2.25);
+  use.set_worst_layer(3);
+  use.set_unused_experts(4);
+  use.set_router_entropy(0.5);
+  return use;
+}
+
+// Of a dense model the event says nothing of experts.
+TEST(EventJsonTest, ExpertsOfAStep) {
+  v1::JobEvent event;
+  event.mutable_step_done()->set_step(1);
+  EXPECT_FALSE(EventData(event).contains("experts"));
+  *event.mutable_step_done()->mutable_experts() = UseOfExperts();
+  event.mutable_step_done()->mutable_experts()->set_z_loss(0.25);
+  EXPECT_EQ(EventData(event)["experts"].dump(),
+            R"({"balance_loss":null,"load_ratio":1.5,"nonfinite_tokens":0,"router_entropy":0.5,)"
+            R"("unused_experts":4,"worst_layer":3,"worst_load_ratio":2.25,"z_loss":0.25})");
+}
+
+TEST(ExpertTextTest, OneLineWithTheLossesThatThereAre) {
+  v1::ExpertUse use = UseOfExperts();
+  EXPECT_EQ(ExpertText(use),
+            "experts: the fullest has 1.50x the mean (2.25x in layer 3), 4 unused; router entropy "
+            "0.500 nats\n");
+  use.set_balance_loss(2.0125);
+  use.set_z_loss(0.25);
+  use.set_nonfinite_tokens(12345);
+  EXPECT_EQ(ExpertText(use),
+            "experts: the fullest has 1.50x the mean (2.25x in layer 3), 4 unused; router entropy "
+            "0.500 nats without 12,345 tokens that are not finite; balancing loss 2.0125; z-loss "
+            "0.2500\n");
+}
+
+TEST(ExpertTextTest, InspectShowsTheModelAndWideItsLayers) {
+  v1::InspectResponse ranks;
+  ranks.set_last_step(4);
+  ranks.add_ranks()->set_last_step(4);
+  EXPECT_EQ(RanksTable(ranks, true).find("experts"), std::string::npos);
+  *ranks.mutable_experts() = UseOfExperts();
+  for (const int layer : {1, 3}) {
+    v1::LayerExpertUse* use = ranks.add_expert_layers();
+    use->set_layer(layer);
+    use->set_load_ratio(0.75 * layer);
+    use->set_unused_experts(layer);
+  }
+  EXPECT_NE(RanksTable(ranks, false).find(ExpertText(UseOfExperts())), std::string::npos);
+  EXPECT_EQ(RanksTable(ranks, false).find("LAYER"), std::string::npos);
+  EXPECT_NE(RanksTable(ranks, true)
+                .find("  LAYER   LOAD    UNUSED   ENTROPY   NOT-FINITE\n"
+                      "  1       0.75x   1        0.000     0\n"
+                      "  3       2.25x   3        0.000     0\n"),
+            std::string::npos)
+      << RanksTable(ranks, true);
+}
+
+TEST(EventLineTest, TellsTheLoadOfExperts) {
+  v1::JobEvent event;
+  event.set_type("StepDone");
+  event.mutable_step_done()->set_step(1);
+  EXPECT_EQ(EventLine(event, 0).find("experts"), std::string::npos);
+  *event.mutable_step_done()->mutable_experts() = UseOfExperts();
+  EXPECT_NE(EventLine(event, 0).find("  experts 1.50x"), std::string::npos);
+}
+
 TEST(MessageJsonTest, NamesTypesAndUnsetFields) {
   v1::Job job;
   job.set_recipe_hash("\x01\xab");

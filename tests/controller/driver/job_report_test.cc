@@ -84,6 +84,31 @@ TEST_F(JobReportTest, MeasuredLinksOutliveTheController) {
   EXPECT_EQ(sim.registry().links().Find(sim.registry().All()), links);
 }
 
+TEST_F(JobReportTest, TheUseOfExpertsIsInEventsProgressAndGauges) {
+  Simulation dense({});
+  const std::string plain = dense.Submit({});
+  ASSERT_TRUE(dense.RunUntilState(plain, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_FALSE(dense.Events(plain, "StepDone").back().step_done().has_experts());
+  EXPECT_FALSE(dense.Job(plain).progress().has_experts());
+  EXPECT_TRUE(std::isnan(Gauge(dense, "coxswain_expert_load_ratio", plain)));
+
+  Simulation sim({});
+  v1::ExpertUse use;
+  use.set_load_ratio(1.5);
+  use.set_unused_experts(4);
+  use.set_balance_loss(2.25);
+  sim.workers().set_experts(use);
+  const std::string id = sim.Submit({});
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  for (const v1::JobEvent& event : sim.Events(id, "StepDone")) {
+    EXPECT_EQ(event.step_done().experts().SerializeAsString(), use.SerializeAsString());
+  }
+  EXPECT_EQ(sim.Job(id).progress().experts().SerializeAsString(), use.SerializeAsString());
+  EXPECT_EQ(Gauge(sim, "coxswain_expert_load_ratio", id), 1.5);
+  EXPECT_EQ(Gauge(sim, "coxswain_router_balance_loss", id), 2.25);
+  EXPECT_TRUE(std::isnan(Gauge(sim, "coxswain_router_z_loss", id)));
+}
+
 // Another mesh sums in another order.
 TEST_F(JobReportTest, AReplayUnderAnotherPlanIsNotCompared) {
   Simulation sim(SlowSteps());

@@ -187,6 +187,13 @@ TEST_F(CommitStepTest, DividesTheGlobalLossByTheTargetsOfTheBatch) {
   EXPECT_TRUE(result.applied);
 }
 
+// Every rank has the sums of all: those of the first are taken.
+TEST_F(CommitStepTest, TakesTheUseOfExpertsOfAModelThatHasSome) {
+  EXPECT_FALSE(CommitStep(batch_, command_)->experts.has_value());
+  for (auto& done : command_.results) done->mutable_experts()->set_load_ratio(1.5);
+  EXPECT_EQ(CommitStep(batch_, command_)->experts->load_ratio(), 1.5);
+}
+
 // Invariant driver-4.
 TEST_F(CommitStepTest, NamesRanksThatDisagreeInTheLastBit) {
   command_.results[1]->set_grad_norm(std::nextafter(0.5, 1.0));

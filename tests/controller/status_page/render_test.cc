@@ -156,6 +156,24 @@ TEST(RenderTest, ACheckpointWithoutEvaluationShowsNone) {
   EXPECT_EQ(CountOf(told, "progress.eval_token_accuracy\" value=\"0.125\""), 1u);
 }
 
+TEST(RenderTest, AModelWithExpertsShowsTheirUse) {
+  History history;
+  JobDetail detail;
+  detail.row.job = JobOf("a-1");
+  const std::string dense =
+      Renderer().Render("job", JobFields({.detail = detail, .history = history}));
+  EXPECT_EQ(CountOf(dense, "xpert"), 0u);
+  v1::ExpertUse& use = *detail.row.job.mutable_progress()->mutable_experts();
+  use.set_load_ratio(1.5);
+  use.set_unused_experts(4);
+  use.set_router_entropy(0.25);
+  const std::string html =
+      Renderer().Render("job", JobFields({.detail = detail, .history = history}));
+  EXPECT_EQ(CountOf(html, "progress.experts.load_ratio\" value=\"1.5\">1.50<"), 1u);
+  EXPECT_EQ(CountOf(html, "progress.experts.unused_experts\" value=\"4\">4<"), 1u);
+  EXPECT_EQ(CountOf(html, "progress.experts.router_entropy\" value=\"0.25\">0.250<"), 1u);
+}
+
 TEST(RenderTest, AnswersStandSideBySide) {
   History history;
   JobDetail detail;
