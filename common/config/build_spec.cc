@@ -123,6 +123,7 @@ MoeSpec Moe(const Json& json) {
   moe.aux_loss_by_micro_batch = json["aux_loss"]["over"] == "micro_batch";
   moe.router_z_loss = json["router_z_loss"];
   if (json["router"] != "auto") moe.trains_router = json["router"] == "trained";
+  if (json["balance"] == "bias") moe.bias_rate = json["balance_rate"].get<double>();
   return moe;
 }
 

@@ -70,6 +70,7 @@ struct MoeSpec {
   bool aux_loss_by_micro_batch{};       // over one pool of a micro-step; else of each bin
   double router_z_loss{};
   std::optional<bool> trains_router;  // nullopt: with the whole model, not beside an adapter
+  std::optional<double> bias_rate;    // of balance: bias; nullopt: balance: none
 };
 
 // Names of the fields of a record.

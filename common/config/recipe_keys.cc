@@ -51,6 +51,8 @@ constexpr std::initializer_list<const char*> kPossible = {
     "moe.aux_loss.coef",
     "moe.aux_loss.over",
     "moe.router_z_loss",
+    "moe.balance",
+    "moe.balance_rate",
     "val_set_size",
     "data_rules",
     "chat_template",

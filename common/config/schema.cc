@@ -158,6 +158,16 @@ void AppendMoe(std::vector<Key>* t) {
       {.path = "spec.moe.router_z_loss", .type = Type::kNumber, .def = "0.0",
        .range = kNonNegative,
        .doc = "Factor of the mean square of a router's log-partition; 1.0e-3 is usual."},
+      {.path = "spec.moe.balance", .type = Type::kWord, .def = "none",
+       .words = {"none", "bias"},
+       .doc = "Balancing without a loss. `bias`: after each update the bias by which experts are "
+              "chosen, `e_score_correction_bias`, falls for an expert with more tokens than the "
+              "mean and rises for one with fewer, counted over all ranks. For models that have "
+              "such a bias; beside an adapter it needs `export.merge`, as an adapter cannot hold "
+              "it."},
+      {.path = "spec.moe.balance_rate", .type = Type::kNumber, .def = "1.0e-3",
+       .range = kPositive,
+       .doc = "By how much that bias moves after an update."},
       // clang-format on
   };
   t->insert(t->end(), rows.begin(), rows.end());

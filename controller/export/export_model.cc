@@ -23,6 +23,7 @@
 #include "common/model/file_rows.h"
 #include "common/model/read_model_config.h"
 #include "common/model/stacked_files.h"
+#include "common/plan/routers.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 #include "controller/export/model_tensor.h"
@@ -188,11 +189,11 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
       continue;
     }
     const TensorInfo* source = from.Find(parameter.name);
-    const PiecedTensor* trained = parameter.trainable() ? checkpoint.Find(parameter.name) : nullptr;
-    if (trained == nullptr && (parameter.trainable() || source == nullptr)) {
-      return absl::NotFoundError(
-          absl::StrCat("no values for ", parameter.name, " in ",
-                       parameter.trainable() ? checkpoint.directory() : plan.model_path));
+    const bool changed = parameter.trainable() || plan::IsMovedCorrection(plan, parameter);
+    const PiecedTensor* trained = changed ? checkpoint.Find(parameter.name) : nullptr;
+    if (trained == nullptr && (changed || source == nullptr)) {
+      return absl::NotFoundError(absl::StrCat("no values for ", parameter.name, " in ",
+                                              changed ? checkpoint.directory() : plan.model_path));
     }
     std::optional<PackedMatrix> packed;
     if (trained == nullptr) {
@@ -200,8 +201,10 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
       RETURN_IF_ERROR(
           CheckShape(plan, parameter, packed.has_value() ? packed->shape : source->shape));
     }
-    // What no training changes keeps its dtype: float32.
-    const std::string wanted = model::IsBuffer(parameter) ? "source" : job.export_dtype;
+    // What no gradient changes keeps its dtype; what an update moves, whose steps are small, is
+    // float32.
+    const std::string kept = changed ? "float32" : "source";
+    const std::string wanted = model::IsBuffer(parameter) ? kept : job.export_dtype;
     ASSIGN_OR_RETURN(const DType dtype,
                      ExportDType(wanted, from, packed.has_value() ? nullptr : source));
     const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);

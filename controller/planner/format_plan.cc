@@ -73,9 +73,13 @@ void AddExperts(const plan::Plan& plan, const Estimate& estimate, Page& page) {
       std::any_of(plan.parameters.begin(), plan.parameters.end(),
                   [](const auto& p) { return model::IsRouter(p) && p.trainable(); });
   const plan::RouterLosses& losses = plan.router_losses;
-  page.Row("  routers", absl::StrFormat("%s; balancing loss x %g over a %s, z-loss x %g",
-                                        trained ? "trained" : "frozen", losses.balance,
-                                        losses.by_micro_batch ? "micro-batch" : "bin", losses.z));
+  std::string text = absl::StrFormat("%s; balancing loss x %g over a %s, z-loss x %g",
+                                     trained ? "trained" : "frozen", losses.balance,
+                                     losses.by_micro_batch ? "micro-batch" : "bin", losses.z);
+  if (plan.router_bias_rate > 0) {
+    absl::StrAppendFormat(&text, "; their bias moves by %g", plan.router_bias_rate);
+  }
+  page.Row("  routers", text);
 }
 
 void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,

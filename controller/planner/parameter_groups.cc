@@ -144,6 +144,22 @@ absl::Status CheckMerge(const config::JobSpec& job, const plan::Plan& plan) {
   return absl::OkStatus();
 }
 
+// A bias that moves belongs to the base, which an adapter leaves as it is.
+absl::Status CheckBalance(const config::JobSpec& job, const plan::Plan& plan) {
+  if (!job.moe.bias_rate || job.method == "generate") return absl::OkStatus();
+  const bool moves = std::any_of(plan.parameters.begin(), plan.parameters.end(), model::IsBuffer);
+  if (!moves) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "moe.balance: bias moves e_score_correction_bias, by which routers choose, and ",
+        plan.model.architecture, " has none; set moe.balance: none",
+        plan.model.mixture.experts > 0 ? ", and moe.aux_loss.coef to balance by a loss" : ""));
+  }
+  if (job.adapter == config::Adapter::kNone || job.export_merge) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "moe.balance: bias moves e_score_correction_bias of the base, which an exported adapter does "
+      "not hold; set export.merge: true to export the whole model, or moe.balance: none");
+}
+
 plan::Lora MakeLora(const config::LoraSpec& lora) {
   const auto rank = static_cast<double>(lora.r);
   return {.rank = lora.r,
@@ -178,6 +194,7 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
     GroupFull(job.train, plan);
     if (!job.moe.trains_router.value_or(true)) FreezeRouters(plan);
   }
+  RETURN_IF_ERROR(CheckBalance(job, *plan));
   for (const Parameter& parameter : plan->parameters) {
     if (!parameter.trainable()) continue;
     plan->groups[static_cast<size_t>(parameter.group)].expected_elements += parameter.elements();

@@ -26,6 +26,7 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job,
     plan->router_losses = {.balance = job.moe.aux_loss_coef.value_or(plan->model.mixture.aux_loss),
                            .z = job.moe.router_z_loss,
                            .by_micro_batch = job.moe.aux_loss_by_micro_batch};
+    if (job.method != "generate") plan->router_bias_rate = job.moe.bias_rate.value_or(0);
   }
   plan->device = config::DeviceName(job.device);
   plan->compute_dtype = job.compute_dtype;

@@ -80,6 +80,7 @@ void AddMoe(const config::JobSpec& job, const model::ModelConfig& model, Lines& 
   lines.Int("aux_loss_by_micro_batch", job.moe.aux_loss_by_micro_batch);
   lines.Real("router_z_loss", job.moe.router_z_loss);
   lines.Int("trains_router", job.moe.trains_router.value_or(job.adapter == config::Adapter::kNone));
+  if (job.moe.bias_rate) lines.Real("router_bias_rate", *job.moe.bias_rate);
 }
 
 void AddLatent(const model::LatentAttention& latent, Lines& lines) {

@@ -48,6 +48,13 @@ TEST(JobParserTest, ReadsHowTheBaseIsKept) {
   EXPECT_EQ(quantization("  adapter: qlora\n  quantization: {format: mxfp4}\n"), "mxfp4");
 }
 
+TEST(JobParserTest, ARateOfBalancingCountsWithABiasAlone) {
+  EXPECT_EQ(Parse(kSmallJob).moe.bias_rate, std::nullopt);
+  EXPECT_EQ(ParseSpec("  moe: {balance: bias}\n").moe.bias_rate, 0.001);
+  EXPECT_EQ(ParseSpec("  moe: {balance: bias, balance_rate: 0.01}\n").moe.bias_rate, 0.01);
+  EXPECT_EQ(ParseSpec("  moe: {balance_rate: 0.01}\n").moe.bias_rate, std::nullopt);
+}
+
 // Invariant config-4.
 TEST(JobParserTest, ReadsEveryKey) {
   const JobSpec job = Parse(kFullJob);

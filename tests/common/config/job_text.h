@@ -29,7 +29,7 @@ spec:
   quantization: {format: nf4, double: false}
   lora: {r: 8, alpha: 16, dropout: 0.0, target_modules: all-linear, target_parameters: [], loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
          use_rslora: true, use_dora: true, init_from: null, modules_to_save: []}
-  moe: {router: auto, aux_loss: {coef: null, over: bin}, router_z_loss: 0.0}
+  moe: {router: auto, aux_loss: {coef: null, over: bin}, router_z_loss: 0.0, balance: none, balance_rate: 1.0e-3}
   datasets:
     - {path: ./train.jsonl, format: alpaca, prompt_style: alpaca, weight: 1.5}
     - path: /abs/chat

@@ -193,6 +193,31 @@ TEST_F(ExpertsExportTest, BuffersAndFurtherLayersStayAsTheyAre) {
   EXPECT_EQ(rounded.at("model.layers.1.mlp.gate.weight").dtype, DType::kBF16);
 }
 
+// What balancing has moved is in the checkpoint, and leaves in float32 beside an adapter too.
+TEST_F(ExpertsExportTest, ABiasThatMovedIsThatOfTheCheckpoint) {
+  UseBase(Glm());
+  WriteBase(Glm());
+  AddLora(4, 8, false, /*dora=*/false, {"q_proj"});
+  const auto moved = [](const model::Parameter& p) {
+    return model::IsAdapter(p) || model::IsBuffer(p);
+  };
+  TrainGroup(moved);  // the tensors of the checkpoint
+  WriteCheckpoint([](const model::Parameter& parameter, float* out) {
+    std::fill_n(out, parameter.elements(), model::IsBuffer(parameter) ? 0.123f : 0.0f);
+  });
+  TrainGroup(model::IsAdapter);
+  request_.job.export_merge = true;
+  const std::string name = "model.layers.1.mlp.gate.e_score_correction_bias";
+  EXPECT_TRUE(Exported().at(name).bytes == base_.at(name).bytes) << "nothing moves it";
+  request_.plan.router_bias_rate = 0.001;
+  for (const char* dtype : {"source", "bfloat16"}) {
+    request_.job.export_dtype = dtype;
+    const FileTensors exported = Exported();
+    EXPECT_EQ(exported.at(name).dtype, DType::kF32);
+    EXPECT_EQ(ValuesOf(exported.at(name)), Values(kExperts, 0.123f));
+  }
+}
+
 // Blocks leave as what they stand for, in the form without blocks.
 TEST_F(ExpertsExportTest, MergeIntoABaseInMxfp4) {
   Json config = GptOss();

@@ -54,6 +54,19 @@ TEST_F(PlanPageTest, PageShowsWhatAUserDecidesBy) {
   }
 }
 
+TEST_F(PlanPageTest, SaysByWhatExpertsAreBalanced) {
+  model_.tie_embeddings = model_.qkv_bias = false;
+  model_.architecture = "Glm4MoeForCausalLM";
+  model_.mixture = {.experts = 8, .chosen = 2, .width = 12, .score = "sigmoid"};
+  job_.adapter = config::Adapter::kNone;
+  Make();
+  EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("bias moves"), std::string::npos);
+  job_.moe.bias_rate = 0.002;
+  Make();
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("z-loss x 0; their bias moves by 0.002\n"), std::string::npos) << page;
+}
+
 TEST_F(PlanPageTest, JsonHasStableKeysAndTheSameNumbers) {
   Make();
   const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));

@@ -180,6 +180,34 @@ TEST_F(PlannerTest, AdaptersOutsideTheBlocks) {
   expect_refused("\"lm_head\" has no DoRA");
 }
 
+// A router of softmax has no bias that could move; an adapter alone could not hold one that does.
+TEST_F(PlannerTest, BalancingByABiasNeedsOneAndAnExportThatHoldsIt) {
+  const auto expect_refused = [this](const char* part) {
+    EXPECT_NE(Plan().status().ToString().find(part), std::string::npos) << Plan().status();
+  };
+  job_.moe.bias_rate = 0.001;
+  expect_refused("Qwen2ForCausalLM has none; set moe.balance: none");
+  model_.tie_embeddings = model_.qkv_bias = false;
+  model_.architecture = "Qwen3MoeForCausalLM";
+  model_.qk_norm = true;
+  model_.mixture = {.experts = 8, .chosen = 2, .width = 12};
+  expect_refused("Qwen3MoeForCausalLM has none; set moe.balance: none, and moe.aux_loss.coef");
+  model_.architecture = "Glm4MoeForCausalLM";
+  model_.mixture.score = "sigmoid";
+  expect_refused("set export.merge: true to export the whole model, or moe.balance: none");
+  job_.export_merge = true;
+  EXPECT_EQ(MustPlan().plan.router_bias_rate, 0.001);
+  job_.export_merge = false;
+  job_.adapter = config::Adapter::kNone;
+  EXPECT_EQ(MustPlan().plan.router_bias_rate, 0.001);
+  const std::string hash = Recipe::Make(job_, model_, data_)->hash();
+  job_.moe.bias_rate = 0.002;
+  EXPECT_NE(Recipe::Make(job_, model_, data_)->hash(), hash);
+  job_.moe.bias_rate.reset();
+  EXPECT_EQ(MustPlan().plan.router_bias_rate, 0);
+  EXPECT_NE(Recipe::Make(job_, model_, data_)->hash(), hash);
+}
+
 TEST_F(PlannerTest, RowsOfAddedTokensMustBeTrained) {
   model_.added_tokens = {.count = 3, .known = 127, .base_rows = 128};
   model_.vocab_size = 130;
