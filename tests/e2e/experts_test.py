@@ -2,7 +2,7 @@
 """A mixture of experts, from files as the Hub has them to an adapter, on CPU workers."""
 import json, os, random, shutil, signal, struct, sys, unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import QUICKSTART, Cluster, wait_for
+from processes import QUICKSTART, Cluster, metrics, value, wait_for
 
 MODEL = os.path.join(QUICKSTART, 'model')
 HIDDEN, INNER, EXPERTS, CHOSEN, LAYERS, HEADS, KEYS, WIDTH, RANK = 64, 32, 8, 2, 2, 4, 2, 16, 4
@@ -147,7 +147,17 @@ spec:
         row = [draw.gauss(0, 4) for _ in range(HIDDEN)]
         zero = [0.0] * HIDDEN
         rows = {3: row, 5: [-value for value in row]}
-        self.finished('skewed', self.model(router=[v for e in range(EXPERTS) for v in rows.get(e, zero)]))
+        job = self.finished('skewed', self.model(router=[v for e in range(EXPERTS) for v in rows.get(e, zero)]))
+        for use in [event['experts'] for event in self.events(job, 'StepDone')]:
+            # The second choice of every token is the first of the others, which are alike.
+            self.assertEqual(use['worst_load_ratio'], EXPERTS / CHOSEN)
+            self.assertEqual(use['load_ratio'], EXPERTS / CHOSEN)
+            self.assertGreaterEqual(use['unused_experts'], LAYERS * (EXPERTS - 3))
+            self.assertEqual(use['nonfinite_tokens'], 0)
+            self.assertLess(use['router_entropy'], 0.1)
+            self.assertGreater(use['balance_loss'], CHOSEN)
+        self.assertIn('experts: the fullest has ', self.cox('describe', job).stdout)
+        self.assertEqual(value(metrics(self.endpoint['metrics']), 'coxswain_expert_load_ratio', job=job), EXPERTS / CHOSEN)
 
     def test_what_a_person_gets_wrong(self):
         model = self.model()
