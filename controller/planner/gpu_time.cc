@@ -186,8 +186,8 @@ Touched BlockTraffic(const plan::Plan& plan) {
 }
 
 // All that is neither product nor attention: the ops of the blocks, the column sum
-// of a bias gradient, each adapted linear (its input, output and their gradients twice), and
-// cross-entropy over the vocabulary (read, read and written). DoRA reads and writes the output of
+// of a bias gradient, each adapted linear (its input, output and their gradients twice; of experts
+// those that a token has), and cross-entropy over the vocabulary (read, read and written). DoRA reads and writes the output of
 // an adapted linear once more, and its output, gradient and scaled gradient.
 SecondsPerToken Traffic(const plan::Plan& plan) {
   const model::ModelConfig& m = plan.model;
@@ -208,7 +208,10 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
       continue;
     }
     if (model::AdaptsEmbedding(p) && model::IsLoraA(p)) continue;
-    const double width = static_cast<double>(p.elements()) / rank;
+    double width = static_cast<double>(p.elements()) / rank;
+    if (p.kind == model::Kind::kExperts) {
+      width *= static_cast<double>(m.mixture.chosen) / static_cast<double>(p.batch);
+    }
     forward += 1.5 * width;
     backward += 2.5 * width;
   }
