@@ -107,7 +107,8 @@ TEST_F(AgentTest, ExpertsAreToldWithTheStepAndByInspect) {
                         .unused_experts = 2,
                         .router_entropy = 0.25,
                         .nonfinite_tokens = 7,
-                        .balance_loss = 1.25};
+                        .balance_loss = 1.25,
+                        .z_loss = std::nullopt};
   ASSERT_TRUE(rank_->Prepare().ok());
   ASSERT_TRUE(ConnectAll({rank_.get()}).ok());
   auto run = rank_->Run();
