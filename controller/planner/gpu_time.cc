@@ -187,8 +187,9 @@ Touched BlockTraffic(const plan::Plan& plan) {
 
 // All that is neither product nor attention: the ops of the blocks, the column sum
 // of a bias gradient, each adapted linear (its input, output and their gradients twice; of experts
-// those that a token has), and cross-entropy over the vocabulary (read, read and written). DoRA reads and writes the output of
-// an adapted linear once more, and its output, gradient and scaled gradient.
+// those that a token has), and cross-entropy over the vocabulary (read, read and written). DoRA
+// reads and writes the output of an adapted linear once more, and its output, gradient and scaled
+// gradient.
 SecondsPerToken Traffic(const plan::Plan& plan) {
   const model::ModelConfig& m = plan.model;
   const auto layers = static_cast<double>(m.num_layers);

@@ -82,9 +82,11 @@ std::tuple<Tensor, Tensor> GroupedLoraLinear(const Tensor& x, const Tensor& weig
   return {y, h};
 }
 
-std::tuple<Tensor, Tensor, Tensor> GroupedLoraLinearBackward(
-    const Tensor& dy_given, const Tensor& x, const Tensor& weight, const Tensor& offsets,
-    const Tensor& a, const Tensor& b, const Tensor& h, double scale, bool wants_x) {
+std::tuple<Tensor, Tensor, Tensor> GroupedLoraLinearBackward(const Tensor& dy_given,
+                                                             const Tensor& x, const Tensor& weight,
+                                                             const Tensor& offsets, const Tensor& a,
+                                                             const Tensor& b, const Tensor& h,
+                                                             double scale, bool wants_x) {
   const Operands o = Contiguous(x, weight, offsets, a, b, scale);
   const Tensor dy = dy_given.contiguous();
   RequireSize(dy, o.x.size(0) * o.weight.size(1), "dy");
@@ -126,10 +128,9 @@ class GroupedLoraFunction : public torch::autograd::Function<GroupedLoraFunction
     if (!gradients[0].defined()) return variable_list(7);
     const variable_list saved = ctx->get_saved_variables();
     const bool x = ctx->saved_data["x"].toBool();
-    const auto [dx, da, db] =
-        COXSWAIN_OP("grouped_lora_linear_backward", GroupedLoraLinearBackward)
-            .call(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5],
-                  ctx->saved_data["scale"].toDouble(), x);
+    const auto [dx, da, db] = COXSWAIN_OP("grouped_lora_linear_backward", GroupedLoraLinearBackward)
+                                  .call(gradients[0], saved[0], saved[1], saved[2], saved[3],
+                                        saved[4], saved[5], ctx->saved_data["scale"].toDouble(), x);
     return {Asked(dx, x), Tensor(), Tensor(), Tensor(), da, db, Tensor()};
   }
 };

@@ -1,16 +1,19 @@
 // A job in one process, by the controller's data and plan and the worker's engine: the loss of
 // every step and of the evaluations that the job asks for (eval.eval_steps, test_datasets).
 //
-//   train_bench | gpu_train_bench JOB [--set KEY=VALUE]... [--break] [--json FILE]
+//   train_bench | gpu_train_bench JOB [--set KEY=VALUE]... [--break] [--json FILE] [--ids FILE]
 //
 // Relative paths of the job are its folder's. One rank; on the CPU one thread. No checkpoint and no
 // artifact is written. --break: the backward of RoPE does nothing (broken_rope.h). The file gets
 // commit, machine, settings, device, `losses` by step, `evaluations` {step, loss}, `grad_norms`,
-// seconds of training and the tokens trained. A loss that is not finite ends the run.
+// seconds of training and the tokens trained. --ids: int32 of the experts that routers chose, step
+// by step, of a step's newest micro-step (routed_ids.h; route_flips.py compares two such files). A
+// loss that is not finite ends the run.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/report.h"
 #include "bench/worker/engine/broken_rope.h"
+#include "bench/worker/engine/routed_ids.h"
 #include "bench/worker/engine/step_data.h"
 #include "common/config/job_parser.h"
 #include "common/config/override.h"
@@ -39,7 +43,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Flags {
-  std::string job, json_path;
+  std::string job, json_path, ids_path;
   std::vector<std::string> settings;
   bool broken = false;
 };
@@ -78,8 +82,9 @@ engine::BinBatch EvaluationBins(const planner::Recipe& recipe, const data::Token
 class Run {
  public:
   Run(const config::JobSpec& job, const planner::Recipe& recipe, const data::PreparedData& data,
-      engine::Engine* engine)
+      engine::Engine* engine, const std::string& ids_path)
       : job_(job), recipe_(recipe), data_(data), engine_(engine) {
+    if (!ids_path.empty()) ids_.open(ids_path, std::ios::binary);
     if (data.eval != nullptr) eval_bins_ = EvaluationBins(recipe, *data.eval);
   }
 
@@ -110,6 +115,11 @@ class Run {
     tokens_ += stats.tokens;
     losses_.push_back(stats.loss_sum / static_cast<double>(stats.targets));
     grad_norms_.push_back(stats.grad_norm);
+    if (ids_.is_open()) {
+      const std::vector<int32_t> ids = RoutedIds();
+      ids_.write(reinterpret_cast<const char*>(ids.data()),
+                 static_cast<std::streamsize>(ids.size() * sizeof(int32_t)));
+    }
     if (std::isfinite(losses_.back()) && stats.applied) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat("step ", step, ": loss ", losses_.back(), ", ",
@@ -133,6 +143,7 @@ class Run {
   engine::BinBatch eval_bins_;
   std::vector<double> losses_, grad_norms_;
   Json evaluations_ = Json::array();
+  std::ofstream ids_;
   double seconds_ = 0;
   int64_t tokens_ = 0;
 };
@@ -152,7 +163,7 @@ absl::Status Main(const Flags& flags) {
                    planner::MakePlan("train-bench", job, model, recipe, ResourcesOf(device)));
   ASSIGN_OR_RETURN(const auto engine, engine::Engine::Prepare(planned.plan, 0, ""));
   if (flags.broken) BreakRopeBackward();
-  Run run(job, recipe, data, engine.get());
+  Run run(job, recipe, data, engine.get(), flags.ids_path);
   RETURN_IF_ERROR(run.Train());
   Json results = {{"job", flags.job}, {"settings", flags.settings}, {"broken", flags.broken}};
   results["device"] = kernels::DeviceFingerprint();
@@ -172,6 +183,7 @@ int main(int argc, char** argv) {
   app.add_option("--set", flags.settings, "KEY=VALUE of the job; may be repeated");
   app.add_flag("--break", flags.broken, "the backward of RoPE does nothing");
   app.add_option("--json", flags.json_path, "results file");
+  app.add_option("--ids", flags.ids_path, "file of the experts that routers chose");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = coxswain::bench::Main(flags);
   if (!status.ok()) std::fprintf(stderr, "train_bench: %s\n", status.ToString().c_str());

@@ -128,8 +128,9 @@ TEST_F(GpuTimeTest, AnUpdateTakesTheTimeOfItsStates) {
   EXPECT_NEAR(full - Time().step, 494e6 * (16 - 4 * (1 + 4.0 / 256)) / kBytesPerSecond, 2e-5);
 }
 
-// Measured: 435 ms of 16,384 slots with adapters on attention, 634 with those of experts, which need
-// recomputation of products. Source: bench/results/h200_experts.json, documents of about 200 tokens.
+// Measured: 435 ms of 16,384 slots with adapters on attention, 634 with those of experts, which
+// need recomputation of products. Source: bench/results/h200_experts.json, documents of about 200
+// tokens.
 TEST_F(GpuTimeTest, MixturesTakeTheTimeOfTheExpertsOfAToken) {
   const support::ScratchFolder folder;
   folder.Write("config.json", kQwen3Moe);
