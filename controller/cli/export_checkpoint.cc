@@ -83,13 +83,15 @@ absl::StatusOr<exports::ExportRequest> RequestOf(const config::JobSpec& job,
   data::PreparedData tokens;
   tokens.vocab_size = tokenizer->vocab_size();
   tokens.added_tokens = static_cast<int64_t>(tokenizer->added().size());
-  exports::ExportRequest request{.job = job, .plan = {}, .checkpoint_dir = directory};
-  ASSIGN_OR_RETURN(request.plan, planner::ExportPlan(job, tokens));
+  ASSIGN_OR_RETURN(plan::Plan plan, planner::ExportPlan(job, tokens));
   ASSIGN_OR_RETURN(data::TrainedChat chat, data::TrainedChatOf(job));
-  request.format = {std::move(chat.chat_template), std::move(chat.ends)};
-  request.owner = ".cox";
-  request.author = {.job = manifest.job, .step = manifest.run.step, .origin = manifest.origin};
-  return request;
+  return exports::ExportRequest{
+      .job = job,
+      .plan = std::move(plan),
+      .checkpoint_dir = directory,
+      .format = {std::move(chat.chat_template), std::move(chat.ends)},
+      .owner = ".cox",
+      .author = {.job = manifest.job, .step = manifest.run.step, .origin = manifest.origin}};
 }
 
 }  // namespace
