@@ -148,9 +148,10 @@ void AppendDataKeys(std::vector<Key>* table) {
        .doc = "How documents are placed in bins. `none`: one document per bin."},
       {.path = "spec.packing.window", .type = Type::kInt, .def = "100000", .range = kAtLeastOne,
        .doc = "Documents that are considered at once."},
-      {.path = "spec.packing.max_documents_per_bin", .type = Type::kInt, .def = "32",
+      {.path = "spec.packing.max_documents_per_bin", .type = Type::kIntOrAuto, .def = "auto",
        .range = {.min = 1, .max = 1048576},
-       .doc = "Most documents of a bin. Attention plans of fixed size need this bound."},
+       .doc = "Most documents of a bin; more stay out, though tokens would fit. `auto`: one for "
+              "every 64 tokens of `sequence_len`, and at least 32."},
       // clang-format on
   };
   table->insert(table->end(), rows.begin(), rows.end());

@@ -330,10 +330,21 @@ void ResolveScheduler(Json* train) {
   fill("decay_type", "cosine");
 }
 
+// Documents of 64 tokens fill a bin; a data set of shorter ones is rare. `none` does not read it,
+// and the stems of recipes have 32 there.
+void ResolvePacking(Json* spec) {
+  Json& packing = (*spec)["packing"];
+  Json& most = packing["max_documents_per_bin"];
+  if (most != "auto") return;
+  const auto length = (*spec)["sequence_len"].get<int64_t>();
+  most = packing["strategy"] == "none" ? 32 : std::max<int64_t>(32, (length + 63) / 64);
+}
+
 }  // namespace
 
 void ResolveDefaults(Json* effective) {
   Json& spec = (*effective)["spec"];
+  ResolvePacking(&spec);
   Json& train = spec["train"];
   if (train["learning_rate"].is_null())
     train["learning_rate"] = spec["adapter"] == "none" ? 2e-5 : 1e-4;

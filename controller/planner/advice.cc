@@ -179,7 +179,13 @@ void AdviseSchedule(const config::JobSpec& job, const Recipe& recipe, Advice& ad
     advice.Say(absl::StrCat("a pass has ", recipe.bins_per_pass(0), " bins, the global batch asks ",
                             "for ", recipe.global_batch_bins(), ": a step is a whole pass"));
   }
-  if (recipe.packing_efficiency() < 0.5) {
+  if (recipe.slots_lost_to_most_documents() >= 0.02) {
+    advice.Say(absl::StrFormat(
+        "bins are filled to %.0f %%: %.0f %% stays empty in bins that have %d documents, the most "
+        "that packing.max_documents_per_bin allows; a larger one fills them",
+        100 * recipe.packing_efficiency(), 100 * recipe.slots_lost_to_most_documents(),
+        job.packing.max_documents_per_bin));
+  } else if (recipe.packing_efficiency() < 0.5) {
     advice.Say(
         absl::StrFormat("bins are filled to %.0f %%: sequence_len %d or packing wastes the "
                         "rest",

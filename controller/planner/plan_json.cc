@@ -47,6 +47,7 @@ Json DataJson(const config::JobSpec& job, const Recipe& recipe, const data::Prep
           {"longest_document", s.longest_document},
           {"bins_first_pass", recipe.bins_per_pass(0)},
           {"packing_efficiency", recipe.packing_efficiency()},
+          {"slots_lost_to_most_documents", recipe.slots_lost_to_most_documents()},
           {"eval_documents", data.eval_stats.documents},
           {"eval_tokens", recipe.eval_tokens()},
           {"eval_targets", data.eval_stats.targets},

@@ -120,7 +120,7 @@ absl::Status Recipe::PackEvaluation(const config::JobSpec& job, const data::Toke
   return absl::OkStatus();
 }
 
-absl::Status Recipe::CountTokens(std::span<const int32_t> lengths, int64_t sequence_len,
+absl::Status Recipe::CountTokens(std::span<const int32_t> lengths, const config::JobSpec& job,
                                  const data::Cancelled& cancelled) {
   const auto tokens = [&](BinRef bin) {
     int64_t sum = 0;
@@ -137,10 +137,17 @@ absl::Status Recipe::CountTokens(std::span<const int32_t> lengths, int64_t seque
     sum += static_cast<double>(length);
   }
   attention_span_ = std::llround(squares / sum);
-  int64_t filled = 0;
-  for (int64_t bin = 0; bin < bins_per_pass(0); ++bin) filled += tokens({.pass = 0, .index = bin});
-  packing_efficiency_ =
-      static_cast<double>(filled) / static_cast<double>(bins_per_pass(0) * sequence_len);
+  const bool packs = job.packing.strategy != config::PackingStrategy::kNone;
+  int64_t filled = 0, lost = 0;
+  for (int64_t bin = 0; bin < bins_per_pass(0); ++bin) {
+    const int64_t held = tokens({.pass = 0, .index = bin});
+    const auto count = static_cast<int64_t>(bins(0).bin(bin).size());
+    filled += held;
+    if (packs && count == job.packing.max_documents_per_bin) lost += job.sequence_len - held;
+  }
+  const auto slots = static_cast<double>(bins_per_pass(0) * job.sequence_len);
+  packing_efficiency_ = static_cast<double>(filled) / slots;
+  slots_lost_ = static_cast<double>(lost) / slots;
   return absl::OkStatus();
 }
 
@@ -153,7 +160,7 @@ absl::StatusOr<Recipe> Recipe::Make(const config::JobSpec& job, const model::Mod
   if (lengths.empty()) return absl::InvalidArgumentError("the training set has no document");
   RETURN_IF_ERROR(recipe.PackPasses(job, lengths, cancelled));
   if (data.eval != nullptr) RETURN_IF_ERROR(recipe.PackEvaluation(job, *data.eval));
-  RETURN_IF_ERROR(recipe.CountTokens(lengths, job.sequence_len, cancelled));
+  RETURN_IF_ERROR(recipe.CountTokens(lengths, job, cancelled));
   recipe.learning_rate_ = MakeLearningRate(job.train, recipe.total_steps());
 
   RecipeFacts facts{.job = job,

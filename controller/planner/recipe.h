@@ -63,6 +63,8 @@ class Recipe {
   // Length of a training token's document, averaged over the tokens.
   int64_t attention_span() const { return attention_span_; }
   double single_document_bins() const;  // first pass, share of the bins that hold one document
+  // First pass: share of the slots that stay empty in bins that hold the most documents allowed.
+  double slots_lost_to_most_documents() const { return slots_lost_; }
   double packing_efficiency() const { return packing_efficiency_; }  // first pass, filled / slots
   // File of FindWeights; empty: random initialisation.
   const std::string& weights() const { return weights_; }
@@ -77,7 +79,7 @@ class Recipe {
   absl::Status PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths,
                           const data::Cancelled& cancelled);
   absl::Status PackEvaluation(const config::JobSpec& job, const data::TokenStore& store);
-  absl::Status CountTokens(std::span<const int32_t> lengths, int64_t sequence_len,
+  absl::Status CountTokens(std::span<const int32_t> lengths, const config::JobSpec& job,
                            const data::Cancelled& cancelled);
 
   int64_t global_batch_bins_ = 0;
@@ -86,7 +88,7 @@ class Recipe {
   data::Bins eval_bins_;
   LearningRate learning_rate_;
   int64_t train_tokens_ = 0, eval_tokens_ = 0, attention_span_ = 0;
-  double packing_efficiency_ = 0.0;
+  double packing_efficiency_ = 0.0, slots_lost_ = 0;
   std::string weights_, hash_, stem_;
   config::KeyValues facts_;
 };

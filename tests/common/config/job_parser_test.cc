@@ -237,6 +237,18 @@ TEST(JobParserTest, LearningRateDefaultDependsOnAdapter) {
             5e-5);
 }
 
+TEST(JobParserTest, TheLengthOfABinBoundsItsDocuments) {
+  const auto most = [](const std::string& lines) {
+    return ParseSpec(lines).packing.max_documents_per_bin;
+  };
+  EXPECT_EQ(most("  sequence_len: 512\n"), 32);
+  EXPECT_EQ(most("  sequence_len: 2048\n"), 32);
+  EXPECT_EQ(most("  sequence_len: 2049\n"), 33);
+  EXPECT_EQ(most("  sequence_len: 4096\n  packing: {max_documents_per_bin: auto}\n"), 64);
+  EXPECT_EQ(most("  sequence_len: 4096\n  packing: {max_documents_per_bin: 8}\n"), 8);
+  EXPECT_EQ(most("  sequence_len: 4096\n  packing: {strategy: none}\n"), 32);
+}
+
 TEST(JobParserTest, OneOfExclusiveKeysLeavesTheOtherUnset) {
   const TrainSpec steps = ParseSpec("  train: {max_steps: 4, warmup_steps: 2}\n").train;
   EXPECT_EQ(steps.num_epochs, std::nullopt);

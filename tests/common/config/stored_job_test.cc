@@ -57,6 +57,15 @@ TEST(StoredJobTest, IsNotJudgedByRangesExclusionsAndRules) {
   EXPECT_EQ(stored.spec.name, "Not_DNS");
 }
 
+// Its bins hold what they held, though a job of this length gets twice as many today.
+TEST(StoredJobTest, KeepsTheDocumentsOfABin) {
+  const std::string yaml = WithSpec("  sequence_len: 4096\n");
+  Json job = Accepted(yaml);
+  EXPECT_EQ(job["spec"]["packing"]["max_documents_per_bin"], 64);
+  job["spec"]["packing"]["max_documents_per_bin"] = 32;
+  EXPECT_EQ(Stored(job, yaml).spec.packing.max_documents_per_bin, 32);
+}
+
 // The YAML leaves them out: were it read again, the defaults of today would come.
 TEST(StoredJobTest, KeepsTheDefaultsOfTheReleaseThatAcceptedIt) {
   Json job = Accepted(kSmallJob);

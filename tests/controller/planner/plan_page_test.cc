@@ -323,8 +323,13 @@ TEST_F(PlanPageTest, AdvisesOnScheduleAndBatch) {
   EXPECT_TRUE(Advised("does not divide by 2 workers"));
   job_.train.global_batch_size = 1000;
   EXPECT_TRUE(Advised("a step is a whole pass"));
+  job_.packing.max_documents_per_bin = 1;
+  EXPECT_TRUE(
+      Advised("stays empty in bins that have 1 documents, the most that "
+              "packing.max_documents_per_bin allows; a larger one fills them"));
   job_.packing.strategy = config::PackingStrategy::kNone;
   EXPECT_TRUE(Advised("bins are filled to"));
+  EXPECT_FALSE(Advised("packing.max_documents_per_bin"));
 }
 
 }  // namespace

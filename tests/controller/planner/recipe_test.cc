@@ -161,6 +161,20 @@ TEST(RecipeTest, PackingEfficiencyIsOfTheFirstPass) {
                        static_cast<double>(recipe.bins_per_pass(0) * 64));
 }
 
+// With one document a bin the bound loses all that is empty; a bound that no bin reaches, nothing.
+TEST(RecipeTest, SlotsAreLostInBinsThatMayHoldNoMore) {
+  const data::PreparedData data = SmallData(101);
+  config::JobSpec job = SmallJob();
+  job.packing.max_documents_per_bin = 1;
+  const Recipe one = MustMake(job, data);
+  EXPECT_DOUBLE_EQ(one.slots_lost_to_most_documents(), 1 - one.packing_efficiency());
+  job.packing.max_documents_per_bin = 64;
+  EXPECT_EQ(MustMake(job, data).slots_lost_to_most_documents(), 0);
+  job.packing.strategy = config::PackingStrategy::kNone;
+  job.packing.max_documents_per_bin = 1;
+  EXPECT_EQ(MustMake(job, data).slots_lost_to_most_documents(), 0);
+}
+
 using Change = std::function<void(config::JobSpec&)>;
 
 // Invariant planner-3.
