@@ -166,6 +166,19 @@ void CheckDora(Validated* job) {
       {path, LineOf(*job, path), absl::StrCat("needs lora.dropout: 0, got ", dropout.dump())});
 }
 
+// Source: peft 0.21 lora/layer.py, ParamWrapper, which refuses to load such an adapter.
+void CheckDropoutOfExperts(Validated* job) {
+  const std::string path = "spec.lora.dropout";
+  const Json& dropout = At(job->effective, path);
+  const Json& stacks = At(job->effective, "spec.lora.target_parameters");
+  if (At(job->effective, "spec.adapter") == "none" || !stacks.is_array() || stacks.empty()) return;
+  if (!dropout.is_number() || dropout.get<double>() == 0) return;
+  job->errors.push_back({path, LineOf(*job, path),
+                         absl::StrCat("adapters of experts (lora.target_parameters) have no "
+                                      "dropout; give 0, got ",
+                                      dropout.dump())});
+}
+
 void CheckExtend(Validated* job) {
   const std::string path = "spec.checkpoint.extend";
   if (At(job->effective, path) != true) return;
@@ -376,6 +389,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckRoles(job);
   CheckTargets(job);
   CheckDora(job);
+  CheckDropoutOfExperts(job);
   CheckExtend(job);
   CheckMergeOfRandomWeights(job);
   CheckPush(job);
