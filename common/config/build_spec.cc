@@ -278,6 +278,7 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->extend = checkpoint["extend"];
   job->export_merge = spec["export"]["merge"];
   job->export_base_path = spec["export"]["base_path"];
+  job->export_by_expert = spec["export"]["adapter_layout"] == "per_expert";
   job->export_dtype = spec["export"]["dtype"];
   job->export_max_shard_bytes = spec["export"]["max_shard_size"];
   const Json& push = spec["export"]["push_to_hub"];

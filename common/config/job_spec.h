@@ -223,6 +223,7 @@ struct JobSpec {
   bool extend{};       // from checkpoints of recipes of another length too
   bool export_merge{};
   bool export_base_path{};   // an adapter names a base without a Hub id by its absolute path
+  bool export_by_expert{};   // adapters of experts as those of single experts' linears
   std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16"
   int64_t export_max_shard_bytes{};
   PushSpec push_to_hub;

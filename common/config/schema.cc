@@ -110,7 +110,8 @@ void AppendLora(std::vector<Key>* t) {
       {.path = "spec.lora.target_parameters", .type = Type::kStringList, .def = "[]",
        .doc = "Stacks of experts that are adapted, each expert by an A and a B of its own, with "
               "PEFT's names: `mlp.experts.gate_up_proj` (gate and up share A), "
-              "`mlp.experts.down_proj`. `all-linear` does not reach them."},
+              "`mlp.experts.down_proj`. `all-linear` does not reach them. They have no dropout and "
+              "no DoRA."},
       {.path = "spec.lora.loraplus_lr_ratio", .type = Type::kNumber, .def = "16",
        .range = kPositive, .doc = "LoRA+: the learning rate of B over that of A. 1 is plain LoRA."},
       {.path = "spec.lora.loraplus_lr_embedding", .type = Type::kNumber, .def = "1.0e-6",
@@ -123,8 +124,9 @@ void AppendLora(std::vector<Key>* t) {
        .doc = "DoRA: also train the length of every row of an adapted weight. It needs dropout 0."},
       {.path = "spec.lora.init_from", .type = Type::kPath, .def = "null",
        .doc = "PEFT adapter directory to start from. What its `adapter_config.json` says of rank, "
-              "alpha, modules, `use_rslora` and `use_dora` holds for keys that the job leaves out; "
-              "a key that says otherwise is refused.",
+              "alpha, modules, stacks of experts, `use_rslora` and `use_dora` holds for keys that "
+              "the job leaves out; a key that says otherwise is refused. The linears of single "
+              "experts are read as stacks where gate and up have one A.",
        .nullable = true, .path_use = PathUse::kHub},
       {.path = "spec.lora.modules_to_save", .type = Type::kStringList, .def = "[]",
        .doc = "Modules that are trained in full beside the adapter and exported inside it: "
@@ -358,6 +360,12 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "Where no Hub id of the base is known, adapter_config.json names the base by its "
               "absolute path, as peft does, so that AutoPeftModelForCausalLM loads the adapter on "
               "this machine; `false`: by the name of its directory.", .before = "false"},
+      {.path = "spec.export.adapter_layout", .type = Type::kWord, .def = "stacked",
+       .words = {"stacked", "per_expert"},
+       .doc = "How an adapter of experts is written. `stacked`: as PEFT writes "
+              "`target_parameters`. `per_expert`: a pair for each linear of each expert "
+              "(`experts.3.up_proj`), as vLLM and PEFT before transformers 5 read them; gate and "
+              "up get the same A. `lora.init_from` reads both."},
       {.path = "spec.export.max_shard_size", .type = Type::kSize, .def = "5GB",
        .range = {.min = 1e6, .max = kMaxCount}, .doc = "Largest safetensors file."},
       {.path = "spec.export.push_to_hub",

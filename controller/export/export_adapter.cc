@@ -19,6 +19,7 @@
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
+#include "controller/export/expert_linears.h"
 
 namespace coxswain::exports {
 namespace {
@@ -64,9 +65,16 @@ bool NamesMore(const plan::Plan& plan, const std::set<std::string>& last_parts,
   });
 }
 
+// `modules` that are whole names and `experts` of LinearsByExpert as one expression.
+std::string PatternOf(std::set<std::string> modules, const std::set<std::string>& experts) {
+  modules.insert(experts.begin(), experts.end());
+  return absl::StrReplaceAll(absl::StrJoin(modules, "|"), {{"*", "\\d+"}, {".", "\\."}});
+}
+
 // The last parts of names, or whole names where these would name more; where modules beside the
-// text model have the same last parts, a pattern. Source: peft check_target_module_exists.
-nlohmann::json TargetModules(const plan::Plan& plan) {
+// text model have the same last parts, a pattern. `experts` are linears of single experts.
+// Source: peft check_target_module_exists.
+nlohmann::json TargetModules(const plan::Plan& plan, const std::set<std::string>& experts) {
   std::set<std::string> all, of_blocks, outer, whole;
   for (const model::Parameter& parameter : plan.parameters) {
     if (!model::IsAdapter(parameter) || parameter.kind == model::Kind::kExperts) continue;
@@ -81,9 +89,12 @@ nlohmann::json TargetModules(const plan::Plan& plan) {
       outer.insert(module);
     }
   }
-  if (NamesMore(plan, all, whole)) return whole;
-  if (model::TextPartOf(plan.model).beside.empty()) return all;
-  return ModulePattern(plan, of_blocks, outer);
+  for (const std::string& name : experts) all.insert(name.substr(name.rfind('.') + 1));
+  const bool more = NamesMore(plan, all, whole);
+  const bool beside = !model::TextPartOf(plan.model).beside.empty();
+  if (!experts.empty() && (more || beside)) return PatternOf(whole, experts);
+  if (more) return whole;
+  return beside ? nlohmann::json(ModulePattern(plan, of_blocks, outer)) : nlohmann::json(all);
 }
 
 // The stacks of experts by the ends of their names, the inner wrapper first; null without.
@@ -132,6 +143,8 @@ nlohmann::json RevisionOf(const config::JobSpec& job) {
 }  // namespace
 
 std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan) {
+  const bool by_expert = job.export_by_expert;
+  const std::set<std::string> experts = by_expert ? LinearsByExpert(plan) : std::set<std::string>();
   const nlohmann::json config = {
       {"alpha_pattern", nlohmann::json::object()},
       {"auto_mapping", nullptr},
@@ -149,8 +162,8 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"r", plan.lora.rank},
       {"rank_pattern", nlohmann::json::object()},
       {"revision", RevisionOf(job)},
-      {"target_modules", TargetModules(plan)},
-      {"target_parameters", TargetParameters(plan)},
+      {"target_modules", TargetModules(plan, experts)},
+      {"target_parameters", by_expert ? nlohmann::json(nullptr) : TargetParameters(plan)},
       {"task_type", "CAUSAL_LM"},
       {"use_dora", plan.lora.dora},
       {"use_rslora", job.lora.use_rslora},
@@ -167,6 +180,11 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
     if (master == nullptr) {
       return absl::NotFoundError(absl::StrCat("checkpoint ", checkpoint.directory(),
                                               " lacks adapter tensor ", parameter.name));
+    }
+    if (job.export_by_expert && parameter.kind == model::Kind::kExperts &&
+        model::IsAdapter(parameter)) {
+      AppendByExpert(plan, parameter, *master, &sources);
+      continue;
     }
     for (const std::string& key : model::AdapterFileKeys(plan.model, parameter)) {
       sources.push_back(

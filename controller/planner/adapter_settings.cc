@@ -15,6 +15,7 @@
 #include "common/model/read_model_config.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
+#include "controller/planner/adapted_stacks.h"
 #include "controller/planner/peft_config.h"
 #include "controller/planner/target_modules.h"
 
@@ -42,6 +43,7 @@ std::vector<Setting> SettingsOf(const PeftConfig& adapter) {
           {"use_rslora", "use_rslora", adapter.use_rslora},
           {"use_dora", "use_dora", adapter.use_dora},
           {"target_modules", "target_modules", adapter.target_modules},
+          {"target_parameters", "target_parameters", adapter.target_parameters},
           {"modules_to_save", "modules_to_save", adapter.modules_to_save}};
 }
 
@@ -51,6 +53,7 @@ PeftConfig SettingsOf(const config::LoraSpec& job) {
           .use_rslora = job.use_rslora,
           .use_dora = job.use_dora,
           .target_modules = job.target_modules,
+          .target_parameters = job.target_parameters,
           .modules_to_save = job.modules_to_save,
           .path = {}};
 }
@@ -72,10 +75,19 @@ absl::StatusOr<bool> SameModules(const PeftConfig& adapter, const config::LoraSp
   return of_adapter == of_job;
 }
 
+// Likewise of stacks of experts; the adapter's list is that of the model's stacks.
+absl::StatusOr<bool> SameStacks(const PeftConfig& adapter, const config::LoraSpec& job,
+                                const model::ModelConfig& model) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> of_job,
+                   MeantStacks(job.target_parameters, model));
+  return adapter.target_parameters == of_job;
+}
+
 absl::StatusOr<bool> IsSame(const Setting& theirs, const Setting& ours, const PeftConfig& adapter,
                             const config::LoraSpec& job, const model::ModelConfig& model) {
   const std::string key = ours.key;
   if (key == "target_modules") return SameModules(adapter, job, model);
+  if (key == "target_parameters") return SameStacks(adapter, job, model);
   if (key != "modules_to_save") return theirs.value == ours.value;
   ASSIGN_OR_RETURN(const std::vector<bool> of_adapter, Saved(adapter.modules_to_save, model));
   ASSIGN_OR_RETURN(const std::vector<bool> of_job, Saved(job.modules_to_save, model));
@@ -100,8 +112,9 @@ absl::StatusOr<config::ParsedJob> TakeOverAdapter(config::ParsedJob parsed, cons
   std::vector<std::string> taken;
   for (const Setting& setting : SettingsOf(*adapter)) {
     const std::string key = absl::StrCat("spec.lora.", setting.key);
-    if (parsed.lines.count(key) > 0 || (setting.value.is_array() && setting.value.empty()))
-      continue;
+    const bool none = setting.value.is_array() && setting.value.empty();
+    // An adapter of experts alone has no modules, and a job by itself has.
+    if (parsed.lines.count(key) > 0 || (none && key != "spec.lora.target_modules")) continue;
     taken.push_back(absl::StrCat(key, "=", setting.value.dump()));
   }
   ASSIGN_OR_RETURN(const std::string whole, config::OverrideJob(yaml, taken));

@@ -11,7 +11,9 @@
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/model/saved_modules.h"
+#include "common/model/stacked_files.h"
 #include "common/status_macros.h"
+#include "controller/planner/adapted_stacks.h"
 #include "controller/planner/quantization.h"
 #include "controller/planner/target_modules.h"
 
@@ -160,6 +162,23 @@ absl::Status CheckBalance(const config::JobSpec& job, const plan::Plan& plan) {
       "not hold; set export.merge: true to export the whole model, or moe.balance: none");
 }
 
+// Single experts have names in the files that hold them so.
+absl::Status CheckAdapterLayout(const config::JobSpec& job, const plan::Plan& plan) {
+  if (!job.export_by_expert) return absl::OkStatus();
+  for (const Parameter& parameter : plan.parameters) {
+    if (parameter.kind != model::Kind::kExperts || !model::IsLoraA(parameter)) continue;
+    Parameter base = parameter;
+    base.part = model::Part::kBase;
+    for (const model::StackedFile& file : model::StackedFilesOf(plan.architecture, base)) {
+      if (file.one_each()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "export.adapter_layout: per_expert, and the files of ", plan.model.architecture,
+          " have \"", file.name, "\" as one stack; set stacked"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 plan::Lora MakeLora(const config::LoraSpec& lora) {
   const auto rank = static_cast<double>(lora.r);
   return {.rank = lora.r,
@@ -177,6 +196,7 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
   plan->parameters = model::BaseParameterTable(plan->architecture);
   plan->groups.clear();
   if (job.adapter == config::Adapter::kLora) {
+    RETURN_IF_ERROR(CheckTargetsOfExperts(job.lora, plan->model));
     ASSIGN_OR_RETURN(std::vector<std::string> targets,
                      TargetModules(job.lora.target_modules, plan->model));
     ASSIGN_OR_RETURN(plan->parameters,
@@ -190,6 +210,7 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
     GroupSaved(job.train, WithRouters(job, *plan, saved), plan);
     RETURN_IF_ERROR(CheckAddedTokens(*plan));
     RETURN_IF_ERROR(CheckMerge(job, *plan));
+    RETURN_IF_ERROR(CheckAdapterLayout(job, *plan));
   } else {
     GroupFull(job.train, plan);
     if (!job.moe.trains_router.value_or(true)) FreezeRouters(plan);

@@ -18,6 +18,7 @@
 #include "common/model/family.h"
 #include "common/name_pattern.h"
 #include "common/status_macros.h"
+#include "controller/planner/adapted_stacks.h"
 #include "controller/planner/target_modules.h"
 
 namespace coxswain::planner {
@@ -30,8 +31,8 @@ constexpr size_t kMostPatterns = 10'000;  // more than models have modules
 
 // What changes the numbers of a forward pass where it is there and not false, null or empty.
 constexpr const char* kNotComputed[] = {
-    "lora_bias",  "layer_replication", "target_parameters", "trainable_token_indices", "use_qalora",
-    "use_bdlora", "kasa_config",       "arrow_config",      "alora_invocation_tokens"};
+    "lora_bias",   "layer_replication", "trainable_token_indices", "use_qalora", "use_bdlora",
+    "kasa_config", "arrow_config",      "alora_invocation_tokens"};
 // Of init_lora_weights; the others change the weights of the base.
 constexpr const char* kHarmlessInits[] = {"gaussian", "eva", "orthogonal"};
 
@@ -120,8 +121,10 @@ absl::Status KeepLayers(const std::string& path, const Json& config,
 }
 
 absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, const Json& config,
-                                                   const model::ModelConfig& model) {
+                                                   const model::ModelConfig& model,
+                                                   bool has_stacks) {
   ASSIGN_OR_RETURN(std::vector<std::string> targets, Texts(path, config, "target_modules"));
+  if (targets.empty()) return targets;
   ASSIGN_OR_RETURN(const std::vector<std::string> excluded, Texts(path, config, "exclude_modules"));
   if (config["target_modules"].is_string() && absl::AsciiStrToLower(targets[0]) == kAllLinear) {
     targets[0] = kAllLinear;
@@ -132,7 +135,7 @@ absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, cons
   RETURN_IF_ERROR(KeepLayers(path, config, model, modules, &meant));
   ASSIGN_OR_RETURN(const std::set<std::string> left_out, MeantModules(excluded, modules));
   for (const std::string& name : left_out) meant.erase(name);
-  if (meant.empty()) {
+  if (meant.empty() && !has_stacks) {
     return Refusal(path, absl::StrCat("target_modules ", config["target_modules"].dump(),
                                       " is no module of the model, whose modules are called such "
                                       "as ",
@@ -165,6 +168,19 @@ absl::StatusOr<std::vector<std::pair<NamePattern, const Json*>>> PatternsIn(cons
   return patterns;
 }
 
+// Those of target_parameters; of an adapter with the linears of single experts those of its file.
+absl::StatusOr<std::vector<std::string>> StacksIn(const std::string& directory,
+                                                  const std::string& path, const Json& config,
+                                                  const model::ModelConfig& model) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Texts(path, config, "target_parameters"));
+  if (names.empty()) return StacksByExpert(directory, model);
+  const absl::StatusOr<std::vector<std::string>> meant = MeantStacks(names, model);
+  if (!meant.ok()) return Refusal(path, std::string(meant.status().message()));
+  if (!meant->empty()) return meant;
+  return Refusal(path, absl::StrCat("target_parameters ", config["target_parameters"].dump(),
+                                    " is no stack of experts of the model"));
+}
+
 // One rank and one alpha for all modules; the first pattern that matches counts.
 absl::Status CheckPattern(const std::string& path, const Json& config, const char* key,
                           double usual, const std::set<std::string>& adapted) {
@@ -194,7 +210,8 @@ absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& dire
   if (!config.is_object()) return Refusal(read.path, "is not a JSON object");
   RETURN_IF_ERROR(CheckComputed(read.path, config));
   const auto number = [&config](const char* key) { return config.value(key, Json()).is_number(); };
-  if (!number("r") || !number("lora_alpha") || !Has(config, "target_modules")) {
+  if (!number("r") || !number("lora_alpha") ||
+      !(Has(config, "target_modules") || Has(config, "target_parameters"))) {
     return Refusal(read.path, "lacks r, lora_alpha or target_modules: it is no LoRA adapter");
   }
   if (!config["r"].is_number_integer() || std::abs(config["lora_alpha"].get<double>()) > 1e9) {
@@ -206,7 +223,9 @@ absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& dire
   read.alpha = config["lora_alpha"].get<double>();
   read.use_rslora = Has(config, "use_rslora");
   read.use_dora = Has(config, "use_dora");
-  ASSIGN_OR_RETURN(read.target_modules, TargetsOf(read.path, config, model));
+  ASSIGN_OR_RETURN(read.target_parameters, StacksIn(directory, read.path, config, model));
+  ASSIGN_OR_RETURN(read.target_modules,
+                   TargetsOf(read.path, config, model, !read.target_parameters.empty()));
   ASSIGN_OR_RETURN(const std::set<std::string> adapted,
                    MeantModules(read.target_modules, ModulesOf(model)));
   RETURN_IF_ERROR(

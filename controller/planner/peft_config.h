@@ -18,6 +18,8 @@ struct PeftConfig {
   bool use_dora = false;
   // As in a job, without modules that the model lacks.
   std::vector<std::string> target_modules = {};
+  // Stacks of experts with the names of lora.target_parameters.
+  std::vector<std::string> target_parameters = {};
   std::vector<std::string> modules_to_save = {};
   std::string path = {};  // path of the file
 };

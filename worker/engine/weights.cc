@@ -22,6 +22,7 @@
 #include "common/status_macros.h"
 #include "kernels/dynamic_map.h"
 #include "kernels/nf4.h"
+#include "worker/engine/expert_adapters.h"
 #include "worker/engine/random_init.h"
 #include "worker/engine/stacked_weights.h"
 #include "worker/engine/work_count.h"
@@ -324,6 +325,13 @@ absl::Status LoadAdapterFile(const plan::Plan& plan, const ParameterStore& store
     if (!model::IsAdapter(parameter)) {
       if (plan.trains() && !parameter.trainable()) continue;
       RETURN_IF_ERROR(LoadSavedModule(plan, i, *file, store, &known));
+      continue;
+    }
+    if (LiesByExpert(plan, parameter, *file)) {
+      ASSIGN_OR_RETURN(const std::vector<float> values,
+                       ReadByExpert(plan, parameter, *file, &known));
+      store.Upload(i, values.data() + store.Loaded(i).begin);
+      CountWork();
       continue;
     }
     known.insert(parameter.name);

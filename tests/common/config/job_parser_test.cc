@@ -99,6 +99,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_TRUE(job.export_merge);
   EXPECT_EQ(job.export_dtype, "float32");
   EXPECT_FALSE(job.export_base_path);
+  EXPECT_TRUE(job.export_by_expert);
   EXPECT_EQ(job.push_to_hub.repo, "org/tuned");
   EXPECT_FALSE(job.push_to_hub.is_private);
   EXPECT_EQ(job.push_to_hub.revision, "v2");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,8 +10,11 @@
 
 #include "common/files/safetensors.h"
 #include "common/files/safetensors_writer.h"
+#include "common/model/file_rows.h"
+#include "common/model/single_expert_key.h"
 #include "common/model/stacked_files.h"
 #include "tests/controller/export/export_fixture.h"
+#include "tests/support/golden_folder.h"
 
 namespace coxswain::exports {
 namespace experts_export_test {
@@ -265,6 +269,110 @@ TEST_F(ExpertsExportTest, MergeIntoABaseInMxfp4) {
   EXPECT_FALSE(written.contains("quantization_config"));
   request_.job.export_dtype = "source";
   EXPECT_EQ(Exported().at("model.layers.0.mlp.experts.down_proj").dtype, DType::kBF16);
+}
+
+// The stacks of the exported adapter, from the tensors of single experts, in memory order.
+Values FromExperts(const FileTensors& file, const plan::Plan& plan, const model::Parameter& p) {
+  model::Parameter base = p;
+  base.part = model::Part::kBase;
+  Values values(static_cast<size_t>(p.elements()));
+  const bool a = model::IsLoraA(p);
+  const int64_t of_expert = p.elements() / p.batch;
+  for (model::StackedFile linear : model::StackedFilesOf(plan.architecture, base)) {
+    if (!a) linear.cols = p.cols;
+    for (int64_t expert = 0; expert < p.batch; ++expert) {
+      const Tensor& tensor = file.at(model::SingleExpertKey(linear, expert, p.part));
+      EXPECT_EQ(tensor.shape[1], p.cols);
+      const Values read = ValuesOf(tensor);
+      float* matrix = values.data() + expert * of_expert;
+      if (a) {
+        std::copy(read.begin(), read.end(), matrix);
+      } else {
+        model::ToMemoryMatrix(linear, read.data(), matrix);
+      }
+    }
+  }
+  return values;
+}
+
+TEST_F(ExpertsExportTest, AnAdapterOfExpertsLeavesByExpert) {
+  UseBase(Glm());
+  WriteBase(Glm());
+  auto table = model::WithLora(
+      request_.plan.parameters, request_.plan.architecture,
+      {4, {"q_proj"}, false, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  request_.plan.parameters = *table;
+  request_.plan.lora.rank = 4;
+  request_.job.adapter = config::Adapter::kLora;
+  request_.job.export_by_expert = true;
+  TrainGroup(model::IsAdapter);
+  const auto value = [](const model::Parameter& parameter, float* out) {
+    for (int64_t i = 0; i < parameter.elements(); ++i) {
+      out[i] = static_cast<float>(i % 97) + static_cast<float>(parameter.name.size());
+    }
+  };
+  WriteCheckpoint(value);
+  ASSERT_TRUE(ExportArtifacts(&files_, request_).ok());
+  const std::string folder = request_.job.output_dir + "/adapter/";
+  const FileTensors file = Read(folder + "adapter_model.safetensors");
+  for (const model::Parameter& parameter : request_.plan.parameters) {
+    if (parameter.kind != model::Kind::kExperts || !model::IsAdapter(parameter)) continue;
+    Values wanted(static_cast<size_t>(parameter.elements()));
+    value(parameter, wanted.data());
+    EXPECT_EQ(file.count(parameter.name), 0u);
+    EXPECT_EQ(FromExperts(file, request_.plan, parameter), wanted) << parameter.name;
+  }
+  EXPECT_EQ(file.at("base_model.model.model.layers.1.mlp.experts.1.up_proj.lora_B.weight").shape,
+            (std::vector<int64_t>{kInner, 4}));
+  // up_proj is also the shared expert's and the dense block's name, which are not adapted.
+  const Json config = Json::parse(support::ReadFile(folder + "adapter_config.json"));
+  EXPECT_TRUE(config["target_parameters"].is_null());
+  EXPECT_EQ(config["target_modules"],
+            R"(model\.layers\.\d+\.mlp\.experts\.\d+\.down_proj|)"
+            R"(model\.layers\.\d+\.mlp\.experts\.\d+\.gate_proj|)"
+            R"(model\.layers\.\d+\.mlp\.experts\.\d+\.up_proj|)"
+            R"(model\.layers\.0\.self_attn\.q_proj|model\.layers\.1\.self_attn\.q_proj)");
+}
+
+// PEFT fuses gate and up of an expert, of rank 4 each, into one of rank 8: another order of sums in
+// float32, 64 eps.
+TEST_F(ExpertsExportTest, PeftComputesTheSameByExpert) {
+  const std::string fixture = support::GoldenFolder("moe/qwen3_moe_expert_lora");
+  UseModel(fixture);
+  auto table = model::WithLora(request_.plan.parameters, request_.plan.architecture,
+                               {4,
+                                {"q_proj", "k_proj", "v_proj", "o_proj"},
+                                false,
+                                {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}});
+  ASSERT_TRUE(table.ok()) << table.status();
+  request_.plan.parameters = *table;
+  request_.plan.lora.rank = 4;
+  request_.job.adapter = config::Adapter::kLora;
+  request_.job.lora.alpha = 8;
+  request_.job.export_by_expert = true;
+  TrainGroup(model::IsAdapter);
+  const auto golden = SafetensorsFile::Open(fixture + "/adapter/adapter_model.safetensors");
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  WriteCheckpoint([&](const model::Parameter& parameter, float* out) {
+    const TensorInfo* tensor = (*golden)->Find(parameter.name);
+    ASSERT_NE(tensor, nullptr) << parameter.name;
+    Values values(static_cast<size_t>(parameter.elements()));
+    ASSERT_TRUE(CopyAsFloat(*tensor, values.data()).ok());
+    if (model::IsRankMajorInFiles(parameter)) {
+      model::FromRankMajor(request_.plan.architecture, parameter, &values);
+    }
+    std::copy(values.begin(), values.end(), out);
+  });
+  const auto result = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const char* python = std::getenv("COXSWAIN_PYTHON");
+  if (python == nullptr) GTEST_SKIP() << "needs COXSWAIN_PYTHON (tests/run.sh sets it)";
+  const std::string command = std::string(python) + " tests/e2e/same_in_peft.py " + fixture + " " +
+                              fixture + "/adapter " + result->directory + " 7.6e-6";
+  const int status = std::system(command.c_str());
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs torch, transformers and peft";
+  EXPECT_EQ(status, 0) << command;
 }
 
 }  // namespace

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "common/config/job_parser.h"
+#include "common/files/safetensors_writer.h"
+#include "common/model/read_model_config.h"
 #include "controller/planner/added_tokens.h"
 #include "controller/planner/parameter_groups.h"
 #include "controller/planner/target_modules.h"
@@ -177,6 +181,115 @@ TEST_F(AdapterSettingsTest, LayersAreTakenOverByTheirModules) {
             (std::vector<std::string>{"model.layers.0.self_attn.q_proj",
                                       "model.layers.0.self_attn.v_proj",
                                       "model.layers.2.self_attn.q_proj"}));
+}
+
+// config.json of a Qwen3-MoE of two blocks, 4 experts of 8.
+constexpr char kMixture[] =
+    R"({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 16,
+        "intermediate_size": 40, "moe_intermediate_size": 8, "num_experts": 4,
+        "num_experts_per_tok": 2, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 4, "vocab_size": 128})";
+
+class AdaptedStacksTest : public AdapterSettingsTest {
+ protected:
+  AdaptedStacksTest() {
+    folder_.Write("config.json", kMixture);
+    model_ = *model::ReadModelConfig(folder_.path());
+    job_.lora.target_modules = {"q_proj"};
+    job_.lora.target_parameters = {"experts.down_proj", "experts.gate_up_proj"};
+  }
+  // Of an adapter with such targets.
+  absl::Status CheckTargets(const std::string& targets) {
+    folder_.Write("adapter_config.json", R"({"r": 4, "lora_alpha": 64, )" + targets + "}");
+    return CheckAdapterSettings(job_, model_);
+  }
+  // An adapter with a tensor of that name.
+  void WriteTensor(const std::string& name) {
+    const TensorSource tensor{name, DType::kF32, {1}, [](uint8_t* out) {
+                                std::fill_n(out, 4, uint8_t{0});
+                                return absl::OkStatus();
+                              }};
+    ASSERT_TRUE(WriteSafetensors(folder_.path() + "/adapter_model.safetensors", {tensor}).ok());
+  }
+  model::ModelConfig model_;
+};
+
+TEST_F(AdaptedStacksTest, TheSameStacksPassHoweverTheyAreNamed) {
+  const char kBoth[] = R"("target_parameters": ["mlp.experts.gate_up_proj", "down_proj"])";
+  EXPECT_TRUE(CheckTargets(std::string(R"("target_modules": ["q_proj"], )") + kBoth).ok());
+  job_.lora.target_modules = {};
+  EXPECT_TRUE(CheckTargets(kBoth).ok());
+  EXPECT_TRUE(CheckTargets(std::string(R"("target_modules": null, )") + kBoth).ok());
+}
+
+TEST_F(AdaptedStacksTest, OtherStacksAreRefusedWithBothLists) {
+  Refused(CheckTargets(R"("target_modules": ["q_proj"],
+                          "target_parameters": ["mlp.experts.down_proj"])"),
+          R"(has target_parameters ["mlp.experts.down_proj"] and the job lora.target_parameters)");
+  Refused(CheckTargets(R"("target_modules": ["q_proj"])"),
+          "has target_parameters [] and the job lora.target_parameters");
+  Refused(CheckTargets(R"("target_modules": ["q_proj"],
+                          "target_parameters": ["1.mlp.experts.down_proj"])"),
+          "means mlp.experts.down_proj in 1 of 2 blocks");
+  Refused(CheckTargets(R"("target_modules": ["q_proj"], "target_parameters": ["experts.w9"])"),
+          R"(target_parameters ["experts.w9"] is no stack of experts of the model)");
+}
+
+TEST_F(AdaptedStacksTest, LinearsOfSingleExpertsAreTheirStacks) {
+  const char kTargets[] = R"("target_modules": ["q_proj", "down_proj"])";
+  WriteTensor("base_model.model.model.layers.0.mlp.experts.0.down_proj.lora_A.weight");
+  Refused(CheckTargets(kTargets), R"(target_parameters ["mlp.experts.down_proj"] and the job)");
+  job_.lora.target_parameters = {"down_proj"};
+  EXPECT_TRUE(CheckTargets(kTargets).ok());
+}
+
+TEST_F(AdaptedStacksTest, AJobTakesOverTheStacks) {
+  const std::string adapter = R"({"r": 4, "lora_alpha": 8, "target_modules": [],
+                                  "target_parameters": ["experts.gate_up_proj"]})";
+  folder_.Write("adapter_config.json", adapter);
+  const std::string yaml =
+      "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: t}\nspec:\n"
+      "  base_model: .\n  adapter: lora\n  datasets: [{path: ./d.jsonl}]\n"
+      "  lora: {init_from: .}\n";
+  const auto job = TakeOverAdapter(config::ParseJob(yaml, folder_.path()), yaml, folder_.path());
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.lora.target_modules, std::vector<std::string>());
+  EXPECT_EQ(job->spec.lora.target_parameters, std::vector<std::string>{"mlp.experts.gate_up_proj"});
+}
+
+TEST_F(AdaptedStacksTest, TargetsThatAreNoLinearsSayWhichKeyToSet) {
+  plan::Plan plan;
+  plan.model = model_;
+  job_.lora.init_from.reset();
+  for (const auto& [targets, stacks, expected] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"up_proj", "experts.down_proj", "lora.target_parameters: [mlp.experts.gate_up_proj, "},
+           {"experts.3.up_proj", "down_proj", "\"experts.3.up_proj\" is of single experts"},
+           {".*experts.*", "down_proj", "\".*experts.*\" is of single experts"},
+           {"mlp.gate", "down_proj", "\"mlp.gate\" is a router"},
+           {"q_proj", "mlp.gate.weight", "lora.target_parameters: \"mlp.gate.weight\" is a router"},
+           {"q_proj", "0.mlp.experts.down_proj", "lora.target_parameters means mlp.experts."},
+           {"q_proj", "experts.w2", "\"experts.w2\" names no stack"}}) {
+    job_.lora.target_modules = {targets};
+    job_.lora.target_parameters = {stacks};
+    Refused(MakeParameters(job_, &plan), expected);
+  }
+}
+
+TEST_F(AdaptedStacksTest, ExpertsOfOneTensorLeaveAsStacks) {
+  folder_.Write("config.json",
+                R"({"architectures": ["GptOssForCausalLM"], "hidden_size": 32, "vocab_size": 40,
+                    "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+                    "num_key_value_heads": 2, "head_dim": 8, "num_local_experts": 2,
+                    "num_experts_per_tok": 1})");
+  plan::Plan plan;
+  plan.model = *model::ReadModelConfig(folder_.path());
+  job_.lora.init_from.reset();
+  EXPECT_TRUE(MakeParameters(job_, &plan).ok());
+  job_.export_by_expert = true;
+  Refused(
+      MakeParameters(job_, &plan),
+      R"(the files of GptOssForCausalLM have "model.layers.0.mlp.experts.gate_up_proj" as one)");
 }
 
 TEST(TargetModulesTest, PathsAndPatternsBecomeModules) {

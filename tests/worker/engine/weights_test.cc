@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "common/files/safetensors_writer.h"
+#include "common/model/single_expert_key.h"
 #include "controller/planner/buffer_table.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/golden_case.h"
@@ -184,6 +188,85 @@ TEST_F(WeightsTest, AdapterIsReadAndChecked) {
   more.push_back(ZeroTensor("base_model.model.lm_head.lora_A.weight", DType::kF32, {4, 48}));
   Write(more, "adapter_model.safetensors");
   ExpectRefused(plan, {"base_model.model.lm_head.lora_A.weight"});
+}
+
+// What PEFT's golden adapter has as stacks, again by expert: gate and up with the A of both.
+class ExpertAdapterTest : public testing::Test {
+ protected:
+  ExpertAdapterTest() : golden_(LoadGoldenCase("moe/qwen3_moe_expert_lora")) {
+    golden_.plan.lora.init_from = folder_.path();
+    for (const model::Parameter& parameter : golden_.plan.parameters) {
+      if (!model::IsAdapter(parameter)) continue;
+      const std::vector<float>& values = golden_.initial.at(parameter.name);
+      if (parameter.kind != model::Kind::kExperts) {
+        tensors_[parameter.name] = {{parameter.rows, parameter.cols}, values};
+        continue;
+      }
+      AddByExpert(parameter, values);
+    }
+  }
+
+  void AddByExpert(const model::Parameter& p, const std::vector<float>& values) {
+    model::Parameter base = p;
+    base.part = model::Part::kBase;
+    const bool a = model::IsLoraA(p);
+    const int64_t rows = p.rows / p.batch;
+    for (model::StackedFile linear : model::StackedFilesOf(golden_.plan.architecture, base)) {
+      linear.cols = p.cols;
+      for (int64_t expert = 0; expert < p.batch; ++expert) {
+        const float* matrix = values.data() + expert * rows * p.cols;
+        std::vector<float> part(matrix, matrix + (a ? rows : linear.rows) * p.cols);
+        if (!a) model::ToFileMatrix(linear, matrix, part.data());
+        tensors_[model::SingleExpertKey(linear, expert, p.part)] = {
+            {a ? rows : linear.rows, p.cols}, part};
+      }
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<State>> Load() {
+    std::vector<TensorSource> sources;
+    for (const auto& [name, tensor] : tensors_) {
+      sources.push_back({name, DType::kF32, tensor.first, [&values = tensor.second](uint8_t* out) {
+                           std::memcpy(out, values.data(), values.size() * sizeof(float));
+                           return absl::OkStatus();
+                         }});
+    }
+    EXPECT_TRUE(WriteSafetensors(folder_.path() + "/adapter_model.safetensors", sources).ok());
+    std::string doing;
+    return MakeState(golden_.plan, 0, "", &doing);
+  }
+
+  support::ScratchFolder folder_;
+  GoldenCase golden_;
+  std::map<std::string, std::pair<std::vector<int64_t>, std::vector<float>>> tensors_;
+};
+
+TEST_F(ExpertAdapterTest, IsReadByExpertToTheBit) {
+  const auto state = Load();
+  ASSERT_TRUE(state.ok()) << state.status();
+  int stacks = 0;
+  for (size_t i = 0; i < golden_.plan.parameters.size(); ++i) {
+    const model::Parameter& parameter = golden_.plan.parameters[i];
+    if (!model::IsAdapter(parameter)) continue;
+    stacks += parameter.kind == model::Kind::kExperts ? 1 : 0;
+    EXPECT_EQ(TrainedValues(**state, i), golden_.initial.at(parameter.name)) << parameter.name;
+  }
+  EXPECT_EQ(stacks, 2 * 2 * 2);
+}
+
+TEST_F(ExpertAdapterTest, TwoAsOfOneStackAreRefused) {
+  const std::string expert = "base_model.model.model.layers.1.mlp.experts.3.";
+  tensors_.at(expert + "up_proj.lora_A.weight").second[5] += 1;
+  const std::string said(Load().status().message());
+  EXPECT_NE(said.find(expert + "up_proj.lora_A.weight\" differ"), std::string::npos) << said;
+  EXPECT_NE(said.find("rank 8 in place of 4"), std::string::npos) << said;
+}
+
+TEST_F(ExpertAdapterTest, AnExpertThatIsMissingIsNamed) {
+  const std::string name = "base_model.model.model.layers.1.mlp.experts.7.down_proj.lora_B.weight";
+  tensors_.erase(name);
+  const std::string said(Load().status().message());
+  EXPECT_NE(said.find(name + "\" is missing"), std::string::npos) << said;
 }
 
 struct Drawn {

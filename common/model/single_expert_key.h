@@ -1,0 +1,24 @@
+// How files of adapters call the linear of a single expert.
+#ifndef COXSWAIN_COMMON_MODEL_SINGLE_EXPERT_KEY_H_
+#define COXSWAIN_COMMON_MODEL_SINGLE_EXPERT_KEY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/model/stacked_files.h"
+
+namespace coxswain::model {
+
+// "base_model.model.model.layers.0.mlp.experts.3.up_proj.lora_A.weight" of a file that has one
+// matrix each; `part` is A or B. Source: peft save_and_load, vLLM lora/utils.py.
+inline std::string SingleExpertKey(const StackedFile& file, int64_t expert, Part part) {
+  const std::string weight = file.NameOf(expert);
+  const std::string module = weight.substr(0, weight.rfind('.'));
+  return absl::StrCat("base_model.model.", module,
+                      part == Part::kLoraA ? ".lora_A.weight" : ".lora_B.weight");
+}
+
+}  // namespace coxswain::model
+
+#endif  // COXSWAIN_COMMON_MODEL_SINGLE_EXPERT_KEY_H_

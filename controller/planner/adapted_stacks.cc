@@ -1,0 +1,150 @@
+// Source: peft 0.21 tuners/tuners_utils.py (_inject_parameters).
+#include "controller/planner/adapted_stacks.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/files/safetensors.h"
+#include "common/model/family.h"
+#include "common/model/parameter_table.h"
+#include "common/model/single_expert_key.h"
+#include "common/status_macros.h"
+#include "controller/planner/target_modules.h"
+
+namespace coxswain::planner {
+namespace {
+
+// The stacks of a model, each with the parameters of its blocks.
+struct Stack {
+  std::string name;  // "mlp.experts.down_proj"
+  std::vector<model::Parameter> blocks;
+};
+
+std::vector<Stack> StacksOf(const model::Architecture& model) {
+  std::vector<Stack> stacks;
+  for (const model::Parameter& parameter : model::BaseParameterTable(model)) {
+    if (!model::IsBase(parameter, model::Kind::kExperts)) continue;
+    const std::string prefix = absl::StrCat(model.outside.layers, parameter.layer, ".");
+    const std::string name = parameter.name.substr(prefix.size());
+    auto stack = std::find_if(stacks.begin(), stacks.end(),
+                              [&name](const Stack& other) { return other.name == name; });
+    if (stack == stacks.end()) stack = stacks.insert(stacks.end(), {name, {}});
+    stack->blocks.push_back(parameter);
+  }
+  return stacks;
+}
+
+bool Means(const std::vector<std::string>& names, const std::string& whole) {
+  return std::any_of(names.begin(), names.end(), [&whole](const std::string& name) {
+    return whole == name || absl::EndsWith(whole, absl::StrCat(".", name));
+  });
+}
+
+// What a model has beside linears, as lora.target_modules might name it.
+struct OtherModules {
+  std::vector<NamedModule> routers;
+  std::vector<NamedModule> experts;  // of one block: the linears of each, and the whole
+};
+
+std::string ModuleOf(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
+
+OtherModules OthersOf(const model::Architecture& model, const std::vector<Stack>& stacks) {
+  OtherModules others;
+  for (const model::Parameter& parameter : model::BaseParameterTable(model)) {
+    if (!model::IsBase(parameter, model::Kind::kRouter)) continue;
+    others.routers.push_back({.name = ModuleOf(parameter.name), .layer = parameter.layer});
+  }
+  for (const Stack& stack : stacks) {
+    const model::Parameter& block = stack.blocks.front();
+    others.experts.push_back({.name = ModuleOf(block.name), .layer = block.layer});
+    for (const model::StackedFile& file : model::StackedFilesOf(model, block)) {
+      for (int64_t expert = 0; expert < block.batch && file.one_each(); ++expert) {
+        others.experts.push_back({.name = ModuleOf(file.NameOf(expert)), .layer = block.layer});
+      }
+    }
+  }
+  return others;
+}
+
+absl::Status IsRouter(const std::string& key, const std::string& name) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, ": \"", name, "\" is a router, which takes no adapter; leave it out, and set "
+                                      "moe.router: trained to train routers in full"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> MeantStacks(const std::vector<std::string>& names,
+                                                     const model::ModelConfig& model) {
+  std::vector<std::string> meant;
+  for (const Stack& stack : StacksOf(model::ArchitectureOf(model))) {
+    const auto count = std::count_if(
+        stack.blocks.begin(), stack.blocks.end(),
+        [&names](const model::Parameter& parameter) { return Means(names, parameter.name); });
+    if (count == 0) continue;
+    if (count < static_cast<std::ptrdiff_t>(stack.blocks.size())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("target_parameters means ", stack.name, " in ", count, " of ",
+                       stack.blocks.size(), " blocks; all of them are supported"));
+    }
+    meant.push_back(stack.name);
+  }
+  return meant;
+}
+
+absl::Status CheckTargetsOfExperts(const config::LoraSpec& lora, const model::ModelConfig& model) {
+  const model::Architecture architecture = model::ArchitectureOf(model);
+  const std::vector<Stack> stacks = StacksOf(architecture);
+  if (stacks.empty()) return absl::OkStatus();
+  const OtherModules others = OthersOf(architecture, stacks);
+  const std::vector<NamedModule> modules = ModulesOf(model);
+  for (const std::string& target : lora.target_modules) {
+    ASSIGN_OR_RETURN(const std::set<std::string> meant, MeantModules({target}, modules));
+    const bool adapts = std::any_of(modules.begin(), modules.end(), [&meant](const auto& module) {
+      return module.adaptable && meant.count(module.name) > 0;
+    });
+    if (adapts || target == "all-linear") continue;
+    ASSIGN_OR_RETURN(const std::set<std::string> routers, MeantModules({target}, others.routers));
+    if (!routers.empty()) return IsRouter("lora.target_modules", target);
+    ASSIGN_OR_RETURN(const std::set<std::string> experts, MeantModules({target}, others.experts));
+    if (experts.empty()) continue;
+    const auto name = [](std::string* out, const Stack& stack) { out->append(stack.name); };
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lora.target_modules: \"", target, "\" is of single experts, which lie in stacks; leave it ",
+        "out, and set lora.target_parameters: [", absl::StrJoin(stacks, ", ", name), "]"));
+  }
+  for (const std::string& target : lora.target_parameters) {
+    const std::string module = absl::EndsWith(target, ".weight") ? ModuleOf(target) : target;
+    ASSIGN_OR_RETURN(const std::set<std::string> routers, MeantModules({module}, others.routers));
+    if (!routers.empty()) return IsRouter("lora.target_parameters", target);
+  }
+  const absl::Status status = MeantStacks(lora.target_parameters, model).status();
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(absl::StrCat("lora.", std::string(status.message())));
+}
+
+std::vector<std::string> StacksByExpert(const std::string& directory,
+                                        const model::ModelConfig& model) {
+  std::vector<std::string> found;
+  const auto file = SafetensorsFile::Open(absl::StrCat(directory, "/adapter_model.safetensors"));
+  if (!file.ok()) return found;
+  const model::Architecture architecture = model::ArchitectureOf(model);
+  for (const Stack& stack : StacksOf(architecture)) {
+    const std::vector<model::StackedFile> files =
+        model::StackedFilesOf(architecture, stack.blocks.front());
+    const bool any =
+        std::any_of(files.begin(), files.end(), [&file](const model::StackedFile& linear) {
+          return linear.one_each() &&
+                 (*file)->Find(model::SingleExpertKey(linear, 0, model::Part::kLoraA)) != nullptr;
+        });
+    if (any) found.push_back(stack.name);
+  }
+  return found;
+}
+
+}  // namespace coxswain::planner
