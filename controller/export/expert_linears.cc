@@ -46,7 +46,8 @@ void AppendByExpert(const plan::Plan& plan, const model::Parameter& adapter,
   for (const model::StackedFile& linear : LinearsOf(plan, adapter)) {
     const int64_t rows = a ? adapter.rows / adapter.batch : linear.rows;
     for (int64_t expert = 0; expert < adapter.batch; ++expert) {
-      sources->push_back({model::SingleExpertKey(linear, expert, adapter.part), DType::kF32,
+      sources->push_back({model::SingleExpertKey(linear, expert, adapter.part),
+                          DType::kF32,
                           {rows, adapter.cols},
                           [a, linear, expert, &adapter, &master](uint8_t* out) {
                             return a ? CopyA(adapter, master, expert, out)
@@ -63,8 +64,8 @@ std::set<std::string> LinearsByExpert(const plan::Plan& plan) {
     const std::string block = absl::StrCat(plan.architecture.outside.layers, parameter.layer, ".");
     for (const model::StackedFile& linear : LinearsOf(plan, parameter)) {
       const std::string module = linear.name.substr(0, linear.name.rfind('.'));
-      names.insert(absl::StrCat(plan.architecture.outside.layers, "*.",
-                                module.substr(block.size())));
+      names.insert(
+          absl::StrCat(plan.architecture.outside.layers, "*.", module.substr(block.size())));
     }
   }
   return names;

@@ -73,8 +73,9 @@ OtherModules OthersOf(const model::Architecture& model, const std::vector<Stack>
 
 absl::Status IsRouter(const std::string& key, const std::string& name) {
   return absl::InvalidArgumentError(
-      absl::StrCat(key, ": \"", name, "\" is a router, which takes no adapter; leave it out, and set "
-                                      "moe.router: trained to train routers in full"));
+      absl::StrCat(key, ": \"", name,
+                   "\" is a router, which takes no adapter; leave it out, and set "
+                   "moe.router: trained to train routers in full"));
 }
 
 }  // namespace
@@ -88,9 +89,9 @@ absl::StatusOr<std::vector<std::string>> MeantStacks(const std::vector<std::stri
         [&names](const model::Parameter& parameter) { return Means(names, parameter.name); });
     if (count == 0) continue;
     if (count < static_cast<std::ptrdiff_t>(stack.blocks.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("target_parameters means ", stack.name, " in ", count, " of ",
-                       stack.blocks.size(), " blocks; all of them are supported"));
+      return absl::InvalidArgumentError(absl::StrCat("target_parameters means ", stack.name, " in ",
+                                                     count, " of ", stack.blocks.size(),
+                                                     " blocks; all of them are supported"));
     }
     meant.push_back(stack.name);
   }
@@ -115,7 +116,8 @@ absl::Status CheckTargetsOfExperts(const config::LoraSpec& lora, const model::Mo
     if (experts.empty()) continue;
     const auto name = [](std::string* out, const Stack& stack) { out->append(stack.name); };
     return absl::InvalidArgumentError(absl::StrCat(
-        "lora.target_modules: \"", target, "\" is of single experts, which lie in stacks; leave it ",
+        "lora.target_modules: \"", target,
+        "\" is of single experts, which lie in stacks; leave it ",
         "out, and set lora.target_parameters: [", absl::StrJoin(stacks, ", ", name), "]"));
   }
   for (const std::string& target : lora.target_parameters) {
