@@ -11,7 +11,7 @@ of the time to compile; neither with --plain, --documented or --liger. Rows of q
 --documented prepares them by peft.prepare_model_for_kbit_training, with checkpointing of activations, as its documents tell.
 mixed: float32 weights, gradients and moments under bfloat16 autocast. bf16: all of them bfloat16. Adapters are
 float32 on a bfloat16 base either way. --split cuts each micro-step into K. --checkpoint recomputes the layers. Rows of
-experts run transformers' grouped_mm, and peft's target_parameters where LoRA adapts the experts; their documents are
+experts run transformers' grouped_mm on bfloat16 weights, and peft's target_parameters where LoRA adapts the experts; their documents are
 as long as Alpaca's are on average, none has padding, and attention stays within each. Times by CUDA events, median over the
 steps; prints tokens/s, peak GiB (JSON: optimizer states in it, seconds to the end of the first step), loss, and one JSON
 line. Needs one GPU (rows of tiny: none), torch and transformers; peft for LoRA; bitsandbytes for qlora; liger_kernel for
@@ -41,12 +41,13 @@ ROWS = {  # rows of a micro-step, length, micro-steps, LoRA rank
     '7b_qlora_1024': (8, 1024, 1, 16),
     '30b_a3b_attn_lora_4096': (128, 128, 1, 16),
     '30b_a3b_lora_4096': (128, 128, 1, 16),
+    'gpt_oss_20b_mxfp4_lora_4096': (128, 128, 1, 16),
     'tiny_full_512': (2, 512, 2, 0),
     'tiny_lora_512': (2, 512, 2, 16),
 }
 DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models')
-FOLDERS = {'30b_a3b': 'qwen3_30b_a3b', '30b_a3b_attn': 'qwen3_30b_a3b'}  # of MODELS, where not the row's word
+FOLDERS = {'30b_a3b': 'qwen3_30b_a3b', '30b_a3b_attn': 'qwen3_30b_a3b', 'gpt_oss_20b_mxfp4': 'gpt_oss_20b'}  # of MODELS, where not the row's word
 ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj']
 EXPERTS = ['mlp.experts.gate_up_proj', 'mlp.experts.down_proj']
 
@@ -105,12 +106,13 @@ def make_model(size, lora_rank, dtype, args, quantized):
     if quantized:
         return quantized_model(config, lora_rank, args.documented)
     with torch.device(DEVICE):
-        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation='sdpa', dtype=dtype)
+        attention = 'eager' if config.model_type == 'gpt_oss' else 'sdpa'  # which knows no sinks
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=dtype)
     if args.checkpoint:
         model.gradient_checkpointing_enable({'use_reentrant': False})
     if args.layers:
         compile_layers(model)
-    if hasattr(config, 'num_experts'):
+    if hasattr(config, 'num_experts_per_tok'):
         model.set_experts_implementation('grouped_mm')
         return adapted(model, lora_rank, ATTENTION, None if '_attn_' in args.row else EXPERTS)
     return adapted(model, lora_rank) if lora_rank else model.train()
