@@ -164,10 +164,10 @@ absl::StatusOr<std::optional<BlocksAndScales>> FindBlocksAndScales(const WeightF
   if (blocks != nullptr) return Missing(files, *blocks, name + "_scales");
   if (scales != nullptr) return Missing(files, *scales, name + "_blocks");
   const TensorInfo* const weight = files.Find(name);
-  const TensorInfo* const inverse = files.Find(name + "_scale_inv");
+  const TensorInfo* const inverse = files.Find(name + kScalesOfFp8);
   if (weight != nullptr && inverse != nullptr) return Fp8Of(files, *weight, *inverse);
   if (weight != nullptr && weight->dtype == DType::kF8E4M3) {
-    return Missing(files, *weight, name + "_scale_inv");
+    return Missing(files, *weight, name + kScalesOfFp8);
   }
   if (inverse != nullptr) return Missing(files, *inverse, name);
   return std::nullopt;

@@ -18,6 +18,9 @@
 
 namespace coxswain {
 
+// Ends the names of the scales of FP8.
+inline constexpr char kScalesOfFp8[] = "_scale_inv";
+
 // The tensors are those of the files that it was found in.
 struct BlocksAndScales {
   enum class Format { kMxfp4, kFp8 };

@@ -23,13 +23,21 @@ std::string ReadActivation(ConfigKeys& keys) {
 // Settings that change the numbers and have no implementation.
 void RefuseUnsupported(ConfigKeys& keys) { keys.OnlyZero("attention_dropout"); }
 
+// DeepSeek's FP8, which reading dequantises. Source: transformers FineGrainedFP8Config.
+bool IsFp8InBlocks(const nlohmann::json& settings) {
+  return settings.value("quant_method", nlohmann::json()) == "fp8" &&
+         settings.value("fmt", nlohmann::json("e4m3")) == "e4m3" &&
+         settings.value("weight_block_size", nlohmann::json()) == nlohmann::json({128, 128});
+}
+
 // Of bitsandbytes, or blocks of which MXFP4 may stay. Source: transformers BitsAndBytesConfig.
 void ReadQuantization(ConfigKeys& keys, const std::string& blocks, ModelConfig* config) {
   if (!keys.Has("quantization_config")) return;
   const nlohmann::json& settings = keys["quantization_config"];
   const auto refuse = [&](const std::string& what) {
     keys.Fail(absl::StrCat("quantization_config: ", what,
-                           "; supported: bitsandbytes nf4 and int8; or use the unquantised model"));
+                           "; supported: bitsandbytes nf4 and int8, fp8 of fmt e4m3 with "
+                           "weight_block_size [128, 128]; or use the unquantised model"));
   };
   const auto text = [&](const char* key, const char* otherwise) {
     const auto found = settings.find(key);
@@ -45,6 +53,7 @@ void ReadQuantization(ConfigKeys& keys, const std::string& blocks, ModelConfig* 
     if (blocks == "mxfp4") config->quantization = blocks;
     return;
   }
+  if (IsFp8InBlocks(settings)) return;
   if (text("quant_method", "bitsandbytes") != "bitsandbytes") {
     return refuse(absl::StrCat("quant_method \"", text("quant_method", ""), "\""));
   }

@@ -12,9 +12,10 @@
 
 namespace coxswain::model {
 
-// Extents, epsilon, tying, activation. Fails an activation that is not known, quantised weights,
-// dropout. False: the extents make no model, nothing more is to be read.
-// `blocks`: a quant_method of experts in blocks with scales, which are read as what they stand for.
+// Extents, epsilon, tying, activation. Fails an activation that is not known, dropout, and weights
+// quantised otherwise than by bitsandbytes or to FP8 in blocks. False: the extents make no model,
+// nothing more is to be read. `blocks`: a further quant_method, of experts in blocks with scales,
+// which are read as what they stand for.
 bool ReadDecoder(ConfigKeys& keys, bool tied_by_default, ModelConfig* config,
                  const std::string& blocks = "");
 

@@ -94,6 +94,7 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
       return absl::InvalidArgumentError(
           absl::StrCat(files->PathOf(*tensor), ": ", std::string(found.status().message())));
     }
+    RETURN_IF_ERROR(FindBlocksAndScales(*files, parameter.name).status());
     const std::optional<PackedMatrix>& packed = *found;
     const std::vector<int64_t>& shape = packed.has_value() ? packed->shape : tensor->shape;
     if (shape != wanted) {

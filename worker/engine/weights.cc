@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/blocks_and_scales.h"
 #include "common/files/packed_matrix.h"
 #include "common/files/safetensors.h"
 #include "common/files/weight_files.h"
@@ -124,9 +125,10 @@ absl::Status LoadPacked(const plan::Plan& plan, size_t i, const PackedMatrix& ma
   return absl::OkStatus();
 }
 
+constexpr int64_t kPieceElements = int64_t{16} << 20;
+
 // CopyRangeAsFloat in pieces: a large tensor of slow storage gets on, too.
 absl::Status CopyPieces(const TensorInfo& tensor, const plan::Range& range, float* out) {
-  constexpr int64_t kPieceElements = int64_t{16} << 20;
   for (int64_t begin = range.begin; begin < range.end; begin += kPieceElements) {
     const int64_t count = std::min(kPieceElements, range.end - begin);
     RETURN_IF_ERROR(CopyRangeAsFloat(tensor, begin, count, out + (begin - range.begin)));
@@ -135,10 +137,37 @@ absl::Status CopyPieces(const TensorInfo& tensor, const plan::Range& range, floa
   return absl::OkStatus();
 }
 
+// Elements `range` of a matrix in blocks, a piece of whole rows after the other.
+absl::Status CopyPieces(const BlocksAndScales& blocks, const plan::Range& range, float* out) {
+  const int64_t cols = blocks.cols, rows = std::max<int64_t>(1, kPieceElements / cols);
+  std::vector<float> values;
+  for (int64_t row = range.begin / cols; row * cols < range.end; row += rows) {
+    const int64_t end = std::min(row + rows, (range.end + cols - 1) / cols);
+    values.resize(static_cast<size_t>((end - row) * cols));
+    RETURN_IF_ERROR(CopyRowsAsFloat(blocks, {0, row, end}, values.data()));
+    const plan::Range part{std::max(range.begin, row * cols), std::min(range.end, end * cols)};
+    std::copy_n(values.data() + (part.begin - row * cols), part.count(),
+                out + (part.begin - range.begin));
+    CountWork();
+  }
+  return absl::OkStatus();
+}
+
+// Elements `range` of a tensor, or of a matrix of the base that its files have in blocks.
+absl::Status CopyValues(const TensorInfo& tensor, const WeightFiles* base, const std::string& name,
+                        const plan::Range& range, float* out) {
+  if (base == nullptr) return CopyPieces(tensor, range, out);
+  ASSIGN_OR_RETURN(const std::optional<BlocksAndScales> blocks, FindBlocksAndScales(*base, name));
+  return blocks.has_value() ? CopyPieces(*blocks, range, out) : CopyPieces(tensor, range, out);
+}
+
 // Checks `tensor` (null: absent) of `source` and uploads what this rank loads of parameter i.
+// `base`: the files of the base, where it is one of its tensors.
 absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
-                  const std::string& source, const ParameterStore& store, bool of_base = false) {
+                  const std::string& source, const ParameterStore& store,
+                  const WeightFiles* base = nullptr) {
   const model::Parameter& parameter = plan.parameters[i];
+  const bool of_base = base != nullptr;
   const std::vector<int64_t> wanted = SourceShape(plan, parameter, of_base);
   if (tensor == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": tensor \"", parameter.name,
@@ -159,7 +188,7 @@ absl::Status Load(const plan::Plan& plan, size_t i, const TensorInfo* tensor,
   std::vector<float> staging(static_cast<size_t>(read.count()));
   const absl::Status status = of_base && GrowsWithTokens(plan, parameter)
                                   ? ReadGrown(plan, parameter, *tensor, read, staging.data())
-                                  : CopyPieces(*tensor, read, staging.data());
+                                  : CopyValues(*tensor, base, parameter.name, read, staging.data());
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(source, ": ", std::string(status.message())));
   }
@@ -302,9 +331,9 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
       ReleasePages(*files->Find(parameter.name));
       continue;
     }
-    known.insert(parameter.name);
+    known.insert({parameter.name, parameter.name + kScalesOfFp8});
     const TensorInfo* tensor = files->Find(parameter.name);
-    RETURN_IF_ERROR(Load(plan, i, tensor, plan.model_path, store, /*of_base=*/true));
+    RETURN_IF_ERROR(Load(plan, i, tensor, plan.model_path, store, files.get()));
     ReleasePages(*tensor);
   }
   RETURN_IF_ERROR(files->Intact());
@@ -389,7 +418,8 @@ absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const Paramet
     }
     std::vector<float> staging(static_cast<size_t>(parameter.elements()));
     // LoadBaseWeights has found and checked it.
-    RETURN_IF_ERROR(CopyAsFloat(*files->Find(parameter.name), staging.data()));
+    RETURN_IF_ERROR(CopyValues(*files->Find(parameter.name), files.get(), parameter.name,
+                               {0, parameter.elements()}, staging.data()));
     model::ToMemoryOrder(model::FileRows(plan.architecture, parameter), parameter.cols, &staging);
     store.UploadWhole(i, staging.data());
   }

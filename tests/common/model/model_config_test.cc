@@ -302,6 +302,20 @@ TEST(ModelConfigTest, RefusesWhatIsNotImplemented) {
                 "per layer type");
 }
 
+// Reading dequantises them: the model is not quantised.
+TEST(ModelConfigTest, TakesFp8InBlocksOfDeepSeeksSize) {
+  const Json settings = {{"quant_method", "fp8"},
+                         {"fmt", "e4m3"},
+                         {"activation_scheme", "dynamic"},
+                         {"weight_block_size", {128, 128}}};
+  EXPECT_EQ(MustRead(With(Qwen2(), "quantization_config", settings)).quantization, "");
+  for (const auto& [key, value] :
+       {std::pair<const char*, Json>{"weight_block_size", {64, 128}}, {"fmt", "e5m2"}}) {
+    ExpectRefused(With(Qwen2(), "quantization_config", With(settings, key, value)),
+                  "fp8 of fmt e4m3 with weight_block_size [128, 128]");
+  }
+}
+
 TEST(ModelConfigTest, ReadsHowBitsandbytesHasQuantised) {
   Json settings = {{"quant_method", "bitsandbytes"},
                    {"load_in_4bit", true},

@@ -184,9 +184,12 @@ GoldenCase LoadGoldenCase(const std::string& name) {
   if (std::filesystem::exists(directory + "/final.safetensors")) {
     golden.final = WithTableNames(ReadTensors(directory + "/final.safetensors"), options.lora_rank);
   }
+  // What a base in blocks stands for lies beside it.
+  const std::string twin = directory + "/dequantised";
+  const std::string base = std::filesystem::exists(twin) ? twin : directory;
   golden.initial = WithTableNames(
       ReadTensors(options.lora_rank > 0 ? options.init_from + "/adapter_model.safetensors"
-                                        : directory + "/model.safetensors"),
+                                        : base + "/model.safetensors"),
       options.lora_rank);
   for (Tensors* tensors : {&golden.gradients, &golden.final, &golden.initial}) {
     AddStacks(golden.plan, tensors);
