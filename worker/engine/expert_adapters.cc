@@ -11,7 +11,7 @@
 namespace coxswain::engine {
 namespace {
 
-using Values = std::vector<float>;
+using Floats = std::vector<float>;
 
 // The linears of single experts that make the stack which `adapter` adapts; none where files have
 // the stack as a whole.
@@ -24,7 +24,7 @@ std::vector<model::StackedFile> LinearsOf(const plan::Plan& plan, const model::P
   return one_each ? files : std::vector<model::StackedFile>();
 }
 
-absl::StatusOr<Values> ReadTensor(const SafetensorsFile& file, const std::string& name,
+absl::StatusOr<Floats> ReadTensor(const SafetensorsFile& file, const std::string& name,
                                   const std::vector<int64_t>& wanted,
                                   std::set<std::string>* known) {
   const TensorInfo* tensor = file.Find(name);
@@ -36,7 +36,7 @@ absl::StatusOr<Values> ReadTensor(const SafetensorsFile& file, const std::string
         "; wanted [", absl::StrJoin(wanted, ", "), "]"));
   }
   known->insert(name);
-  Values values(static_cast<size_t>(tensor->elements()));
+  Floats values(static_cast<size_t>(tensor->elements()));
   RETURN_IF_ERROR(CopyAsFloat(*tensor, values.data()));
   return values;
 }
@@ -61,17 +61,17 @@ bool LiesByExpert(const plan::Plan& plan, const model::Parameter& adapter,
   return false;
 }
 
-absl::StatusOr<Values> ReadByExpert(const plan::Plan& plan, const model::Parameter& adapter,
+absl::StatusOr<Floats> ReadByExpert(const plan::Plan& plan, const model::Parameter& adapter,
                                     const SafetensorsFile& file, std::set<std::string>* known) {
   const bool a = model::IsLoraA(adapter);
   const int64_t rows = adapter.rows / adapter.batch;
   const std::vector<model::StackedFile> linears = LinearsOf(plan, adapter);
-  Values values(static_cast<size_t>(adapter.elements()));
+  Floats values(static_cast<size_t>(adapter.elements()));
   for (int64_t expert = 0; expert < adapter.batch; ++expert) {
     float* matrix = values.data() + expert * rows * adapter.cols;
     for (const model::StackedFile& linear : linears) {
       const std::string name = model::SingleExpertKey(linear, expert, adapter.part);
-      ASSIGN_OR_RETURN(const Values read,
+      ASSIGN_OR_RETURN(const Floats read,
                        ReadTensor(file, name, {a ? rows : linear.rows, adapter.cols}, known));
       if (!a) {
         model::StackedFile b = linear;
