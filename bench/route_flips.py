@@ -16,8 +16,11 @@ def read(path, ids_path):
         losses = json.load(file)['losses']
     with open(ids_path, 'rb') as file:
         ids = array.array('i', file.read())
-    size = len(ids) // len(losses)
-    return losses, [ids[i * size:(i + 1) * size] for i in range(len(losses))]
+    steps, at = [], 0
+    while at < len(ids):
+        steps.append(ids[at + 1:at + 1 + ids[at]])
+        at += 1 + ids[at]
+    return losses, steps
 
 
 def moved(a, b, chosen):

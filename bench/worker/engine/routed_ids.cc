@@ -27,6 +27,7 @@ std::vector<int32_t> RoutedIds() {
                         nullptr);
   }
   kernels::Synchronize(nullptr);
+  std::erase(all, -1);  // of padding
   return all;
 }
 
@@ -36,9 +37,14 @@ void RouteForward(const kernels::RouteForwardArgs& args,
                   kernels::Stream* stream) asm("__wrap_" COXSWAIN_ROUTE);
 void RouteForward(const kernels::RouteForwardArgs& args, kernels::Stream* stream) {
   RealRouteForward(args, stream);
-  const bool known = std::any_of(layers.begin(), layers.end(),
-                                 [&](const auto& layer) { return layer.first == args.ids; });
-  if (!known) layers.emplace_back(args.ids, args.tokens * args.spec.chosen);
+  const auto known = std::find_if(layers.begin(), layers.end(),
+                                  [&](const auto& layer) { return layer.first == args.ids; });
+  const int64_t count = args.tokens * args.spec.chosen;
+  if (known == layers.end()) {
+    layers.emplace_back(args.ids, count);
+  } else {
+    known->second = count;
+  }
 }
 
 }  // namespace coxswain::bench

@@ -7,8 +7,9 @@
 
 namespace coxswain::bench {
 
-// ids [tokens, chosen] of each layer with experts, one after the other, in the order in which the
-// process first ran their routers. After a step has ended; empty without experts.
+// ids of the tokens, `chosen` each and none of padding, of each layer with experts, one after the
+// other, in the order in which the process first ran their routers. After a step has ended; empty
+// without experts.
 std::vector<int32_t> RoutedIds();
 
 }  // namespace coxswain::bench

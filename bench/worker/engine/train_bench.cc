@@ -2,12 +2,14 @@
 // every step and of the evaluations that the job asks for (eval.eval_steps, test_datasets).
 //
 //   train_bench | gpu_train_bench JOB [--set KEY=VALUE]... [--break] [--json FILE] [--ids FILE]
+//     [--gemm-table FILE]
 //
 // Relative paths of the job are its folder's. One rank; on the CPU one thread. No checkpoint and no
 // artifact is written. --break: the backward of RoPE does nothing (broken_rope.h). The file gets
 // commit, machine, settings, device, `losses` by step, `evaluations` {step, loss}, `grad_norms`,
-// seconds of training and the tokens trained. --ids: int32 of the experts that routers chose, step
-// by step, of a step's newest micro-step (routed_ids.h; route_flips.py compares two such files). A
+// seconds of training and the tokens trained. --ids: for each step the
+// number of ids and the ids that routers chose in its newest micro-step, int32 (routed_ids.h;
+// route_flips.py compares two such files). --gemm-table: as of step_bench. A
 // loss that is not finite ends the run.
 #include <chrono>
 #include <cmath>
@@ -43,7 +45,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Flags {
-  std::string job, json_path, ids_path;
+  std::string job, json_path, ids_path, gemm_table;
   std::vector<std::string> settings;
   bool broken = false;
 };
@@ -116,7 +118,8 @@ class Run {
     losses_.push_back(stats.loss_sum / static_cast<double>(stats.targets));
     grad_norms_.push_back(stats.grad_norm);
     if (ids_.is_open()) {
-      const std::vector<int32_t> ids = RoutedIds();
+      std::vector<int32_t> ids = RoutedIds();
+      ids.insert(ids.begin(), static_cast<int32_t>(ids.size()));
       ids_.write(reinterpret_cast<const char*>(ids.data()),
                  static_cast<std::streamsize>(ids.size() * sizeof(int32_t)));
     }
@@ -161,10 +164,13 @@ absl::Status Main(const Flags& flags) {
   ASSIGN_OR_RETURN(const planner::Recipe recipe, planner::Recipe::Make(job, model, data));
   ASSIGN_OR_RETURN(const planner::PlannedJob planned,
                    planner::MakePlan("train-bench", job, model, recipe, ResourcesOf(device)));
+  engine::GemmTableFile table(flags.gemm_table);
+  if (!flags.gemm_table.empty()) RETURN_IF_ERROR(table.Load().status());
   ASSIGN_OR_RETURN(const auto engine, engine::Engine::Prepare(planned.plan, 0, ""));
   if (flags.broken) BreakRopeBackward();
   Run run(job, recipe, data, engine.get(), flags.ids_path);
   RETURN_IF_ERROR(run.Train());
+  if (!flags.gemm_table.empty()) RETURN_IF_ERROR(table.Save().status());
   Json results = {{"job", flags.job}, {"settings", flags.settings}, {"broken", flags.broken}};
   results["device"] = kernels::DeviceFingerprint();
   results["compute"] = planned.plan.compute_dtype;
@@ -183,6 +189,8 @@ int main(int argc, char** argv) {
   app.add_option("--set", flags.settings, "KEY=VALUE of the job; may be repeated");
   app.add_flag("--break", flags.broken, "the backward of RoPE does nothing");
   app.add_option("--json", flags.json_path, "results file");
+  app.add_option("--gemm-table", flags.gemm_table,
+                 "file of the products' algorithms, so that processes run the same");
   app.add_option("--ids", flags.ids_path, "file of the experts that routers chose");
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = coxswain::bench::Main(flags);
