@@ -101,7 +101,8 @@ void AppendLora(std::vector<Key>* t) {
       {.path = "spec.lora.target_modules", .type = Type::kModules, .def = "all-linear",
        .words = {"all-linear", "q_proj", "k_proj", "v_proj", "qkv_proj", "wqkv", "o_proj", "wo",
                  "gate_proj", "up_proj", "gate_up_proj", "c_fc", "w1", "w3", "down_proj", "c_proj",
-                 "w2", "lm_head", "embed_tokens", "output", "tok_embeddings"},
+                 "w2", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj",
+                 "shared_expert_gate", "lm_head", "embed_tokens", "output", "tok_embeddings"},
        .doc = "Which modules are adapted, one or a list, with the names of the checkpoint: a "
               "name, the end of a path (`self_attn.q_proj`, `layers.0.mlp.up_proj`), or a regular "
               "expression that matches whole names as in PEFT (`.*\\.[qv]_proj`). `all-linear` is "
