@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/files/durable_file.h"
 #include "common/files/packed_matrix.h"
 #include "common/files/read_file.h"
@@ -74,27 +76,45 @@ absl::StatusOr<Source> OpenSource(const plan::Plan& plan) {
   return source;
 }
 
-// The dtype of a tensor of the export; `tensor` is that of the base, null where there is none.
+// The blocks that stand for tensor `name` of the base; none where there is no base.
+absl::StatusOr<std::optional<BlocksAndScales>> BlocksOf(const Source& source,
+                                                        const std::string& name) {
+  if (source.base == nullptr) return std::nullopt;
+  return FindBlocksAndScales(*source.base, name);
+}
+
+// The dtype of a tensor of the export; `tensor` is that of the base, null where there is none. That
+// of codes is what config.json says.
 absl::StatusOr<DType> ExportDType(const std::string& name, const Source& source,
                                   const TensorInfo* tensor) {
   if (name != "source") return DTypeByName(name);
-  if (tensor != nullptr) return tensor->dtype;
+  if (tensor != nullptr && tensor->dtype != DType::kF8E4M3) return tensor->dtype;
   const auto named = source.config.find(source.DTypeKey());
   if (named == source.config.end() || !named->is_string()) return DType::kF32;
   return DTypeByName(named->get<std::string>());
 }
 
+// Of codes in FP8, which are exported as what they stand for.
+bool AreScales(const Source& from, const std::string& name) {
+  return absl::EndsWith(name, kScalesOfFp8) &&
+         from.Find(std::string(absl::StripSuffix(name, kScalesOfFp8))) != nullptr;
+}
+
 absl::Status AddTensorsBeside(const config::JobSpec& job, const plan::Plan& plan,
                               const Source& from, std::vector<ModelTensor>* tensors) {
   if (from.base == nullptr) return absl::OkStatus();
+  const WeightFiles::Renames& spellings = model::TextPartOf(plan.model).spellings;
   for (const TensorInfo* tensor : from.base->tensors()) {
-    if (!model::IsBeside(plan.model, tensor->name)) continue;
+    const std::string name = WeightFiles::Renamed(tensor->name, spellings);
+    if (!model::IsBeside(plan.model, tensor->name) || AreScales(from, name)) continue;
     ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, tensor));
+    ASSIGN_OR_RETURN(std::optional<BlocksAndScales> blocks, BlocksOf(from, name));
     tensors->push_back({.name = tensor->name,
                         .weights = PiecedTensor(*tensor),
                         .dtype = dtype,
                         .shape = tensor->shape,
-                        .from_base = true});
+                        .from_base = true,
+                        .blocks = std::move(blocks)});
   }
   return absl::OkStatus();
 }
@@ -135,18 +155,15 @@ absl::Status AddStack(const config::JobSpec& job, const plan::Plan& plan, const 
     for (int64_t matrix = 0; matrix < (file.one_each() ? parameter.batch : 1); ++matrix) {
       const std::string name = file.NameOf(matrix);
       const TensorInfo* source = from.Find(name);
-      std::optional<BlocksAndScales> blocks;
-      if (source == nullptr && from.base != nullptr) {
-        ASSIGN_OR_RETURN(blocks, FindBlocksAndScales(*from.base, name));
-      }
+      ASSIGN_OR_RETURN(const std::optional<BlocksAndScales> blocks, BlocksOf(from, name));
       const bool in_base = source != nullptr || blocks.has_value();
       if (trained == nullptr && (parameter.trainable() || !in_base)) {
         return absl::NotFoundError(
             absl::StrCat("no values for ", name, " in ",
                          parameter.trainable() ? checkpoint.directory() : plan.model_path));
       }
-      // What blocks stand for, bfloat16 holds.
-      const bool held = blocks.has_value() && job.export_dtype == "source";
+      // What MXFP4 stands for, bfloat16 holds.
+      const bool held = source == nullptr && blocks.has_value() && job.export_dtype == "source";
       ASSIGN_OR_RETURN(const DType dtype,
                        ExportDType(held ? "bfloat16" : job.export_dtype, from, source));
       ModelTensor tensor{.name = source != nullptr ? source->name : name,
@@ -196,8 +213,10 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
                                               changed ? checkpoint.directory() : plan.model_path));
     }
     std::optional<PackedMatrix> packed;
+    std::optional<BlocksAndScales> blocks;
     if (trained == nullptr) {
       ASSIGN_OR_RETURN(packed, FindPackedMatrix(*from.base, parameter.name));
+      ASSIGN_OR_RETURN(blocks, BlocksOf(from, parameter.name));
       RETURN_IF_ERROR(
           CheckShape(plan, parameter, packed.has_value() ? packed->shape : source->shape));
     }
@@ -214,6 +233,7 @@ absl::StatusOr<std::vector<ModelTensor>> ListTensors(const config::JobSpec& job,
          adapter(parameter, model::Part::kMagnitude), dtype,
          packed.has_value() ? packed->shape : ShapeOf(parameter, source, weights),
          model::FileRows(plan.architecture, parameter), trained == nullptr, std::move(packed)});
+    tensors.back().blocks = std::move(blocks);
   }
   RETURN_IF_ERROR(AddTensorsBeside(job, plan, from, &tensors));
   return tensors;

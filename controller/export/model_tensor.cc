@@ -130,8 +130,9 @@ absl::Status FillStacked(const ModelTensor& tensor, double lora_scale, uint8_t* 
 absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out) {
   if (tensor.stacked.has_value()) return FillStacked(tensor, lora_scale, out);
   const bool ordered = tensor.from_base || tensor.file_rows.empty();
-  const bool unchanged = !tensor.packed.has_value() && tensor.lora_a == nullptr &&
-                         tensor.weights.dtype == tensor.dtype && ordered;
+  const bool plain = !tensor.packed.has_value() && !tensor.blocks.has_value();
+  const bool unchanged =
+      plain && tensor.lora_a == nullptr && tensor.weights.dtype == tensor.dtype && ordered;
   if (unchanged) {
     CopyBytes(tensor.weights, out);
     return absl::OkStatus();
@@ -139,6 +140,8 @@ absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* o
   std::vector<float> values(tensor.elements());
   if (tensor.packed.has_value()) {
     CopyAsFloat(*tensor.packed, values.data());
+  } else if (tensor.blocks.has_value()) {
+    RETURN_IF_ERROR(CopyRowsAsFloat(*tensor.blocks, {0, 0, tensor.blocks->rows}, values.data()));
   } else {
     RETURN_IF_ERROR(CopyAsFloat(tensor.weights, values.data()));
   }

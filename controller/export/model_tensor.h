@@ -35,7 +35,7 @@ struct ModelTensor {
   // or, where the file has all of them, 0. `weights` is the trained stack or the base's file.
   std::optional<model::StackedFile> stacked = {};
   int64_t matrix = 0;
-  std::optional<BlocksAndScales> blocks = {};  // the base's of a stack, in place of `weights`
+  std::optional<BlocksAndScales> blocks = {};  // the base's, in place of `weights`
 
   int64_t elements() const {
     return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
