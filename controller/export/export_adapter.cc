@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -71,13 +72,27 @@ std::string PatternOf(std::set<std::string> modules, const std::set<std::string>
   return absl::StrReplaceAll(absl::StrJoin(modules, "|"), {{"*", "\\d+"}, {".", "\\."}});
 }
 
+// peft takes a target whose last part is one of these for the experts of older transformers, and
+// replaces it by their stacks, whatever module is called so in the model. As parameters they are
+// what they say. Under DoRA peft knows no parameters.
+// Source: peft 0.21.2 utils/transformers_weight_conversion.py, _convert_peft_config_moe.
+// Nor does an adapter by expert.
+bool IsNamedAsParameter(const plan::Plan& plan, const model::Parameter& parameter,
+                        bool by_expert) {
+  if (parameter.kind == model::Kind::kExperts) return true;
+  if (by_expert || plan.model.mixture.experts == 0 || parameter.layer < 0 || plan.lora.dora) return false;
+  const std::string module = TargetModule(parameter.name);
+  return module == "gate_proj" || module == "up_proj" || module == "down_proj";
+}
+
 // The last parts of names, or whole names where these would name more; where modules beside the
 // text model have the same last parts, a pattern. `experts` are linears of single experts.
 // Source: peft check_target_module_exists.
-nlohmann::json TargetModules(const plan::Plan& plan, const std::set<std::string>& experts) {
+nlohmann::json TargetModules(const plan::Plan& plan, bool by_expert,
+                             const std::set<std::string>& experts) {
   std::set<std::string> all, of_blocks, outer, whole;
   for (const model::Parameter& parameter : plan.parameters) {
-    if (!model::IsAdapter(parameter) || parameter.kind == model::Kind::kExperts) continue;
+    if (!model::IsAdapter(parameter) || IsNamedAsParameter(plan, parameter, by_expert)) continue;
     const std::string& name = parameter.name;
     const size_t begin = std::strlen("base_model.model.");
     const std::string module = name.substr(begin, name.rfind(".lora_") - begin);
@@ -97,17 +112,31 @@ nlohmann::json TargetModules(const plan::Plan& plan, const std::set<std::string>
   return beside ? nlohmann::json(ModulePattern(plan, of_blocks, outer)) : nlohmann::json(all);
 }
 
-// The stacks of experts by the ends of their names, the inner wrapper first; null without.
+// "mlp.experts.down_proj", of a parameter of a block or of its adapter.
+const std::string& NameInBlock(const plan::Plan& plan, const model::Parameter& parameter) {
+  return plan.architecture.blocks[static_cast<size_t>(parameter.layer)]
+      .tensors[static_cast<size_t>(parameter.tensor)]
+      .name;
+}
+
+// Stacks of experts and some linears by the ends of their names, or by whole names where the ends
+// would name more; of a module's, the inner wrapper first. Null without.
 nlohmann::json TargetParameters(const plan::Plan& plan) {
-  std::vector<std::string> names;
+  std::vector<std::string> ends, whole;
+  std::map<std::string, int64_t> more;  // of the same end, how many are not adapted
   for (const model::Parameter& parameter : plan.parameters) {
-    if (parameter.kind != model::Kind::kExperts || !model::IsLoraA(parameter)) continue;
-    const std::string& name = plan.architecture.blocks[static_cast<size_t>(parameter.layer)]
-                                  .tensors[static_cast<size_t>(parameter.tensor)]
-                                  .name;
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (parameter.layer < 0) continue;
+    const std::string& name = NameInBlock(plan, parameter);
+    if (!model::IsAdapter(parameter)) ++more[name];
+    if (!model::IsLoraA(parameter) || !IsNamedAsParameter(plan, parameter, false)) continue;
+    --more[name];
+    whole.push_back(absl::StrCat(plan.architecture.outside.layers, parameter.layer, ".", name));
+    if (std::find(ends.begin(), ends.end(), name) == ends.end()) ends.push_back(name);
   }
-  return names.empty() ? nlohmann::json(nullptr) : nlohmann::json(names);
+  if (ends.empty()) return nullptr;
+  const bool all = std::all_of(ends.begin(), ends.end(),
+                               [&more](const std::string& name) { return more[name] == 0; });
+  return all ? ends : whole;
 }
 
 absl::Status CopyInFileOrder(const PiecedTensor& master, const model::Parameter& parameter,
@@ -145,6 +174,7 @@ nlohmann::json RevisionOf(const config::JobSpec& job) {
 std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan) {
   const bool by_expert = job.export_by_expert;
   const std::set<std::string> experts = by_expert ? LinearsByExpert(plan) : std::set<std::string>();
+  const nlohmann::json parameters = by_expert ? nlohmann::json(nullptr) : TargetParameters(plan);
   const nlohmann::json config = {
       {"alpha_pattern", nlohmann::json::object()},
       {"auto_mapping", nullptr},
@@ -156,14 +186,14 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"layers_pattern", nullptr},
       {"layers_to_transform", nullptr},
       {"lora_alpha", Number(job.lora.alpha)},
-      {"lora_dropout", job.lora.dropout},
+      {"lora_dropout", parameters.is_null() ? job.lora.dropout : 0},  // peft: none on parameters
       {"modules_to_save", SavedModulesJson(job, plan)},
       {"peft_type", "LORA"},
       {"r", plan.lora.rank},
       {"rank_pattern", nlohmann::json::object()},
       {"revision", RevisionOf(job)},
-      {"target_modules", TargetModules(plan, experts)},
-      {"target_parameters", by_expert ? nlohmann::json(nullptr) : TargetParameters(plan)},
+      {"target_modules", TargetModules(plan, by_expert, experts)},
+      {"target_parameters", parameters},
       {"task_type", "CAUSAL_LM"},
       {"use_dora", plan.lora.dora},
       {"use_rslora", job.lora.use_rslora},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct Setting {
   Json value;
 };
 
+constexpr std::string_view kModules = "target_modules";
+
 // JSON integers stay integers: 16, not 16.0.
 Json Number(double value) {
   const auto whole = static_cast<int64_t>(value);
@@ -42,7 +45,7 @@ std::vector<Setting> SettingsOf(const PeftConfig& adapter) {
           {"alpha", "lora_alpha", Number(adapter.alpha)},
           {"use_rslora", "use_rslora", adapter.use_rslora},
           {"use_dora", "use_dora", adapter.use_dora},
-          {"target_modules", "target_modules", adapter.target_modules},
+          {kModules.data(), "target_modules", adapter.target_modules},
           {"target_parameters", "target_parameters", adapter.target_parameters},
           {"modules_to_save", "modules_to_save", adapter.modules_to_save}};
 }
@@ -86,7 +89,7 @@ absl::StatusOr<bool> SameStacks(const PeftConfig& adapter, const config::LoraSpe
 absl::StatusOr<bool> IsSame(const Setting& theirs, const Setting& ours, const PeftConfig& adapter,
                             const config::LoraSpec& job, const model::ModelConfig& model) {
   const std::string key = ours.key;
-  if (key == "target_modules") return SameModules(adapter, job, model);
+  if (key == kModules) return SameModules(adapter, job, model);
   if (key == "target_parameters") return SameStacks(adapter, job, model);
   if (key != "modules_to_save") return theirs.value == ours.value;
   ASSIGN_OR_RETURN(const std::vector<bool> of_adapter, Saved(adapter.modules_to_save, model));
@@ -112,9 +115,9 @@ absl::StatusOr<config::ParsedJob> TakeOverAdapter(config::ParsedJob parsed, cons
   std::vector<std::string> taken;
   for (const Setting& setting : SettingsOf(*adapter)) {
     const std::string key = absl::StrCat("spec.lora.", setting.key);
+    // An adapter of experts alone has no modules, which is not what a job has without a list.
     const bool none = setting.value.is_array() && setting.value.empty();
-    // An adapter of experts alone has no modules, and a job by itself has.
-    if (parsed.lines.count(key) > 0 || (none && key != "spec.lora.target_modules")) continue;
+    if (parsed.lines.count(key) > 0 || (none && setting.key != kModules)) continue;
     taken.push_back(absl::StrCat(key, "=", setting.value.dump()));
   }
   ASSIGN_OR_RETURN(const std::string whole, config::OverrideJob(yaml, taken));

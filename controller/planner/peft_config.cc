@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/files/read_file.h"
 #include "common/model/family.h"
 #include "common/name_pattern.h"
@@ -122,10 +123,10 @@ absl::Status KeepLayers(const std::string& path, const Json& config,
 
 absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, const Json& config,
                                                    const model::ModelConfig& model,
-                                                   bool has_stacks) {
+                                                   bool has_others) {
   ASSIGN_OR_RETURN(std::vector<std::string> targets, Texts(path, config, "target_modules"));
-  if (targets.empty()) return targets;
   ASSIGN_OR_RETURN(const std::vector<std::string> excluded, Texts(path, config, "exclude_modules"));
+  if (targets.empty()) return targets;
   if (config["target_modules"].is_string() && absl::AsciiStrToLower(targets[0]) == kAllLinear) {
     targets[0] = kAllLinear;
   }
@@ -135,7 +136,7 @@ absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, cons
   RETURN_IF_ERROR(KeepLayers(path, config, model, modules, &meant));
   ASSIGN_OR_RETURN(const std::set<std::string> left_out, MeantModules(excluded, modules));
   for (const std::string& name : left_out) meant.erase(name);
-  if (meant.empty() && !has_stacks) {
+  if (meant.empty() && !has_others) {
     return Refusal(path, absl::StrCat("target_modules ", config["target_modules"].dump(),
                                       " is no module of the model, whose modules are called such "
                                       "as ",
@@ -148,6 +149,47 @@ absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, cons
     if (!of_one.empty()) known.push_back(target);
   }
   return known;
+}
+
+// Whether `name` is the weight of linears alone.
+absl::StatusOr<bool> IsWeightOfLinears(const std::string& name,
+                                       const std::vector<NamedModule>& modules) {
+  const std::string module(absl::StripSuffix(name, ".weight"));
+  if (module == name) return false;
+  ASSIGN_OR_RETURN(const std::set<std::string> meant, MeantModules({module}, modules));
+  return !meant.empty() && std::all_of(modules.begin(), modules.end(), [&](const auto& one) {
+    return one.adaptable || meant.count(one.name) == 0;
+  });
+}
+
+// The stacks that target_parameters names, and the modules whose weights it names; of an adapter
+// with the linears of single experts the stacks of its file.
+// Source: peft 0.21 tuners_utils.py _inject_parameters.
+absl::Status ReadParameters(const std::string& directory, const Json& config,
+                            const model::ModelConfig& model, PeftConfig* read) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   Texts(read->path, config, "target_parameters"));
+  if (names.empty()) {
+    read->target_parameters = StacksByExpert(directory, model);
+    return absl::OkStatus();
+  }
+  const std::vector<NamedModule> modules = ModulesOf(model);
+  std::vector<std::string> stacks;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const bool linears, IsWeightOfLinears(name, modules));
+    if (linears) {
+      read->target_modules.emplace_back(absl::StripSuffix(name, ".weight"));
+    } else {
+      stacks.push_back(name);
+    }
+  }
+  absl::StatusOr<std::vector<std::string>> meant = MeantStacks(stacks, model);
+  if (!meant.ok()) return Refusal(read->path, std::string(meant.status().message()));
+  read->target_parameters = *std::move(meant);
+  if (!read->target_parameters.empty() || !read->target_modules.empty()) return absl::OkStatus();
+  return Refusal(read->path,
+                 absl::StrCat("target_parameters ", config["target_parameters"].dump(),
+                              " is no stack of experts and no weight of a linear of the model"));
 }
 
 absl::StatusOr<std::vector<std::pair<NamePattern, const Json*>>> PatternsIn(const std::string& path,
@@ -166,19 +208,6 @@ absl::StatusOr<std::vector<std::pair<NamePattern, const Json*>>> PatternsIn(cons
     patterns.emplace_back(*std::move(pattern), &value);
   }
   return patterns;
-}
-
-// Those of target_parameters; of an adapter with the linears of single experts those of its file.
-absl::StatusOr<std::vector<std::string>> StacksIn(const std::string& directory,
-                                                  const std::string& path, const Json& config,
-                                                  const model::ModelConfig& model) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, Texts(path, config, "target_parameters"));
-  if (names.empty()) return StacksByExpert(directory, model);
-  const absl::StatusOr<std::vector<std::string>> meant = MeantStacks(names, model);
-  if (!meant.ok()) return Refusal(path, std::string(meant.status().message()));
-  if (!meant->empty()) return meant;
-  return Refusal(path, absl::StrCat("target_parameters ", config["target_parameters"].dump(),
-                                    " is no stack of experts of the model"));
 }
 
 // One rank and one alpha for all modules; the first pattern that matches counts.
@@ -210,8 +239,8 @@ absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& dire
   if (!config.is_object()) return Refusal(read.path, "is not a JSON object");
   RETURN_IF_ERROR(CheckComputed(read.path, config));
   const auto number = [&config](const char* key) { return config.value(key, Json()).is_number(); };
-  if (!number("r") || !number("lora_alpha") ||
-      !(Has(config, "target_modules") || Has(config, "target_parameters"))) {
+  const bool targets = Has(config, "target_modules") || Has(config, "target_parameters");
+  if (!number("r") || !number("lora_alpha") || !targets) {
     return Refusal(read.path, "lacks r, lora_alpha or target_modules: it is no LoRA adapter");
   }
   if (!config["r"].is_number_integer() || std::abs(config["lora_alpha"].get<double>()) > 1e9) {
@@ -223,11 +252,13 @@ absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& dire
   read.alpha = config["lora_alpha"].get<double>();
   read.use_rslora = Has(config, "use_rslora");
   read.use_dora = Has(config, "use_dora");
-  ASSIGN_OR_RETURN(read.target_parameters, StacksIn(directory, read.path, config, model));
-  ASSIGN_OR_RETURN(read.target_modules,
-                   TargetsOf(read.path, config, model, !read.target_parameters.empty()));
-  ASSIGN_OR_RETURN(const std::set<std::string> adapted,
+  RETURN_IF_ERROR(ReadParameters(directory, config, model, &read));
+  const bool others = !read.target_parameters.empty() || !read.target_modules.empty();
+  ASSIGN_OR_RETURN(std::vector<std::string> named, TargetsOf(read.path, config, model, others));
+  read.target_modules.insert(read.target_modules.begin(), named.begin(), named.end());
+  ASSIGN_OR_RETURN(std::set<std::string> adapted,
                    MeantModules(read.target_modules, ModulesOf(model)));
+  adapted.merge(NamesOfStacks(read.target_parameters, model));
   RETURN_IF_ERROR(
       CheckPattern(read.path, config, "rank_pattern", static_cast<double>(read.r), adapted));
   RETURN_IF_ERROR(CheckPattern(read.path, config, "alpha_pattern", read.alpha, adapted));

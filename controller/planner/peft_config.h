@@ -16,7 +16,8 @@ struct PeftConfig {
   double alpha = 0;
   bool use_rslora = false;
   bool use_dora = false;
-  // As in a job, without modules that the model lacks.
+  // As in a job, without modules that the model lacks, and with those whose weights
+  // target_parameters names.
   std::vector<std::string> target_modules = {};
   // Stacks of experts with the names of lora.target_parameters.
   std::vector<std::string> target_parameters = {};

@@ -375,6 +375,112 @@ TEST_F(ExpertsExportTest, PeftComputesTheSameByExpert) {
   EXPECT_EQ(status, 0) << command;
 }
 
+Json Deepseek() {
+  return {{"architectures", {"DeepseekV3ForCausalLM"}},
+          {"dtype", "float32"},
+          {"vocab_size", 40},
+          {"hidden_size", 32},
+          {"intermediate_size", 48},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 4},
+          {"q_lora_rank", nullptr},
+          {"kv_lora_rank", 16},
+          {"qk_nope_head_dim", 8},
+          {"qk_rope_head_dim", 8},
+          {"v_head_dim", 8},
+          {"n_routed_experts", kExperts},
+          {"n_group", 1},
+          {"topk_group", 1},
+          {"num_experts_per_tok", 1},
+          {"moe_intermediate_size", kInner},
+          {"first_k_dense_replace", 1},
+          {"num_nextn_predict_layers", 1}};
+}
+
+// peft 0.21 would take gate_proj for that of the experts.
+TEST_F(ExpertsExportTest, AdaptersOfPlainMlpsAreNamedAsParameters) {
+  const auto written = [this](const std::vector<std::string>& targets, bool dora) {
+    UseBase(Deepseek());
+    WriteBase(Deepseek());
+    AddLora(4, 8, false, dora, targets);
+    request_.job.lora.dropout = dora ? 0.0 : 0.1;
+    TrainGroup(model::IsAdapter);
+    WriteCheckpoint([](const model::Parameter& parameter, float* out) {
+      std::fill_n(out, parameter.elements(), 1.0f);
+    });
+    const auto result = ExportArtifacts(&files_, request_);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return Json::parse(support::ReadFile(result->directory + "/adapter_config.json"));
+  };
+  const Json all = written({"all-linear"}, false);
+  const Json attention = {"kv_a_proj_with_mqa", "kv_b_proj", "o_proj", "q_proj"};
+  EXPECT_EQ(all["target_modules"], attention);
+  EXPECT_EQ(all["target_parameters"],
+            Json({"mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight",
+                  "mlp.shared_experts.gate_proj.weight", "mlp.shared_experts.up_proj.weight",
+                  "mlp.shared_experts.down_proj.weight"}));
+  EXPECT_EQ(all["lora_dropout"], 0.0);
+  const Json plain = written({"o_proj"}, false);
+  EXPECT_TRUE(plain["target_parameters"].is_null());
+  EXPECT_EQ(plain["lora_dropout"], 0.1);
+  EXPECT_TRUE(written({"all-linear"}, /*dora=*/true)["target_parameters"].is_null());
+}
+
+// Layer 0 has such a module too.
+TEST_F(ExpertsExportTest, ALinearOfOneLayerIsNamedAsAWhole) {
+  Json config = Deepseek();
+  config["num_hidden_layers"] = 3;
+  config["first_k_dense_replace"] = 2;
+  UseBase(config);
+  WriteBase(config);
+  AddLora(4, 8, false, /*dora=*/false, {"model.layers.1.mlp.down_proj"});
+  TrainGroup(model::IsAdapter);
+  WriteCheckpoint([](const model::Parameter& parameter, float* out) {
+    std::fill_n(out, parameter.elements(), 1.0f);
+  });
+  const auto result = ExportArtifacts(&files_, request_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Json written = Json::parse(support::ReadFile(result->directory + "/adapter_config.json"));
+  EXPECT_EQ(written["target_parameters"], Json::array({"model.layers.1.mlp.down_proj.weight"}));
+}
+
+// The linears leave as what they stand for, those of further layers too, without their scales.
+TEST_F(ExpertsExportTest, MergeIntoABaseInFp8) {
+  Json config = Deepseek();
+  UseBase(config);
+  base_["model.layers.2.eh_proj.weight"] = Numbered({32, 64}, 7);
+  FileTensors plain = base_, in_fp8 = base_;
+  for (const auto& [name, tensor] : base_) {
+    if (!name.ends_with("proj.weight") && !name.ends_with("mqa.weight")) continue;
+    Tensor codes{DType::kF8E4M3, tensor.shape, {}};
+    Values values;
+    for (size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) {
+      codes.bytes.push_back(i % 3 == 0 ? 0x3C : 0xC4);  // 1.5 and -3
+      values.push_back((i % 3 == 0 ? 1.5f : -3.0f) * 0.375f);
+    }
+    std::memcpy(plain[name].bytes.data(), values.data(), plain[name].bytes.size());
+    const float scale = 0.375f;
+    Tensor scales{DType::kF32, {1, 1}, std::vector<uint8_t>(sizeof(scale))};
+    std::memcpy(scales.bytes.data(), &scale, sizeof(scale));
+    in_fp8[name] = codes;
+    in_fp8[name + "_scale_inv"] = scales;
+  }
+  config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {128, 128}}};
+  base_ = in_fp8;
+  WriteBase(config);
+  AddLora(4, 8, false, /*dora=*/false, {"o_proj"});
+  TrainGroup(model::IsAdapter);
+  WriteCheckpoint([](const model::Parameter& parameter, float* out) {
+    std::fill_n(out, parameter.elements(), 0.0f);
+  });
+  request_.job.export_merge = true;
+  ExpectSame(Exported(), plain);
+  const Json written =
+      Json::parse(support::ReadFile(request_.job.output_dir + "/model/config.json"));
+  EXPECT_FALSE(written.contains("quantization_config"));
+}
+
 }  // namespace
 }  // namespace experts_export_test
 }  // namespace coxswain::exports

@@ -52,8 +52,9 @@ class AdapterSettingsTest : public testing::Test {
     EXPECT_TRUE(absl::StrContains(status.message(), why)) << status;
   }
   // What a job with such a section `lora` becomes.
-  absl::StatusOr<config::ParsedJob> TakenOver(const std::string& lora, const std::string& config) {
-    folder_.Write("config.json", kModel);
+  absl::StatusOr<config::ParsedJob> TakenOver(const std::string& lora, const std::string& config,
+                                              const char* model = kModel) {
+    folder_.Write("config.json", model);
     folder_.Write("adapter_config.json", config);
     const std::string yaml =
         "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: t}\nspec:\n"
@@ -290,6 +291,60 @@ TEST_F(AdaptedStacksTest, ExpertsOfOneTensorLeaveAsStacks) {
   Refused(
       MakeParameters(job_, &plan),
       R"(the files of GptOssForCausalLM have "model.layers.0.mlp.experts.gate_up_proj" as one)");
+}
+
+// Layer 0 is dense.
+constexpr char kExperts[] =
+    R"({"architectures": ["Glm4MoeForCausalLM"], "hidden_size": 16, "intermediate_size": 40,
+        "moe_intermediate_size": 8, "n_routed_experts": 4, "num_experts_per_tok": 2,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4,
+        "vocab_size": 128, "max_position_embeddings": 64})";
+
+TEST_F(AdapterSettingsTest, LinearsOfLatentAttentionHaveTheirNames) {
+  const auto job = TakenOver(
+      "{target_modules: [q_a_proj, q_b_proj, kv_a_proj_with_mqa, kv_b_proj, shared_expert_gate]}",
+      "{}");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.lora.target_modules.size(), 5u);
+}
+
+TEST_F(AdapterSettingsTest, StacksAndWeightsOfLinearsAreTakenOver) {
+  const std::string numbers = R"({"r": 4, "lora_alpha": 8, "target_parameters": )";
+  const auto job = TakenOver(
+      "{init_from: .}", numbers + R"(["mlp.experts.down_proj", "shared_experts.up_proj.weight"],
+                   "target_modules": ["q_proj"], "rank_pattern": {"gate_up_proj": 8}})",
+      kExperts);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.lora.target_modules,
+            (std::vector<std::string>{"q_proj", "shared_experts.up_proj"}));
+  EXPECT_EQ(job->spec.lora.target_parameters, std::vector<std::string>{"mlp.experts.down_proj"});
+  const auto alone =
+      TakenOver("{init_from: .}", numbers + R"(["mlp.experts.down_proj"]})", kExperts);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_TRUE(alone->spec.lora.target_modules.empty());
+
+  const auto model = model::ReadModelConfig(folder_.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  job_.lora.target_modules = {};
+  job_.lora.alpha = 8;
+  job_.lora.init_from = folder_.path();
+  job_.lora.target_parameters = {"experts.down_proj"};
+  EXPECT_TRUE(CheckAdapterSettings(job_, *model).ok()) << CheckAdapterSettings(job_, *model);
+  job_.lora.target_parameters = {"mlp.experts.gate_up_proj"};
+  Refused(CheckAdapterSettings(job_, *model), R"(has target_parameters ["mlp.experts.down_proj"])");
+}
+
+TEST_F(AdapterSettingsTest, ParametersThatNoAdapterHasAreRefusedByName) {
+  const std::string numbers = R"({"r": 4, "lora_alpha": 8, "target_parameters": )";
+  for (const char* name : {"mlp.gate.weight", "input_layernorm.weight", "q_proj", "c_fc.weight"}) {
+    Refused(TakenOver("{init_from: .}", numbers + "[\"" + name + "\"]}", kExperts).status(),
+            "target_parameters: \"" + std::string(name) + "\" names no stack of experts");
+  }
+  Refused(TakenOver("{init_from: .}",
+                    numbers + R"(["experts.gate_up_proj"], "rank_pattern": {"gate_up_proj": 8}})",
+                    kExperts)
+              .status(),
+          "rank_pattern gives model.layers.1.mlp.experts.gate_up_proj 8");
 }
 
 TEST(TargetModulesTest, PathsAndPatternsBecomeModules) {
