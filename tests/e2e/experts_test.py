@@ -30,8 +30,9 @@ def load(path):
             for name, entry in header.items() if name != '__metadata__'}
 
 
-def tensors_of(vocab, router=None):
-    draw = random.Random(5)
+def drawing(seed):
+    """Tensors of a shape, as save() takes them: normal and of ones."""
+    draw = random.Random(seed)
 
     def normal(*shape):
         count = 1
@@ -42,6 +43,16 @@ def tensors_of(vocab, router=None):
     def ones(*shape):
         return list(shape), [1.0] * shape[0]
 
+    return normal, ones
+
+
+def mlp(normal, at, width):
+    return {f'{at}{name}_proj.weight': normal(rows, cols)
+            for name, rows, cols in (('gate', width, HIDDEN), ('up', width, HIDDEN), ('down', HIDDEN, width))}
+
+
+def tensors_of(vocab, router=None):
+    normal, ones = drawing(5)
     out = {'model.embed_tokens.weight': normal(vocab, HIDDEN), 'model.norm.weight': ones(HIDDEN),
            'lm_head.weight': normal(vocab, HIDDEN)}
     for layer in range(LAYERS):
@@ -55,38 +66,77 @@ def tensors_of(vocab, router=None):
             out[f'{at}self_attn.{name}.weight'] = ones(WIDTH)
         out[f'{at}mlp.gate.weight'] = normal(EXPERTS, HIDDEN) if router is None else ([EXPERTS, HIDDEN], router)
         for expert in range(EXPERTS):
-            for name, rows, cols in (('gate', INNER, HIDDEN), ('up', INNER, HIDDEN), ('down', HIDDEN, INNER)):
-                out[f'{at}mlp.experts.{expert}.{name}_proj.weight'] = normal(rows, cols)
+            out.update(mlp(normal, f'{at}mlp.experts.{expert}.', INNER))
+    return out
+
+
+LATENT = {'q_lora_rank': 24, 'kv_lora_rank': 16, 'qk_nope_head_dim': 16, 'qk_rope_head_dim': 8, 'v_head_dim': 16}
+
+
+def latent_tensors(vocab):
+    """Of DeepSeek-V3: the first layer is dense."""
+    normal, ones = drawing(6)
+    query, kv, nope, rope, value = LATENT.values()
+    out = {'model.embed_tokens.weight': normal(vocab, HIDDEN), 'model.norm.weight': ones(HIDDEN),
+           'lm_head.weight': normal(vocab, HIDDEN)}
+    for layer in range(LAYERS):
+        at = f'model.layers.{layer}.'
+        for name in ('input_layernorm', 'post_attention_layernorm'):
+            out[f'{at}{name}.weight'] = ones(HIDDEN)
+        for name, rows, cols in (('q_a_proj', query, HIDDEN), ('q_b_proj', HEADS * (nope + rope), query),
+                                 ('kv_a_proj_with_mqa', kv + rope, HIDDEN), ('kv_b_proj', HEADS * (nope + value), kv),
+                                 ('o_proj', HIDDEN, HEADS * value)):
+            out[f'{at}self_attn.{name}.weight'] = normal(rows, cols)
+        out[f'{at}self_attn.q_a_layernorm.weight'] = ones(query)
+        out[f'{at}self_attn.kv_a_layernorm.weight'] = ones(kv)
+        if layer == 0:
+            out.update(mlp(normal, f'{at}mlp.', 2 * INNER))
+            continue
+        out[f'{at}mlp.gate.weight'] = normal(EXPERTS, HIDDEN)
+        out[f'{at}mlp.gate.e_score_correction_bias'] = [EXPERTS], [0.0] * EXPERTS
+        out.update(mlp(normal, f'{at}mlp.shared_experts.', INNER))
+        for expert in range(EXPERTS):
+            out.update(mlp(normal, f'{at}mlp.experts.{expert}.', INNER))
     return out
 
 
 class ExpertsTest(Cluster):
-    def model(self, name='model', **kwargs):
+    def folder_of(self, name, tensors, **settings):
+        """The quickstart's model with other settings, and tensors(vocab)."""
         folder = os.path.join(self.dir, name)
         shutil.copytree(MODEL, folder, ignore=shutil.ignore_patterns('*.safetensors'))
         with open(os.path.join(folder, 'config.json')) as file:
             config = json.load(file)
-        for key in ('layer_types', 'max_window_layers', 'use_sliding_window', 'sliding_window'):
+        for key in ('layer_types', 'max_window_layers', 'use_sliding_window', 'sliding_window', 'head_dim'):
             config.pop(key, None)
-        config.update(architectures=['Qwen3MoeForCausalLM'], model_type='qwen3_moe', hidden_size=HIDDEN,
-                      intermediate_size=2 * INNER, moe_intermediate_size=INNER, num_experts=EXPERTS,
-                      num_experts_per_tok=CHOSEN, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[],
-                      num_hidden_layers=LAYERS, num_attention_heads=HEADS, num_key_value_heads=KEYS, head_dim=WIDTH,
-                      tie_word_embeddings=False, output_router_logits=True, router_aux_loss_coef=0.01)
+        config.update(hidden_size=HIDDEN, intermediate_size=2 * INNER, moe_intermediate_size=INNER,
+                      num_experts_per_tok=CHOSEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+                      tie_word_embeddings=False, **settings)
         with open(os.path.join(folder, 'config.json'), 'w') as file:
             json.dump(config, file)
-        save(os.path.join(folder, 'model.safetensors'), tensors_of(config['vocab_size'], **kwargs))
+        save(os.path.join(folder, 'model.safetensors'), tensors(config['vocab_size']))
         return folder
 
-    def job(self, name, model, adapter='lora', more=''):
-        stacks = json.dumps(EXPERT_STACKS)
+    def model(self, router=None):
+        return self.folder_of('model', lambda vocab: tensors_of(vocab, router), architectures=['Qwen3MoeForCausalLM'],
+                              model_type='qwen3_moe', num_experts=EXPERTS, norm_topk_prob=True, decoder_sparse_step=1,
+                              mlp_only_layers=[], num_key_value_heads=KEYS, head_dim=WIDTH, output_router_logits=True,
+                              router_aux_loss_coef=0.01)
+
+    def latent_model(self):
+        return self.folder_of('latent', latent_tensors, architectures=['DeepseekV3ForCausalLM'],
+                              model_type='deepseek_v3', n_routed_experts=EXPERTS, n_shared_experts=1, n_group=2,
+                              topk_group=1, first_k_dense_replace=1, num_key_value_heads=HEADS, **LATENT)
+
+    def job(self, name, model, adapter='lora', modules='[q_proj, v_proj]', stacks=EXPERT_STACKS, more=''):
+        stacks = json.dumps(stacks)
         text = f'''apiVersion: coxswain/v1
 kind: FineTuneJob
 metadata: {{name: {name}}}
 spec:
   base_model: {{path: {model}}}
   adapter: {adapter}
-  lora: {{r: {RANK}, alpha: 8, target_modules: [q_proj, v_proj], target_parameters: {stacks}}}
+  lora: {{r: {RANK}, alpha: 8, target_modules: {modules}, target_parameters: {stacks}}}
   datasets: [{{path: {QUICKSTART}/train.jsonl, format: alpaca, max_samples: 120}}]
   sequence_len: 256
   train: {{global_batch_size: 4, max_steps: 8, learning_rate: 2.0e-3}}
@@ -121,6 +171,31 @@ spec:
                           f'{at}base_layer.lora_B.weight': [2 * INNER, RANK * EXPERTS],
                           f'{at}lora_A.weight': [RANK * EXPERTS, INNER],
                           f'{at}lora_B.weight': [HIDDEN, RANK * EXPERTS]})
+
+    def test_latent_attention_trains_and_answers(self):
+        """What the job's checkpoint answers is what its adapter does; a second job goes on from the adapter."""
+        self.start_controller()
+        self.start_workers(2)
+        model = self.latent_model()
+        job = self.finished('adapted', model, modules='all-linear')
+        losses = [loss for _, loss, *_ in self.step_events(job)]
+        self.assertLess(losses[-1], losses[0])
+        adapter = os.path.join(self.dir, 'adapted', 'adapter')
+        with open(os.path.join(adapter, 'adapter_config.json')) as file:
+            settings = json.load(file)
+        self.assertEqual(settings['target_modules'],
+                         ['kv_a_proj_with_mqa', 'kv_b_proj', 'o_proj', 'q_a_proj', 'q_b_proj'])
+        for name in EXPERT_STACKS + ['mlp.shared_experts.up_proj.weight', 'mlp.down_proj.weight']:
+            self.assertIn(name, settings['target_parameters'])
+        question = ['-p', 'What is 3 + 4?', '-n', '16']
+        base = [model, '--style', 'alpaca']
+        answers = [self.cox_json('generate', *source, *question)[0]['answer']
+                   for source in (base, [*base, '--adapter', adapter], [job])]
+        self.assertEqual(answers[1], answers[2])
+        self.assertNotEqual(answers[0], answers[1])
+        self.cox('plan', self.job('attention', model, modules='[q_a_proj, q_b_proj, kv_b_proj]', stacks=[]))
+        further = self.job('further', model, modules='all-linear')
+        self.cox('plan', further, '--set', f'lora.init_from={adapter}')
 
     def test_a_worker_that_dies_costs_no_bits(self):
         self.start_controller()
