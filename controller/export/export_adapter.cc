@@ -77,10 +77,10 @@ std::string PatternOf(std::set<std::string> modules, const std::set<std::string>
 // what they say. Under DoRA peft knows no parameters.
 // Source: peft 0.21.2 utils/transformers_weight_conversion.py, _convert_peft_config_moe.
 // Nor does an adapter by expert.
-bool IsNamedAsParameter(const plan::Plan& plan, const model::Parameter& parameter,
-                        bool by_expert) {
+bool IsNamedAsParameter(const plan::Plan& plan, const model::Parameter& parameter, bool by_expert) {
   if (parameter.kind == model::Kind::kExperts) return true;
-  if (by_expert || plan.model.mixture.experts == 0 || parameter.layer < 0 || plan.lora.dora) return false;
+  if (by_expert || plan.model.mixture.experts == 0 || parameter.layer < 0 || plan.lora.dora)
+    return false;
   const std::string module = TargetModule(parameter.name);
   return module == "gate_proj" || module == "up_proj" || module == "down_proj";
 }

@@ -337,8 +337,9 @@ TEST_F(AdapterSettingsTest, StacksAndWeightsOfLinearsAreTakenOver) {
 TEST_F(AdapterSettingsTest, ParametersThatNoAdapterHasAreRefusedByName) {
   const std::string numbers = R"({"r": 4, "lora_alpha": 8, "target_parameters": )";
   for (const char* name : {"mlp.gate.weight", "input_layernorm.weight", "q_proj", "c_fc.weight"}) {
-    Refused(TakenOver("{init_from: .}", numbers + "[\"" + name + "\"]}", kExperts).status(),
-            "target_parameters [\"" + std::string(name) + "\"] is no stack of experts and no weight");
+    Refused(
+        TakenOver("{init_from: .}", numbers + "[\"" + name + "\"]}", kExperts).status(),
+        "target_parameters [\"" + std::string(name) + "\"] is no stack of experts and no weight");
   }
   Refused(TakenOver("{init_from: .}",
                     numbers + R"(["experts.gate_up_proj"], "rank_pattern": {"gate_up_proj": 8}})",
