@@ -9,8 +9,6 @@ namespace {
 
 constexpr std::string_view kVisionModel =
     "a model of images or sound is not supported yet: base_model of a text model";
-constexpr std::string_view kLatent =
-    "multi-head latent attention is not supported yet: base_model with grouped queries";
 constexpr std::string_view kRecurrent =
     "a model with recurrent layers is not supported yet: base_model of a dense transformer";
 constexpr std::string_view kQuantised =
@@ -36,11 +34,10 @@ constexpr Pattern kPatterns[] = {
     {"nemotron-3", kRecurrent}, {"nemotron-h", kRecurrent}, {"qwen3.5", kRecurrent},
     {"qwen3_5", kRecurrent}, {"qwen3-next", kRecurrent}, {"kimi-linear", kRecurrent},
     {"granite-4.0", kRecurrent}, {"lfm2", kRecurrent}, {"plamo", kRecurrent},
-    {"deepseek-v2", kLatent}, {"deepseek-v3", kLatent}, {"deepseek-r1-0528", kLatent},
-    {"deepseek-coder-v2", kLatent}, {"glm-4.7-flash", kLatent}, {"kimi-k2", kLatent},
-    {"moonlight", kLatent}, {"mistral-small-4", kLatent},
-    {"deepseek-v4", kFamily}, {"glm-5", kFamily}, {"minimax", kFamily}, {"trinity-", kFamily},
-    {"dbrx", kFamily}, {"ernie", kFamily}, {"phi-3.5-moe", kFamily}, {"phi-mini-moe", kFamily},
+    {"deepseek-v2", kFamily}, {"deepseek-coder-v2", kFamily}, {"deepseek-v3.2", kFamily},
+    {"mistral-small-4", kFamily}, {"deepseek-v4", kFamily}, {"glm-5", kFamily},
+    {"minimax", kFamily}, {"trinity-", kFamily}, {"dbrx", kFamily},
+    {"ernie", kFamily}, {"phi-3.5-moe", kFamily}, {"phi-mini-moe", kFamily},
     {"granite-3.0-1b-a400m", kFamily}, {"granite-3.0-3b-a800m", kFamily},
     {"gptq", kQuantised}, {"-awq", kQuantised}, {"nvfp4", kQuantised},
     {"-fp8", kQuantised}, {"prequantized", kQuantised}, {"-aqlm", kQuantised},
@@ -71,7 +68,7 @@ constexpr struct {
   std::string_view part;  // of the name in lower case
   std::string_view lacks[5];
 } kFused[] = {
-    {"glm-4", {"gate_proj", "up_proj"}},
+    {"glm-4-", {"gate_proj", "up_proj"}},
     {"phi-3", {"gate_proj", "up_proj", "q_proj", "k_proj", "v_proj"}},
     {"phi-4", {"gate_proj", "up_proj", "q_proj", "k_proj", "v_proj"}},
 };

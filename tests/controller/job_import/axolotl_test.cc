@@ -294,11 +294,19 @@ TEST(AxolotlTest, UnknownKeysAreTold) {
           .Says("differs: sample_paking: true (is no key of Axolotl that the import knows)"));
 }
 
+TEST(AxolotlTest, LatentAttentionIsInTheWayOfNothing) {
+  for (const char* model : {"zai-org/GLM-4.7-Flash", "deepseek-ai/DeepSeek-V3-Base"}) {
+    const Tried t = Try("base_model: " + std::string(model) +
+                        "\nlearning_rate: 1e-4\ndatasets: [{path: ./a.json, type: alpaca}]\n");
+    EXPECT_EQ(t.InTheWay(), "") << model;
+  }
+}
+
 TEST(AxolotlTest, FamiliesToComeAreNamed) {
   for (const auto& [model, expected] :
        {std::pair("tiiuae/falcon-7b", "its family is not supported yet"),
-        std::pair("deepseek-ai/DeepSeek-V2-Lite", "multi-head latent attention is not supported"),
-        std::pair("zai-org/GLM-4.7-Flash", "multi-head latent attention is not supported yet"),
+        std::pair("deepseek-ai/DeepSeek-V2-Lite", "its family is not supported yet"),
+        std::pair("deepseek-ai/DeepSeek-V3.2", "its family is not supported yet"),
         std::pair("Qwen/Qwen3-Next-80B-A3B-Instruct", "a model with recurrent layers"),
         std::pair("MiniMaxAI/MiniMax-M2", "its family is not supported yet"),
         std::pair("nvidia/Qwen3-30B-A3B-NVFP4", "a checkpoint quantised so"),
