@@ -17,7 +17,9 @@ NAMES = {'gemma3_images': 'google/gemma-3-12b-it', 'gemma3_text': 'google/gemma-
          'gemma': 'mhenrichsen/gemma-7b', 'mistral3': 'mistralai/Ministral-3-3B-Reasoning-2512', 'qwen3': 'Qwen/Qwen3-8B',
          'qwen2': 'Qwen/Qwen2-7B', 'phi3': 'microsoft/Phi-3-mini-4k-instruct', 'glm4': 'THUDM/GLM-4-32B-0414',
          'cohere2': 'CohereForAI/c4ai-command-r7b-12-2024', 'starcoder2': 'bigcode/starcoder2-3b',
-         'mistral': 'mistralai/Mistral-7B-v0.1', 'llama': 'NousResearch/Llama-2-7b-hf'}
+         'mistral': 'mistralai/Mistral-7B-v0.1', 'llama': 'NousResearch/Llama-2-7b-hf',
+         'mixtral': 'mistralai/Mixtral-8x7B-v0.1', 'qwen2_moe': 'Qwen/Qwen1.5-MoE-A2.7B',
+         'qwen3_moe': 'Qwen/Qwen3-30B-A3B', 'glm4_moe': 'zai-org/GLM-4.5-Air', 'gpt_oss': 'openai/gpt-oss-20b'}
 
 
 class TinyHubTest(unittest.TestCase):
