@@ -61,7 +61,6 @@ Json ValueJson(const Message& message, const FieldDescriptor* field, int index) 
       return field->type() == FieldDescriptor::TYPE_BYTES ? ToHex(text) : text;
     }
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      if (one && !r->HasField(message, field)) return nullptr;
       return MessageJson(one ? r->GetMessage(message, field)
                              : r->GetRepeatedMessage(message, field, index));
   }
@@ -104,7 +103,8 @@ void AddField(const Message& message, const FieldDescriptor* field, Json* out) {
     const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     (*out)[name.substr(0, name.size() - 5)] = parsed.is_discarded() ? Json(nullptr) : parsed;
   } else {
-    (*out)[name] = ValueJson(message, field, -1);
+    const bool unset = field->has_presence() && !message.GetReflection()->HasField(message, field);
+    (*out)[name] = unset ? Json(nullptr) : ValueJson(message, field, -1);
   }
 }
 

@@ -233,7 +233,7 @@ TEST_F(AdaptedStacksTest, OtherStacksAreRefusedWithBothLists) {
                           "target_parameters": ["1.mlp.experts.down_proj"])"),
           "means mlp.experts.down_proj in 1 of 2 blocks");
   Refused(CheckTargets(R"("target_modules": ["q_proj"], "target_parameters": ["experts.w9"])"),
-          R"(target_parameters ["experts.w9"] is no stack of experts of the model)");
+          R"(target_parameters ["experts.w9"] is no stack of experts and no weight of a linear)");
 }
 
 TEST_F(AdaptedStacksTest, LinearsOfSingleExpertsAreTheirStacks) {

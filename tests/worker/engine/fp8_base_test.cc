@@ -94,7 +94,7 @@ class Fp8BaseTest : public testing::Test {
     const plan::Plan plan = Plan(twin_, /*lora_rank=*/0, /*shard=*/1);
     for (const model::Parameter& parameter : plan.parameters) {
       const auto stack = model::StackedFilesOf(plan.architecture, parameter);
-      if (model::IsLinear(parameter)) {
+      if (stack.empty() && model::IsLinear(parameter)) {
         twins_.AddMatrix(parameter.name, {parameter.rows, parameter.cols});
       } else if (stack.empty()) {
         twins_.AddOther(parameter);
