@@ -103,6 +103,13 @@ def measure(module, forwards, tokens, spread, mode, args):
     return row
 
 
+def write(path, rows):
+    if not path:
+        return
+    with open(path, 'w', encoding='utf-8') as file:
+        json.dump({'device': torch.cuda.get_device_name(), 'torch': torch.__version__, 'rows': rows}, file, indent=1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--tokens', type=int, action='append')
@@ -123,11 +130,9 @@ def main():
             for mode in ('forward', 'frozen', 'trained'):
                 row = measure(module, forwards, tokens, spread, mode, args)
                 rows.append(row)
+                write(args.json, rows)
                 print(f'{tokens:6} {spread:10} {mode:8} ' + ', '.join(
                     f'{name} {ms:.3f} ms ({row["differs"][name]:.1e})' for name, ms in row['ms'].items()), flush=True)
-    if args.json:
-        with open(args.json, 'w', encoding='utf-8') as file:
-            json.dump({'device': torch.cuda.get_device_name(), 'torch': torch.__version__, 'rows': rows}, file, indent=1)
 
 
 if __name__ == '__main__':
