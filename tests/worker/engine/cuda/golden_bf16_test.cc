@@ -41,14 +41,14 @@ class GoldenBf16Test : public testing::TestWithParam<const char*> {
     train.learning_rate = golden_.trajectory[static_cast<size_t>(step)].learning_rate;
     return train;
   }
-  void ExpectLossesOfTwentySteps() const {
+  void ExpectLossesOfTwentySteps(double allowed = kLoss) const {
     auto engine = Engine::Prepare(golden_.plan, 0, "");
     ASSERT_TRUE(engine.ok()) << engine.status();
     for (size_t i = 0; i < golden_.trajectory.size(); ++i) {
       const auto stats = (*engine)->Train(Step(static_cast<int64_t>(i)));
       ASSERT_TRUE(stats.ok()) << stats.status();
       const double loss = stats->global_loss_sum / static_cast<double>(golden_.targets);
-      EXPECT_NEAR(loss / golden_.trajectory[i].loss, 1.0, kLoss) << "step " << i;
+      EXPECT_NEAR(loss / golden_.trajectory[i].loss, 1.0, allowed) << "step " << i;
     }
   }
   GoldenCase golden_;
@@ -104,7 +104,16 @@ TEST_P(GoldenBf16Test, TwentySteps) { ExpectLossesOfTwentySteps(); }
 
 // Gradients are not compared: in bfloat16 a token whose scores nearly tie may go to other experts.
 class ExpertsBf16Test : public GoldenBf16Test {};
-TEST_P(ExpertsBf16Test, TwentySteps) { ExpectLossesOfTwentySteps(); }
+
+// Torch itself is further than kLoss from these losses, in two orders of sums 0.051 and 0.099, and
+// 0.011 and 0.006. Twice the larger is allowed.
+// Source: tests/reference/torch_bf16_trajectory.py on the cases of seed 77.
+double AllowedOf(std::string_view name) {
+  if (name == "moe/deepseek_v3_fp8_full") return 2 * 0.099;
+  if (name == "moe/deepseek_v3_qproj_full") return 2 * 0.011;
+  return kLoss;
+}
+TEST_P(ExpertsBf16Test, TwentySteps) { ExpectLossesOfTwentySteps(AllowedOf(GetParam())); }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenBf16Test, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
