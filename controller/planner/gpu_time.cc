@@ -64,6 +64,25 @@ double ProductsBeforeActivations(const plan::Plan& plan) {
   return elements;
 }
 
+// What products of experts in bfloat16 take beyond kBfloat16FlopsPerSecond.
+SecondsPerToken SlowerExperts(const plan::Plan& plan) {
+  double flops = 0;  // of a forward pass
+  for (const model::Block& block : plan.architecture.blocks) {
+    for (const model::PlainOp& op : block.ops) {
+      const auto* experts = std::get_if<model::GroupedLinearOp>(&op);
+      if (experts == nullptr) continue;
+      flops += 2.0 * static_cast<double>(experts->routed.chosen * experts->in_features *
+                                         experts->out_features);
+    }
+  }
+  const bool trained = std::any_of(
+      plan.parameters.begin(), plan.parameters.end(),
+      [](const auto& p) { return model::IsBase(p, model::Kind::kExperts) && p.trainable(); });
+  const double pass = flops * (1 / kGroupedFlopsPerSecond - 1 / kBfloat16FlopsPerSecond);
+  const bool again = plan.recompute == "block" || plan.recompute == "ffn";
+  return {.forward = pass, .backward = (trained ? 2 : 1) * pass, .again = again ? pass : 0};
+}
+
 SecondsPerToken Products(const plan::Plan& plan) {
   const model::FlopsPerToken all = model::TrainingFlops(plan.model, plan.parameters, 0);
   const double forward = model::ForwardFlopsPerToken(plan.model, plan.parameters, 0);
@@ -76,7 +95,11 @@ SecondsPerToken Products(const plan::Plan& plan) {
   if (plan.recompute == "ffn") {
     seconds.again = 2 * ProductsBeforeActivations(plan) / rate;
   }
-  return seconds;
+  if (plan.compute_dtype != "bfloat16") return seconds;
+  const SecondsPerToken slower = SlowerExperts(plan);
+  return {.forward = seconds.forward + slower.forward,
+          .backward = seconds.backward + slower.backward,
+          .again = seconds.again + slower.again};
 }
 
 // The plain kernels are counted at the rate of float32 products.
