@@ -13,15 +13,18 @@
 #include <vector>
 
 #include "common/files/safetensors.h"
+#include "common/files/safetensors_writer.h"
 #include "common/plan/routers.h"
 #include "tests/reference/router_entropy.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/block_kinds.h"
 #include "tests/worker/engine/seal_checkpoint.h"
 #include "tests/worker/engine/test_batch.h"
+#include "tests/worker/engine/test_model.h"
 #include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/make_state.h"
+#include "worker/engine/router_corrections.h"
 
 namespace coxswain::engine {
 namespace expert_use_test {
@@ -303,6 +306,31 @@ TEST(RouterCorrectionsTest, ChooseTheExpertsOfTheNextStep) {
   EXPECT_DOUBLE_EQ(use.layers[0].load_ratio, 8.0 / 3);
   for (size_t e = 0; e < 8; ++e) pushed[e] += e < 3 ? -kRate : kRate;
   EXPECT_EQ(Corrections(*state)[0], pushed);
+}
+
+// All of them, whatever part of the weights the rank loads.
+TEST(RouterCorrectionsTest, BeginAsTheFilesOfTheBaseHaveThem) {
+  plan::Plan plan = PlanOf({.bias_rate = kRate});
+  const std::unique_ptr<State> state = StateOf(plan);
+  const support::ScratchFolder folder;
+  std::vector<TensorSource> tensors;
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (model::IsBuffer(parameter)) tensors.push_back(RandomTensor(parameter));
+  }
+  const std::string path = folder.path() + "/model.safetensors";
+  ASSERT_TRUE(WriteSafetensors(path, tensors).ok());
+  plan.init = "pretrained";
+  plan.model_path = folder.path();
+  ASSERT_TRUE(LoadCorrections(plan, state->layout, state->buffers).ok());
+  const auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (size_t router = 0; router < tensors.size(); ++router) {
+    std::vector<float> values(8);
+    const TensorInfo* tensor = (*file)->Find(tensors[router].name);
+    ASSERT_TRUE(CopyRangeAsFloat(*tensor, 0, 8, values.data()).ok());
+    EXPECT_EQ(Corrections(*state)[router], values) << router;
+  }
+  EXPECT_NE(Corrections(*state)[0], Corrections(*state)[1]);
 }
 
 TEST(RouterCorrectionsTest, StayWhereTheyAreWithoutARate) {
