@@ -1,9 +1,10 @@
-// How files of adapters call the linear of a single expert.
+// The linears of single experts, and how files of adapters call them.
 #ifndef COXSWAIN_COMMON_MODEL_SINGLE_EXPERT_KEY_H_
 #define COXSWAIN_COMMON_MODEL_SINGLE_EXPERT_KEY_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/model/stacked_files.h"
@@ -17,6 +18,12 @@ inline std::string SingleExpertKey(const StackedFile& file, int64_t expert, Part
   const std::string module = weight.substr(0, weight.rfind('.'));
   return absl::StrCat("base_model.model.", module,
                       part == Part::kLoraA ? ".lora_A.weight" : ".lora_B.weight");
+}
+
+// The tensors in which files of the base have the stack that `adapter`, its A or B, adapts.
+inline std::vector<StackedFile> FilesOfAdapted(const Architecture& model, Parameter adapter) {
+  adapter.part = Part::kBase;
+  return StackedFilesOf(model, adapter);
 }
 
 }  // namespace coxswain::model

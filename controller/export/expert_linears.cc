@@ -9,12 +9,6 @@
 namespace coxswain::exports {
 namespace {
 
-std::vector<model::StackedFile> LinearsOf(const plan::Plan& plan, const model::Parameter& adapter) {
-  model::Parameter base = adapter;
-  base.part = model::Part::kBase;
-  return model::StackedFilesOf(plan.architecture, base);
-}
-
 // B of one linear: the rows of the expert's B that the linear has.
 absl::Status CopyB(const model::StackedFile& linear, const model::Parameter& b,
                    const PiecedTensor& master, int64_t expert, uint8_t* out) {
@@ -43,7 +37,7 @@ absl::Status CopyA(const model::Parameter& a, const PiecedTensor& master, int64_
 void AppendByExpert(const plan::Plan& plan, const model::Parameter& adapter,
                     const PiecedTensor& master, std::vector<TensorSource>* sources) {
   const bool a = model::IsLoraA(adapter);
-  for (const model::StackedFile& linear : LinearsOf(plan, adapter)) {
+  for (const model::StackedFile& linear : model::FilesOfAdapted(plan.architecture, adapter)) {
     const int64_t rows = a ? adapter.rows / adapter.batch : linear.rows;
     for (int64_t expert = 0; expert < adapter.batch; ++expert) {
       sources->push_back({model::SingleExpertKey(linear, expert, adapter.part),
@@ -62,7 +56,7 @@ std::set<std::string> LinearsByExpert(const plan::Plan& plan) {
   for (const model::Parameter& parameter : plan.parameters) {
     if (parameter.kind != model::Kind::kExperts || !model::IsLoraA(parameter)) continue;
     const std::string block = absl::StrCat(plan.architecture.outside.layers, parameter.layer, ".");
-    for (const model::StackedFile& linear : LinearsOf(plan, parameter)) {
+    for (const model::StackedFile& linear : model::FilesOfAdapted(plan.architecture, parameter)) {
       const std::string module = linear.name.substr(0, linear.name.rfind('.'));
       names.insert(
           absl::StrCat(plan.architecture.outside.layers, "*.", module.substr(block.size())));

@@ -72,15 +72,15 @@ std::string PatternOf(std::set<std::string> modules, const std::set<std::string>
   return absl::StrReplaceAll(absl::StrJoin(modules, "|"), {{"*", "\\d+"}, {".", "\\."}});
 }
 
-// peft takes a target whose last part is one of these for the experts of older transformers, and
-// replaces it by their stacks, whatever module is called so in the model. As parameters they are
-// what they say. Under DoRA peft knows no parameters.
-// Source: peft 0.21.2 utils/transformers_weight_conversion.py, _convert_peft_config_moe.
-// Nor does an adapter by expert.
+// Whether adapter_config.json has this one among target_parameters. peft takes a target module
+// whose last part is one of these for the experts of older transformers, and replaces it by their
+// stacks, whatever module is called so in the model. As parameters they are what they say. Neither
+// peft under DoRA nor an adapter by expert has parameters. Source: peft 0.21.2
+// utils/transformers_weight_conversion.py, _convert_peft_config_moe.
 bool IsNamedAsParameter(const plan::Plan& plan, const model::Parameter& parameter, bool by_expert) {
   if (parameter.kind == model::Kind::kExperts) return true;
-  if (by_expert || plan.model.mixture.experts == 0 || parameter.layer < 0 || plan.lora.dora)
-    return false;
+  const bool knows_parameters = !by_expert && !plan.lora.dora;
+  if (!knows_parameters || plan.model.mixture.experts == 0 || parameter.layer < 0) return false;
   const std::string module = TargetModule(parameter.name);
   return module == "gate_proj" || module == "up_proj" || module == "down_proj";
 }

@@ -98,6 +98,17 @@ absl::StatusOr<std::vector<std::string>> MeantStacks(const std::vector<std::stri
   return meant;
 }
 
+std::set<std::string> NamesOfStacks(const std::vector<std::string>& names,
+                                    const model::ModelConfig& model) {
+  std::set<std::string> whole;
+  for (const Stack& stack : StacksOf(model::ArchitectureOf(model))) {
+    for (const model::Parameter& parameter : stack.blocks) {
+      if (Means(names, parameter.name)) whole.insert(parameter.name);
+    }
+  }
+  return whole;
+}
+
 absl::Status CheckTargetsOfExperts(const config::LoraSpec& lora, const model::ModelConfig& model) {
   const model::Architecture architecture = model::ArchitectureOf(model);
   const std::vector<Stack> stacks = StacksOf(architecture);

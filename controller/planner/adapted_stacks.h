@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_PLANNER_ADAPTED_STACKS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_ADAPTED_STACKS_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,10 @@ namespace coxswain::planner {
 // InvalidArgument: a name means a stack in some blocks only.
 absl::StatusOr<std::vector<std::string>> MeantStacks(const std::vector<std::string>& names,
                                                      const model::ModelConfig& model);
+
+// The whole names of those stacks, of every block: "model.layers.0.mlp.experts.down_proj".
+std::set<std::string> NamesOfStacks(const std::vector<std::string>& names,
+                                    const model::ModelConfig& model);
 
 // InvalidArgument: a target is a router, a linear of single experts, or a stack in some blocks
 // only; the message says which key to set.

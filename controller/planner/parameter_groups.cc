@@ -11,7 +11,7 @@
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/model/saved_modules.h"
-#include "common/model/stacked_files.h"
+#include "common/model/single_expert_key.h"
 #include "common/status_macros.h"
 #include "controller/planner/adapted_stacks.h"
 #include "controller/planner/quantization.h"
@@ -167,9 +167,7 @@ absl::Status CheckAdapterLayout(const config::JobSpec& job, const plan::Plan& pl
   if (!job.export_by_expert) return absl::OkStatus();
   for (const Parameter& parameter : plan.parameters) {
     if (parameter.kind != model::Kind::kExperts || !model::IsLoraA(parameter)) continue;
-    Parameter base = parameter;
-    base.part = model::Part::kBase;
-    for (const model::StackedFile& file : model::StackedFilesOf(plan.architecture, base)) {
+    for (const model::StackedFile& file : model::FilesOfAdapted(plan.architecture, parameter)) {
       if (file.one_each()) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "export.adapter_layout: per_expert, and the files of ", plan.model.architecture,

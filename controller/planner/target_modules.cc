@@ -85,19 +85,6 @@ absl::StatusOr<std::set<std::string>> MeantModules(const std::vector<std::string
   return names;
 }
 
-std::set<std::string> NamesOfStacks(const std::vector<std::string>& targets,
-                                    const model::ModelConfig& model) {
-  std::set<std::string> names;
-  for (const model::Parameter& parameter : model::BaseParameterTable(model)) {
-    if (!model::IsBase(parameter, model::Kind::kExperts)) continue;
-    const bool meant = std::any_of(targets.begin(), targets.end(), [&](const std::string& text) {
-      return Target{text, std::nullopt}.Means(parameter.name);
-    });
-    if (meant) names.insert(parameter.name);
-  }
-  return names;
-}
-
 absl::StatusOr<std::vector<std::string>> TargetModules(const std::vector<std::string>& targets,
                                                        const model::ModelConfig& model) {
   if (std::all_of(targets.begin(), targets.end(), IsPlainName)) return targets;

@@ -28,11 +28,6 @@ const std::string& ExampleOf(const std::vector<NamedModule>& modules);
 absl::StatusOr<std::set<std::string>> MeantModules(const std::vector<std::string>& targets,
                                                    const std::vector<NamedModule>& modules);
 
-// The whole names of the stacks of experts that `targets` select: a whole name, or its end after a
-// dot.
-std::set<std::string> NamesOfStacks(const std::vector<std::string>& targets,
-                                    const model::ModelConfig& model);
-
 // `targets` for model::WithLora. The last part of a name ("q_proj") and all-linear stay. A path
 // ("self_attn.q_proj") and a pattern become the whole names of the modules that they select.
 // InvalidArgument: a target selects nothing, or a module that is no linear of a block, embedding or

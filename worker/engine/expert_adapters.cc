@@ -16,9 +16,7 @@ using Floats = std::vector<float>;
 // The linears of single experts that make the stack which `adapter` adapts; none where files have
 // the stack as a whole.
 std::vector<model::StackedFile> LinearsOf(const plan::Plan& plan, const model::Parameter& adapter) {
-  model::Parameter base = adapter;
-  base.part = model::Part::kBase;
-  std::vector<model::StackedFile> files = model::StackedFilesOf(plan.architecture, base);
+  std::vector<model::StackedFile> files = model::FilesOfAdapted(plan.architecture, adapter);
   const bool one_each =
       std::all_of(files.begin(), files.end(), [](const auto& file) { return file.one_each(); });
   return one_each ? files : std::vector<model::StackedFile>();
