@@ -3,7 +3,9 @@
 //   y_i = W_e x_i + b_e;  dx_i = W_e^T dy_i;  dW_e = sum over i of dy_i x_i^T;  db_e = sum of dy_i
 // The offsets are read on the device, so one captured graph serves every distribution: all rows to
 // one expert, experts with none. Rows behind offsets[E] belong to no expert: they are not read, and
-// their y and dx are 0.
+// their y and dx are 0. A mixture may be computed a few experts at a time: those from e on have
+// `offsets + e`; rows before offsets[0] then stay as they are, and those behind too without
+// `zeros_behind`.
 // Sums have a fixed order. On the CPU the bits of a row may depend on how many rows its expert has,
 // as BLAS picks a kernel by size. On CUDA they do not, and an expert's dW and db depend on its own
 // rows alone; bfloat16 is fast where K and N are multiples of 8 and all matrices are aligned to 16
@@ -35,6 +37,7 @@ struct GroupedLinearForwardArgs {
   const void* weight = nullptr;      // [E, N, K]
   const void* bias = nullptr;        // [E, N]; null: none
   void* y = nullptr;                 // [R, N]
+  bool zeros_behind = true;
 };
 void GroupedLinearForward(const GroupedLinearForwardArgs& args, Stream* stream);
 
@@ -45,6 +48,7 @@ struct GroupedLinearInputGradientArgs {
   const void* dy = nullptr;      // [R, N]
   const void* weight = nullptr;  // [E, N, K]
   void* dx = nullptr;            // [R, K]
+  bool zeros_behind = true;
 };
 void GroupedLinearInputGradient(const GroupedLinearInputGradientArgs& args, Stream* stream);
 

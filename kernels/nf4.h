@@ -55,8 +55,10 @@ struct Nf4DequantizeArgs {
   const uint8_t* codes = nullptr;         // [ceil(elements / 2)], aligned to 4 bytes
   const float* absmax = nullptr;          // [Nf4Blocks(elements)], or null
   const uint8_t* absmax_codes = nullptr;  // [Nf4Blocks(elements)], where absmax is null
-  const float* constants = nullptr;       // [Nf4Constants(elements)], likewise
-  void* out = nullptr;                    // [elements]
+  const float* constants = nullptr;       // of the whole matrix: Nf4Constants, likewise
+  // Of a part of a matrix: its first block's number; codes, absmax and out are those of the part.
+  int64_t first_block = 0;
+  void* out = nullptr;  // [elements]
 };
 void Nf4Dequantize(const Nf4DequantizeArgs& args, Stream* stream);
 

@@ -47,6 +47,13 @@ void RequireOffsets(const int32_t* offsets, int64_t experts, int64_t rows, const
   if (offsets[0] != 0) {
     Refuse(op, "offsets start at " + std::to_string(offsets[0]) + ", must start at 0");
   }
+  RequireSegments(offsets, experts, rows, op);
+}
+
+void RequireSegments(const int32_t* offsets, int64_t experts, int64_t rows, const char* op) {
+  if (offsets[0] < 0) {
+    Refuse(op, "offsets start at " + std::to_string(offsets[0]) + ", must not be negative");
+  }
   for (int64_t e = 0; e < experts; ++e) {
     if (offsets[e + 1] < offsets[e] || offsets[e + 1] > rows) {
       Refuse(op, "rows of expert " + std::to_string(e) + " are " + std::to_string(offsets[e]) +

@@ -16,7 +16,9 @@ void RequireRoutes(const int32_t* ids, int64_t tokens, int64_t chosen, int64_t e
 // index [count] is in [-1, end).
 void RequireIndex(const int32_t* index, int64_t count, int64_t end, const char* op,
                   const char* name);
-// offsets [experts + 1] start at 0, never fall and end at `rows` or before.
+// offsets [experts + 1] are not negative, never fall and end at `rows` or before.
+void RequireSegments(const int32_t* offsets, int64_t experts, int64_t rows, const char* op);
+// As RequireSegments, and they start at 0.
 void RequireOffsets(const int32_t* offsets, int64_t experts, int64_t rows, const char* op);
 
 }  // namespace coxswain::kernels::cpu

@@ -13,16 +13,18 @@ namespace coxswain::kernels {
 namespace {
 
 // Rows that belong to no expert, of `columns` elements.
-void ZeroRowsBehind(int64_t first, int64_t rows, int64_t columns, void* out) {
+template <typename Args>
+void ZeroRowsBehind(const Args& args, int64_t columns, void* out) {
+  if (!args.zeros_behind) return;
   float* values = static_cast<float*>(out);
-  std::fill(values + first * columns, values + rows * columns, 0.0f);
+  std::fill(values + args.offsets[args.spec.experts] * columns, values + args.rows * columns, 0.0f);
 }
 
 template <typename Args>
 void Require(const Args& args) {
   cpu::RequireSupported(GroupedLinearSupports(args.spec), "GroupedLinear");
   cpu::RequireExtent(args.rows, "GroupedLinear", "rows");
-  cpu::RequireOffsets(args.offsets, args.spec.experts, args.rows, "GroupedLinear");
+  cpu::RequireSegments(args.offsets, args.spec.experts, args.rows, "GroupedLinear");
 }
 
 const float* Part(const void* data, int64_t elements) {
@@ -70,7 +72,7 @@ void GroupedLinearForward(const GroupedLinearForwardArgs& args, Stream* stream) 
           .workspace = {}},
          stream);
   }
-  ZeroRowsBehind(args.offsets[args.spec.experts], args.rows, n, args.y);
+  ZeroRowsBehind(args, n, args.y);
 }
 
 void GroupedLinearInputGradient(const GroupedLinearInputGradientArgs& args, Stream* stream) {
@@ -92,7 +94,7 @@ void GroupedLinearInputGradient(const GroupedLinearInputGradientArgs& args, Stre
           .workspace = {}},
          stream);
   }
-  ZeroRowsBehind(args.offsets[args.spec.experts], args.rows, k, args.dx);
+  ZeroRowsBehind(args, k, args.dx);
 }
 
 void GroupedLinearWeightGradient(const GroupedLinearWeightGradientArgs& args, Stream* stream) {

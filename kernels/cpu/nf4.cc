@@ -88,7 +88,7 @@ void Nf4Dequantize(const Nf4DequantizeArgs& args, Stream* stream) {
         absmax = args.absmax[block];
       } else {
         const float scaled = kSignedDynamicMap.values[args.absmax_codes[block]] *
-                             args.constants[1 + block / kNf4ScaleGroup];
+                             args.constants[1 + (args.first_block + block) / kNf4ScaleGroup];
         absmax = scaled + args.constants[0];
       }
       const int64_t end = std::min((block + 1) * kNf4Block, args.elements);

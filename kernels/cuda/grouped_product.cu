@@ -9,9 +9,9 @@
 // steps of 64 values of k, 12 where k is 768, and is stored during the next one's. 66 clusters take
 // 93 tiles each at 2,048 rows, 23 or 24 at 512: 1 % and 3 % idle.
 //
-// Bytes: 2 per element of the result written. Rows behind the last segment are filled with zeros by
-// a warp of each block that is free. Bitwise deterministic: a sum runs over k in order, in one
-// warpgroup; a row's bits do not depend on the other rows.
+// Bytes: 2 per element of the result written. Rows behind the last segment, where they are
+// wanted, are filled with zeros by a warp of each block that is free. Bitwise deterministic: a sum
+// runs over k in order, in one warpgroup; a row's bits do not depend on the other rows.
 #include "kernels/cuda/grouped_product.h"
 
 #include "kernels/cuda/row_tiles.cuh"
@@ -127,6 +127,7 @@ struct RowProduct {
   const void *operand, *weight;
   void* result;
   int64_t in, out;
+  bool zeros_behind;
 };
 
 template <bool kAcross, typename Terms>
@@ -141,7 +142,7 @@ void Launch(const RowProduct& p, Terms terms, const char* op, Stream* stream) {
       MakeRowGrid(p.offsets, p.spec.experts, p.out, kTileColumns, p.in, kStoredDepth);
   LaunchProduct(GroupedProductKernel<kAcross, Terms>, kStoredSharedBytes, MostTiles(grid, p.rows),
                 Handle(stream), op, maps, terms, grid,
-                RowsBehind{static_cast<bf16*>(p.result), p.rows, p.out});
+                RowsBehind{p.zeros_behind ? static_cast<bf16*>(p.result) : nullptr, p.rows, p.out});
 }
 
 }  // namespace
@@ -159,7 +160,8 @@ void GroupedProduct(const GroupedLinearForwardArgs& args, Stream* stream) {
                            .weight = args.weight,
                            .result = args.y,
                            .in = args.spec.in_features,
-                           .out = args.spec.out_features};
+                           .out = args.spec.out_features,
+                           .zeros_behind = args.zeros_behind};
   if (args.bias == nullptr) {
     Launch<false>(product, RowTerms<false>{}, "GroupedLinearForward", stream);
   } else {
@@ -177,7 +179,8 @@ void GroupedProduct(const GroupedLinearInputGradientArgs& args, Stream* stream) 
                 .weight = args.weight,
                 .result = args.dx,
                 .in = args.spec.out_features,
-                .out = args.spec.in_features},
+                .out = args.spec.in_features,
+                .zeros_behind = args.zeros_behind},
                RowTerms<true>{}, "GroupedLinearInputGradient", stream);
 }
 

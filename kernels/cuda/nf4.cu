@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kNf4ScaleGroup) ScaleCodesKernel(Nf4QuantizeSc
 template <bool kDouble>
 __device__ float AbsmaxOf(const Nf4DequantizeArgs& args, const float* map, int64_t block) {
   if constexpr (!kDouble) return __ldg(args.absmax + block);
-  const float group = __ldg(args.constants + 1 + block / kNf4ScaleGroup);
+  const float group = __ldg(args.constants + 1 + (args.first_block + block) / kNf4ScaleGroup);
   return __fadd_rn(__fmul_rn(map[args.absmax_codes[block]], group), __ldg(args.constants));
 }
 

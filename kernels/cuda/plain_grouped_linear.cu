@@ -96,7 +96,7 @@ struct RowProduct {
   const T *operand, *weight, *bias;
   T* result;
   float scale;
-  bool accumulate;
+  bool accumulate, zeros_behind;
 };
 
 struct RowTiles {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads) PlainGroupedRowsKernel(RowProduct<T>
       *at = FromFloat<T>(fmaf(p.scale, sum, addend));
     });
   }
-  if (p.accumulate) return;
+  if (p.accumulate || !p.zeros_behind) return;
   const int64_t j = column + threadIdx.x;
   if (threadIdx.x >= kSide || j >= p.out) return;
   for (int64_t i = p.offsets[p.experts] + int64_t{blockIdx.y}; i < p.rows; i += gridDim.y) {
@@ -174,10 +174,11 @@ void PlainGroupedProduct(const PlainGroupedRows& p, const char* op, Stream* stre
     using T = decltype(zero);
     const auto kernel =
         p.turned ? PlainGroupedRowsKernel<true, T> : PlainGroupedRowsKernel<false, T>;
-    kernel<<<grid, kThreads, 0, Handle(stream)>>>(RowProduct<T>{
-        p.offsets, static_cast<int>(p.experts), p.rows, p.in, p.out,
-        static_cast<const T*>(p.operand), static_cast<const T*>(p.weight),
-        static_cast<const T*>(p.bias), static_cast<T*>(p.result), p.scale, p.accumulate});
+    kernel<<<grid, kThreads, 0, Handle(stream)>>>(
+        RowProduct<T>{p.offsets, static_cast<int>(p.experts), p.rows, p.in, p.out,
+                      static_cast<const T*>(p.operand), static_cast<const T*>(p.weight),
+                      static_cast<const T*>(p.bias), static_cast<T*>(p.result), p.scale,
+                      p.accumulate, p.zeros_behind});
   });
   CheckLaunch(op);
 }
@@ -208,7 +209,8 @@ void PlainGroupedLinear(const GroupedLinearForwardArgs& args, Stream* stream) {
                                        .operand = args.x,
                                        .weight = args.weight,
                                        .bias = args.bias,
-                                       .result = args.y},
+                                       .result = args.y,
+                                       .zeros_behind = args.zeros_behind},
                       "GroupedLinearForward", stream);
 }
 
@@ -222,7 +224,8 @@ void PlainGroupedLinear(const GroupedLinearInputGradientArgs& args, Stream* stre
                                        .turned = true,
                                        .operand = args.dy,
                                        .weight = args.weight,
-                                       .result = args.dx},
+                                       .result = args.dx,
+                                       .zeros_behind = args.zeros_behind},
                       "GroupedLinearInputGradient", stream);
 }
 

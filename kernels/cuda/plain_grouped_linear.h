@@ -21,6 +21,7 @@ struct PlainGroupedRows {
   float scale = 1.0f;
   bool accumulate = false;
   void* result = nullptr;  // [rows, out]
+  bool zeros_behind = true;
 };
 void PlainGroupedProduct(const PlainGroupedRows& product, const char* op, Stream* stream);
 

@@ -1,6 +1,7 @@
 // The linear of every expert, alone and, as it is used, between sorting, dispatch and combine.
 #include "kernels/grouped_linear.h"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <vector>
@@ -198,6 +199,63 @@ TEST(GroupedLinearTest, RowsBehindTheLastAreNotReadAndGiveZeros) {
   EXPECT_EQ(dx, (Floats{6, 8, 0, 0}));
 }
 
+// Experts from `first` on, and other rows as they are.
+TEST(GroupedLinearTest, AFewExpertsAtATimeGiveTheSameBits) {
+  const GroupedLinearSpec all{.experts = 5, .in_features = 7, .out_features = 3};
+  const Ints offsets = {0, 2, 2, 5, 6, 9};
+  const int64_t rows = 11;
+  const Floats x = Normal(rows * 7, 1), w = Normal(5 * 7 * 3, 2), bias = Normal(5 * 3, 3);
+  const Floats dy = Normal(rows * 3, 4);
+  const auto run = [&](int64_t at_once, Floats* y, Floats* dx) {
+    for (int64_t e = 0; e < 5; e += at_once) {
+      GroupedLinearSpec spec = all;
+      spec.experts = std::min(at_once, 5 - e);
+      const bool last = e + at_once >= 5;
+      GroupedLinearForward({.spec = spec,
+                            .rows = rows,
+                            .offsets = offsets.data() + e,
+                            .x = x.data(),
+                            .weight = w.data() + e * 21,
+                            .bias = bias.data() + e * 3,
+                            .y = y->data(),
+                            .zeros_behind = last},
+                           nullptr);
+      GroupedLinearInputGradient({.spec = spec,
+                                  .rows = rows,
+                                  .offsets = offsets.data() + e,
+                                  .dy = dy.data(),
+                                  .weight = w.data() + e * 21,
+                                  .dx = dx->data(),
+                                  .zeros_behind = last},
+                                 nullptr);
+    }
+  };
+  Floats y(Size(rows * 3), kNan), dx(Size(rows * 7), kNan);
+  run(5, &y, &dx);
+  EXPECT_EQ(y[9 * 3], 0.0f);
+  EXPECT_EQ(dx[9 * 7], 0.0f);
+  for (const int64_t at_once : {1, 2, 4}) {
+    Floats few(y.size(), kNan), few_dx(dx.size(), kNan);
+    run(at_once, &few, &few_dx);
+    EXPECT_EQ(few, y) << at_once;
+    EXPECT_EQ(few_dx, dx) << at_once;
+  }
+  // The middle alone.
+  Floats middle(y.size(), 77.0f);
+  GroupedLinearForward({.spec = {.experts = 2, .in_features = 7, .out_features = 3},
+                        .rows = rows,
+                        .offsets = offsets.data() + 2,
+                        .x = x.data(),
+                        .weight = w.data() + 2 * 21,
+                        .bias = bias.data() + 2 * 3,
+                        .y = middle.data(),
+                        .zeros_behind = false},
+                       nullptr);
+  for (size_t i = 0; i < middle.size(); ++i) {
+    EXPECT_EQ(middle[i], i >= 2 * 3 && i < 6 * 3 ? y[i] : 77.0f) << i;
+  }
+}
+
 TEST(GroupedLinearTest, WeightGradientsAreAddedOrOverwritten) {
   const GroupedLinearSpec spec{.experts = 2, .in_features = 2, .out_features = 1};
   const Ints offsets = {0, 0, 2};
@@ -225,7 +283,7 @@ TEST(GroupedLinearTest, WeightGradientsAreAddedOrOverwritten) {
 TEST(GroupedLinearTest, RefusesOffsetsThatAreNone) {
   const GroupedLinearSpec spec{.experts = 2, .in_features = 1, .out_features = 1};
   Floats values(3);
-  for (const Ints& offsets : {Ints{1, 2, 3}, Ints{0, 2, 1}, Ints{0, 1, 4}}) {
+  for (const Ints& offsets : {Ints{-1, 2, 3}, Ints{0, 2, 1}, Ints{0, 1, 4}}) {
     EXPECT_THROW(GroupedLinearForward({.spec = spec,
                                        .rows = 3,
                                        .offsets = offsets.data(),

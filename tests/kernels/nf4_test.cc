@@ -128,6 +128,34 @@ TEST(Nf4Test, ZerosStayZero) {
   EXPECT_EQ(Dequantize(quantized, true, 130), zeros);
 }
 
+// Parts begin with a block, also inside a group.
+TEST(Nf4Test, PartsAreDequantisedAsTheWhole) {
+  const int64_t n = 40'000;
+  const Quantized all = Quantize(Weight(n));
+  for (const bool twice : {false, true}) {
+    const std::vector<float> whole = Dequantize(all, twice, n);
+    for (const int64_t block : {1, 255, 256, 300}) {
+      const int64_t begin = block * kNf4Block, count = std::min<int64_t>(n - begin, 20'000);
+      const OnDevice<uint8_t> codes(all.codes), absmax_codes(all.absmax_codes);
+      const OnDevice<float> absmax(all.absmax), constants(all.constants), out(count);
+      Nf4DequantizeArgs args{
+          .elements = count, .codes = codes.data() + begin / 2, .out = out.data()};
+      if (twice) {
+        args.absmax_codes = absmax_codes.data() + block;
+        args.constants = constants.data();
+        args.first_block = block;
+      } else {
+        args.absmax = absmax.data() + block;
+      }
+      Nf4Dequantize(args, nullptr);
+      Synchronize(nullptr);
+      const std::vector<float> part = out.Read();
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + begin))
+          << block << (twice ? " twice" : "");
+    }
+  }
+}
+
 TEST(Nf4Test, PiecesAreTheWhole) {
   const std::vector<float> weight = Weight(1000);
   const Quantized whole = Quantize(weight);

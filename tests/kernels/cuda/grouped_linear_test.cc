@@ -334,6 +334,47 @@ TEST(GroupedLinearGpuTest, ExpertsDoNotSeeEachOther) {
   }
 }
 
+// Launches of a few experts each, the rows of others as they are.
+TEST(GroupedLinearGpuTest, AFewExpertsAtATimeGiveTheSameBits) {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
+    const Problem p({Tails(), 77, 136, 72, dtype});
+    const Results all = p.Run(false);
+    for (const int64_t at_once : {1, 3, 8}) {
+      const OnDevice device(p);
+      const int64_t bytes = DTypeBytes(dtype), matrix = p.c.in * p.c.out * bytes;
+      for (int64_t e = 0; e < p.experts(); e += at_once) {
+        GroupedLinearSpec spec = p.spec();
+        spec.experts = std::min(at_once, p.experts() - e);
+        const bool last = e + spec.experts == p.experts();
+        const char* const weight = static_cast<const char*>(device.w.data()) + e * matrix;
+        GroupedLinearForward(
+            {.spec = spec,
+             .rows = p.rows,
+             .offsets = device.offsets.data() + e,
+             .x = device.x.data(),
+             .weight = weight,
+             .bias = static_cast<const char*>(device.bias.data()) + e * p.c.out * bytes,
+             .y = device.y.data(),
+             .zeros_behind = last},
+            TestStream());
+        GroupedLinearInputGradient({.spec = spec,
+                                    .rows = p.rows,
+                                    .offsets = device.offsets.data() + e,
+                                    .dy = device.dy.data(),
+                                    .weight = weight,
+                                    .dx = device.dx.data(),
+                                    .zeros_behind = last},
+                                   TestStream());
+        if (last) continue;
+        EXPECT_TRUE(std::isnan(device.y.Read().back())) << e << ": written behind";
+        EXPECT_TRUE(std::isnan(device.dx.Read().back())) << e << ": written behind";
+      }
+      EXPECT_TRUE(SameBits(device.y.Read(), all.y)) << Name(dtype) << " " << at_once;
+      EXPECT_TRUE(SameBits(device.dx.Read(), all.dx)) << Name(dtype) << " " << at_once;
+    }
+  }
+}
+
 TEST(GroupedLinearGpuTest, NanReachesItsRowAndItsExpertAlone) {
   Problem p({{70, 200, 3, 129}, 9, 136, 72});
   const Results clean = p.Run(false);
