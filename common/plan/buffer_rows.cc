@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/activation_rows.h"
 #include "common/plan/embedding_rows.h"
+#include "common/plan/expert_ranges.h"
 #include "common/plan/gradient_rows.h"
 #include "common/plan/logits_stride.h"
 #include "common/plan/optimizer_states.h"
@@ -43,7 +44,8 @@ class Table {
 void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Row("weights", map.weights);
   table->Some("weight_slots", plan.weight_slots * map.weight_slot);
-  table->Some("packed_slot", map.packed_slot);
+  table->Some("expert_weights", ExpertRangeBytes(plan));
+  table->Some("packed_slot", PackedSlots(plan) * map.packed_slot);
   table->Some("weight_scales", kFloat * map.weight_scales);
   table->Some("master", map.masters);
   table->Class(MemoryClass::kGradients);

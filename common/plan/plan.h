@@ -134,6 +134,9 @@ struct Plan {
   // "nf4" | "nf4_double" | "int8" | "mxfp4": how the frozen linears of blocks, of mxfp4 the frozen
   // experts, are kept (storage.h); empty: in the compute dtype.
   std::string quantization;
+  // Quantised experts that are dequantised at a time, right before their product (expert_ranges.h);
+  // 0: all of a block with its other weights, ahead of the block.
+  int64_t experts_at_once = 0;
   // "float32" | "bfloat16": of trained weights. With compute bfloat16, float32 keeps a master copy
   // of every trained tensor; bfloat16 rounds the weights themselves stochastically (adapters keep
   // a float32 master always).

@@ -297,6 +297,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_device(plan.device);
   out->set_compute_dtype(plan.compute_dtype);
   out->set_quantization(plan.quantization);
+  out->set_experts_at_once(plan.experts_at_once);
   out->set_snapshot_in_slices(plan.snapshot_in_slices);
   out->set_master_dtype(plan.master_dtype);
   out->set_gradient_dtype(plan.gradient_dtype);
@@ -349,6 +350,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.device = in.device();
   plan.compute_dtype = in.compute_dtype();
   plan.quantization = in.quantization();
+  plan.experts_at_once = in.experts_at_once();
   plan.snapshot_in_slices = in.snapshot_in_slices();
   plan.master_dtype = in.master_dtype();
   plan.gradient_dtype = in.gradient_dtype();

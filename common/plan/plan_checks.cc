@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/model/family.h"
 #include "common/plan/architecture_checks.h"
+#include "common/plan/expert_ranges.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"
@@ -365,6 +366,7 @@ absl::Status CheckPlan(const Plan& plan) {
   RETURN_IF_ERROR(CheckGroups(plan));
   RETURN_IF_ERROR(CheckLora(plan.lora));
   RETURN_IF_ERROR(CheckParameters(plan));
+  RETURN_IF_ERROR(CheckExpertRanges(plan));
   RETURN_IF_ERROR(CheckPrediction(plan));
   return CheckBuffers(plan);
 }

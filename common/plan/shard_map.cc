@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "common/plan/expert_ranges.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"
 
@@ -33,13 +34,16 @@ std::vector<std::vector<Flat>> FlatsOfUnits(const Plan& plan) {
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     const ParameterStorage storage = StorageOf(plan, parameter);
+    const bool in_ranges = InRanges(plan, parameter);
     std::vector<Flat>& flats = units[static_cast<size_t>(parameter.unit)];
-    auto flat = std::find_if(flats.begin(), flats.end(),
-                             [&](const Flat& one) { return one.storage == storage; });
+    auto flat = std::find_if(flats.begin(), flats.end(), [&](const Flat& one) {
+      return one.storage == storage && one.in_ranges == in_ranges;
+    });
     if (flat == flats.end()) {
       flat = flats.insert(flat, Flat{});
       flat->unit = parameter.unit;
       flat->storage = storage;
+      flat->in_ranges = in_ranges;
     }
     flat->parameters.push_back(i);
   }
@@ -60,7 +64,7 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kBytes - 1) / kBytes * kBytes;
 }
 
-// Codes and scales of quantised weights, and the slot of what is computed from them.
+// Codes and scales of quantised weights, and the slot of what is computed from them ahead of use.
 void PlaceQuantized(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) {
   const Storage storage = flat->storage.weights;
   for (const size_t i : flat->parameters) {
@@ -75,7 +79,9 @@ void PlaceQuantized(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map)
   const auto bytes = [&](int64_t elements) {
     return Aligned(flat->ScaleOffset(elements) + ScaleBytes(storage, elements));
   };
-  flat->weight_slot = Take(&slot->weights, StorageBytes(ComputeStorage(plan), flat->elements));
+  if (!flat->in_ranges) {
+    flat->weight_slot = Take(&slot->weights, StorageBytes(ComputeStorage(plan), flat->elements));
+  }
   flat->weights =
       Take(&map->weights, bytes(plan.zero == 3 ? flat->packed / plan.shard : flat->packed));
   if (plan.zero == 3) flat->packed_slot = Take(&slot->packed, bytes(flat->packed));

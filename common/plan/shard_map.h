@@ -6,7 +6,8 @@
 // gradient is bfloat16, other trained ones, frozen ones; inside a flat they keep the order of the
 // table, without gaps.
 // Quantised weights are a flat by themselves, which no optimizer sees: it lies in a slot whenever a
-// sweep reads it, as all flats of blocks do under ZeRO 3, dequantised from "weights".
+// sweep reads it, as all flats of blocks do under ZeRO 3, dequantised from "weights". Experts that
+// are dequantised in ranges (expert_ranges.h) are another, which is never in a slot.
 // A flat is padded to a multiple of shard x kShardAlignment elements, and rank r of a shard group
 // owns elements [r n / shard, (r + 1) n / shard) of it, wherever that cuts a tensor: it alone holds
 // masters and optimizer states of them and updates them.
@@ -50,9 +51,10 @@ struct Flat {
   int64_t weight_slot = -1;  // "weight_slots", inside its slot
   // Quantised: `weights` is where its codes are, then their scales, of `packed` elements: each
   // tensor begins at a multiple of kShardAlignment there. Under ZeRO 3 of packed / shard of them,
-  // and "packed_slot" holds all of one unit while they are dequantised into its slot.
+  // and "packed_slot" holds all of one unit while they are dequantised; PackedSlots() of them.
   int64_t packed = 0;  // padded; 0: not quantised
   int64_t packed_slot = -1;
+  bool in_ranges = false;  // of experts that are dequantised in ranges
   // "gradients": where backward accumulates. Slotted: the owned range alone, always float32.
   int64_t gradient = -1;
   int64_t gradient_slot = -1;  // "gradient_slots", inside either slot
@@ -126,6 +128,11 @@ struct ShardMap {
 inline constexpr int32_t kGradientSlots = 2;
 inline int32_t GradientSlotOf(int32_t unit) { return unit % kGradientSlots; }
 inline int32_t WeightSlotOf(const Plan& plan, int32_t unit) { return unit % plan.weight_slots; }
+// Codes that are read until a block is done need a slot as long as its weights do.
+inline int32_t PackedSlots(const Plan& plan) {
+  return plan.experts_at_once > 0 ? plan.weight_slots : 1;
+}
+inline int32_t PackedSlotOf(const Plan& plan, int32_t unit) { return unit % PackedSlots(plan); }
 
 // Where a rank stands: shard groups are consecutive ranks.
 struct MeshPlace {

@@ -14,9 +14,10 @@ std::vector<UnitFetch> UnitFetches(const Plan& plan, const ShardMap& map) {
   for (size_t f = 0; f < map.flats.size(); ++f) {
     const Flat& flat = map.flats[f];
     UnitFetch& fetch = fetches[static_cast<size_t>(flat.unit)];
-    fetch.slotted = fetch.slotted || flat.weights_slotted();
-    if (flat.quantized()) fetch.dequantized = flat.parameters;
-    const bool split = plan.zero == 3 && flat.weights_slotted();
+    const bool slotted = flat.weights_slotted() || flat.packed_slot >= 0;
+    fetch.slotted = fetch.slotted || slotted;
+    if (flat.quantized() && !flat.in_ranges) fetch.dequantized = flat.parameters;
+    const bool split = plan.zero == 3 && slotted;
     const bool elsewhere = flat.trained() || split;
     if (plan.shard > 1 && elsewhere) fetch.gathers.push_back({f, flat.trained()});
   }

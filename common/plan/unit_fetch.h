@@ -24,7 +24,8 @@ struct GatherPart {
 // Timeline::Fetch: who fetches, when and into which slot stays as it is.
 struct UnitFetch {
   std::vector<GatherPart> gathers;
-  // Quantised parameters, by index into the plan's table: out of their codes into the slot.
+  // Quantised parameters, by index into the plan's table: out of their codes into the slot. Not the
+  // experts of expert_ranges.h.
   std::vector<size_t> dequantized;
 
   // Slotted: what is fetched stays until another unit takes the slot.

@@ -11,10 +11,12 @@ namespace {
 void PlaceQuantized(const plan::Plan& plan, const plan::Flat& flat, const ParameterLayout& layout,
                     const Buffers& rows, FlatMemory* out) {
   const int64_t slot = plan::WeightSlotOf(plan, flat.unit) * layout.map.weight_slot;
+  const int64_t packed = plan::PackedSlotOf(plan, flat.unit) * layout.map.packed_slot;
   out->dtype = ComputeDType(plan);
-  out->values = rows.weight_slots + slot + flat.weight_slot;
+  if (!flat.in_ranges) out->values = rows.weight_slots + slot + flat.weight_slot;
+  out->constants = rows.weight_scales;
   char* const in_row = rows.weights + flat.weights;
-  char* const whole = flat.packed_slot < 0 ? in_row : rows.packed_slot + flat.packed_slot;
+  char* const whole = flat.packed_slot < 0 ? in_row : rows.packed_slot + packed + flat.packed_slot;
   out->packed = {whole, whole + flat.ScaleOffset(flat.packed)};
   const int64_t owned = flat.packed_slot < 0 ? flat.packed : flat.packed / plan.shard;
   out->owned_packed = {in_row, in_row + flat.ScaleOffset(owned)};
@@ -80,6 +82,7 @@ class Views {
 void ViewParameters(const Views& view, Buffers* out) {
   view.Set("weights", out->weights);
   view.Set("weight_slots", out->weight_slots);
+  view.Set("expert_weights", out->expert_weights);
   view.Set("packed_slot", out->packed_slot);
   view.Set("weight_scales", out->weight_scales);
   view.Set("gradients", out->gradients);

@@ -65,6 +65,7 @@ struct Buffers {
 
   // Rows of parameters. `flats` are views into them, by index into the shard map.
   char *weights = nullptr, *weight_slots = nullptr;
+  char* expert_weights = nullptr;  // of Plan::experts_at_once experts, in the compute dtype
   char* packed_slot = nullptr;     // null unless quantised weights are gathered
   float* weight_scales = nullptr;  // of quantised matrices: plan::ScaleConstants
   char *gradients = nullptr, *gradient_slots = nullptr;

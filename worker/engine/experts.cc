@@ -1,5 +1,7 @@
 #include "worker/engine/experts.h"
 
+#include <algorithm>
+
 #include "kernels/bias.h"
 #include "kernels/convert.h"
 #include "kernels/device.h"
@@ -8,6 +10,7 @@
 #include "worker/engine/dense.h"
 #include "worker/engine/expert_use.h"
 #include "worker/engine/op_specs.h"
+#include "worker/engine/quantized_weights.h"
 #include "worker/engine/router_losses.h"
 
 namespace coxswain::engine {
@@ -141,20 +144,73 @@ void DispatchBackward(const Sweep& sweep, const BoundDispatch& op) {
   kernels::DispatchBackward(dispatch, sweep.stream);
 }
 
-void ExpertsForward(const Sweep& sweep, const BoundGroupedLinear& op) {
+namespace {
+
+// Experts [first, first + count) of an op.
+struct ExpertRange {
+  int64_t first = 0, count = 0;
+  const void* weight = nullptr;  // [count, out, in]
+  bool last = false;
+};
+
+// Calls product(range) for all experts: at once, or in ranges that are dequantised one by one.
+template <typename Product>
+void ForExpertRanges(const Sweep& sweep, const BoundGroupedLinear& op, const Product& product) {
+  const ExpertLinear& linear = *op.linear;
+  const int64_t experts = op.spec.experts;
+  if (linear.quantized.packed.codes == nullptr) {
+    return product(ExpertRange{0, experts, linear.weight.value, true});
+  }
+  const int64_t elements = op.spec.in_features * op.spec.out_features;
+  char* const weight = sweep.buffers.expert_weights;
+  for (int64_t first = 0; first < experts; first += sweep.model.experts_at_once) {
+    const int64_t end = std::min(first + sweep.model.experts_at_once, experts);
+    DequantizePart(linear.quantized, {first * elements, end * elements}, op.spec.dtype, weight,
+                   sweep.stream);
+    product(ExpertRange{first, end - first, weight, end == experts});
+  }
+}
+
+void LinearOfRange(const Sweep& sweep, const BoundGroupedLinear& op, const ExpertRange& range) {
+  const Tensor& bias = op.linear->bias;
   kernels::GroupedLinearForwardArgs linear;
   linear.spec = op.spec;
+  linear.spec.experts = range.count;
   linear.rows = RowsOf(sweep, op.rows);
-  linear.offsets = op.rows.offsets;
+  linear.offsets = op.rows.offsets + range.first;
   linear.x = op.x;
-  linear.weight = op.linear->weight.value;
-  linear.bias = op.linear->bias.value;
+  linear.weight = range.weight;
+  if (bias.value != nullptr) {
+    linear.bias = static_cast<const char*>(bias.value) +
+                  range.first * op.spec.out_features * kernels::DTypeBytes(bias.dtype);
+  }
   linear.y = op.y;
+  linear.zeros_behind = range.last;
   kernels::GroupedLinearForward(linear, sweep.stream);
+}
+
+void InputGradientOfRange(const Sweep& sweep, const BoundGroupedLinear& op,
+                          const ExpertRange& range) {
+  kernels::GroupedLinearInputGradientArgs input;
+  input.spec = op.spec;
+  input.spec.experts = range.count;
+  input.rows = RowsOf(sweep, op.rows);
+  input.offsets = op.rows.offsets + range.first;
+  input.dy = op.dy;
+  input.weight = range.weight;
+  input.dx = op.dx;
+  input.zeros_behind = range.last;
+  kernels::GroupedLinearInputGradient(input, sweep.stream);
+}
+
+}  // namespace
+
+void ExpertsForward(const Sweep& sweep, const BoundGroupedLinear& op) {
+  ForExpertRanges(sweep, op, [&](const ExpertRange& range) { LinearOfRange(sweep, op, range); });
   if (op.h == nullptr) return;
   kernels::GroupedLoraForwardArgs adapter;
   adapter.spec = op.adapter;
-  adapter.rows = linear.rows;
+  adapter.rows = RowsOf(sweep, op.rows);
   adapter.offsets = op.rows.offsets;
   adapter.x = op.x;
   adapter.a = op.linear->a.value;
@@ -208,14 +264,8 @@ void ExpertsBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
     kernels::GroupedLinearWeightGradient(gradient, sweep.stream);
   }
   if (op.dx != nullptr) {
-    kernels::GroupedLinearInputGradientArgs input;
-    input.spec = op.spec;
-    input.rows = RowsOf(sweep, op.rows);
-    input.offsets = op.rows.offsets;
-    input.dy = op.dy;
-    input.weight = weight.value;
-    input.dx = op.dx;
-    kernels::GroupedLinearInputGradient(input, sweep.stream);
+    ForExpertRanges(sweep, op,
+                    [&](const ExpertRange& range) { InputGradientOfRange(sweep, op, range); });
   }
   if (op.h != nullptr) AdapterBackward(sweep, op);
 }

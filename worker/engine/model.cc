@@ -53,6 +53,14 @@ class Table {
   bool Has(const Place& place) const { return index_.count(place) != 0; }
   bool trains() const { return plan_.trains(); }
 
+  // Before it is taken; without codes where its values lie where sweeps read them.
+  QuantizedMatrix Quantized(const Place& place) const {
+    const auto found = index_.find(place);
+    if (found == index_.end() || !layout_.FlatOf(found->second).in_ranges) return {};
+    const size_t i = found->second;
+    return QuantizedMatrixOf(plan_, layout_, i, flats_[layout_.map.places[i].flat]);
+  }
+
   absl::StatusOr<Tensor> Take(const Place& place, Shape shape) {
     auto found = index_.find(place);
     if (found == index_.end()) {
@@ -118,6 +126,7 @@ class Table {
     const FlatMemory& flat = flats_[place.flat];
     Tensor tensor;
     tensor.dtype = flat.dtype;
+    if (layout_.FlatOf(i).in_ranges) return tensor;
     tensor.value = After(flat.values, place.offset * kernels::DTypeBytes(flat.dtype));
     if (!plan_.parameters[i].trainable()) return tensor;
     tensor.gradient_dtype = flat.gradient_dtype;
@@ -266,6 +275,7 @@ absl::StatusOr<ExpertLinear> TakeExperts(Table& table, int32_t layer,
                                          const model::GroupedLinearOp& op, int64_t rank) {
   ExpertLinear linear;
   const int64_t rows = op.experts * op.out_features;
+  linear.quantized = table.Quantized({layer, op.weight});
   ASSIGN_OR_RETURN(linear.weight, table.Take({layer, op.weight}, {rows, op.in_features}));
   ASSIGN_OR_RETURN(linear.bias, table.TakeOptional({layer, op.bias}, {rows}));
   const Place a{layer, op.weight, Part::kLoraA}, b{layer, op.weight, Part::kLoraB};
@@ -327,6 +337,17 @@ ParameterLayout::ParameterLayout(const plan::Plan& plan, int rank) : map(plan), 
   }
 }
 
+QuantizedMatrix QuantizedMatrixOf(const plan::Plan& plan, const ParameterLayout& layout, size_t i,
+                                  const FlatMemory& memory) {
+  const plan::ParameterPlace& place = layout.map.places[i];
+  const plan::Storage storage = layout.FlatOf(i).storage.weights;
+  return {.storage = storage,
+          .cols = plan.parameters[i].cols,
+          .packed = {memory.packed.codes + plan::StorageBytes(storage, place.packed),
+                     memory.packed.scales + plan::ScaleBytes(storage, place.packed)},
+          .constants = memory.constants + place.constants};
+}
+
 std::vector<const Linear*> Linears(const Model& model) {
   std::vector<const Linear*> linears;
   for (const Block& block : model.blocks) {
@@ -359,6 +380,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.router_spec = {.experts = c.mixture.experts, .chosen = c.mixture.chosen};
   model.router_loss_sums = plan::RouterUseDoubles(plan) - 2;
   model.generation_length = plan.generation.length;
+  model.experts_at_once = plan.experts_at_once;
   Table table(plan, layout, flats);
   RETURN_IF_ERROR(table.Index());
   ASSIGN_OR_RETURN(model.embedding,

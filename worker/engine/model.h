@@ -68,11 +68,26 @@ struct Router {
   Tensor correction;  // [E], of the choice; value null without
 };
 
+// Codes of quantised elements, and their scales (plan::ScaleBytes).
+struct PackedMemory {
+  char* codes = nullptr;
+  char* scales = nullptr;
+};
+
+// A matrix that is kept as codes.
+struct QuantizedMatrix {
+  plan::Storage storage{};
+  int64_t cols = 0;
+  PackedMemory packed;               // from its first element on
+  const float* constants = nullptr;  // [plan::ScaleConstants]
+};
+
 // One linear of each expert, behind one another.
 struct ExpertLinear {
-  Tensor weight;  // [E, out, in]
-  Tensor bias;    // [E, out], value null without
-  Tensor a, b;    // the adapters: [E, r, in], [E, out, r]; values null without
+  Tensor weight;  // [E, out, in]; value null where a few experts are dequantised at a time
+  QuantizedMatrix quantized;  // then
+  Tensor bias;                // [E, out], value null without
+  Tensor a, b;                // the adapters: [E, r, in], [E, out, r]; values null without
 };
 
 // The tensors of a block by the number of the op that takes them.
@@ -108,6 +123,7 @@ struct Model {
   kernels::RouterLossSpec router_spec;  // of every layer with experts
   int64_t router_loss_sums = 0;         // first double of those of losses in "router.use"
   int64_t generation_length = 0;        // of plan::Generation
+  int64_t experts_at_once = 0;          // of plan::Plan
 };
 
 // The parameters as this rank holds them. A piece is the owned range of a trained parameter, if not
@@ -133,21 +149,17 @@ struct ParameterLayout {
   }
 };
 
-// Codes of quantised elements, and their scales (plan::ScaleBytes).
-struct PackedMemory {
-  char* codes = nullptr;
-  char* scales = nullptr;
-};
-
 // A flat in this rank's memory. Null: the rank has no such memory.
 struct FlatMemory {
   void* values = nullptr;  // [elements], read by sweeps; a slot holds them only during a sweep
   void* owned = nullptr;   // [owned] of them, written by updates
   // Quantised: values are dequantised from `packed`. `owned_packed` are this rank's elements of it.
+  // Values are null where experts are dequantised in ranges.
   PackedMemory packed, owned_packed;
-  void* gradient = nullptr;  // [elements], accumulated by backward
-  void* reduced = nullptr;   // [owned], the gradient summed over micro-steps and ranks
-  void* master = nullptr;    // [owned], written by updates if weights are copies of it
+  float* constants = nullptr;  // those of all flats
+  void* gradient = nullptr;    // [elements], accumulated by backward
+  void* reduced = nullptr;     // [owned], the gradient summed over micro-steps and ranks
+  void* master = nullptr;      // [owned], written by updates if weights are copies of it
   kernels::DType dtype = kernels::DType::kFloat32;  // of values
   kernels::DType master_dtype = kernels::DType::kFloat32;
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
@@ -160,6 +172,10 @@ std::vector<const Linear*> Linears(const Model& model);
 
 kernels::DType DTypeOf(plan::Storage storage);
 kernels::DType ComputeDType(const plan::Plan& plan);  // of activations
+
+// Quantised parameter i, with the memory of its flat.
+QuantizedMatrix QuantizedMatrixOf(const plan::Plan& plan, const ParameterLayout& layout, size_t i,
+                                  const FlatMemory& memory);
 
 // InvalidArgument names layer and number of a tensor that is missing, doubled or misplaced, has
 // another shape than its op takes, or is trained unlike the tensors with which it is packed.

@@ -23,7 +23,7 @@ struct Place {
         memory(buffers.flats[layout.map.places[i].flat]),
         kept(whole ? memory.packed : memory.owned_packed),
         first(layout.map.places[i].packed),
-        constants(buffers.weight_scales + layout.map.places[i].constants) {
+        constants(memory.constants + layout.map.places[i].constants) {
     if (whole || flat.packed_slot < 0) {
       owned = {0, flat.packed};
     } else {
@@ -107,51 +107,56 @@ void QuantizePiece(const Place& place, const Pieces& pieces, int64_t begin, int6
   KeepCodes(place, begin, count, pieces.codes());
 }
 
-void DequantizeNf4(const Place& place, const char* codes, const char* scales, void* out,
-                   kernels::Stream* stream) {
-  kernels::Nf4DequantizeArgs args{.dtype = place.memory.dtype,
-                                  .elements = place.parameter.elements(),
-                                  .codes = reinterpret_cast<const uint8_t*>(codes),
-                                  .out = out};
-  if (place.storage == Storage::kNf4) {
+void DequantizeNf4(const QuantizedMatrix& matrix, plan::Range elements, const uint8_t* codes,
+                   const char* scales, kernels::DType dtype, void* out, kernels::Stream* stream) {
+  kernels::Nf4DequantizeArgs args{
+      .dtype = dtype, .elements = elements.count(), .codes = codes, .out = out};
+  if (matrix.storage == Storage::kNf4) {
     args.absmax = reinterpret_cast<const float*>(scales);
   } else {
     args.absmax_codes = reinterpret_cast<const uint8_t*>(scales);
-    args.constants = place.constants;
+    args.constants = matrix.constants;
+    args.first_block = elements.begin / kernels::kNf4Block;
   }
   kernels::Nf4Dequantize(args, stream);
 }
 
 }  // namespace
 
-void Dequantize(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
-                size_t i, kernels::Stream* stream) {
-  const Place place(plan, layout, buffers, i);
-  const kernels::DType dtype = place.memory.dtype;
-  char* const out = static_cast<char*>(place.memory.values) +
-                    layout.map.places[i].offset * kernels::DTypeBytes(dtype);
-  const char* const codes =
-      place.memory.packed.codes + plan::StorageBytes(place.storage, place.first);
+void DequantizePart(const QuantizedMatrix& matrix, plan::Range elements, kernels::DType dtype,
+                    void* out, kernels::Stream* stream) {
+  const auto* const codes = reinterpret_cast<const uint8_t*>(
+      matrix.packed.codes + plan::StorageBytes(matrix.storage, elements.begin));
   const char* const scales =
-      place.memory.packed.scales + plan::ScaleBytes(place.storage, place.first);
-  if (place.storage == Storage::kInt8) {
+      matrix.packed.scales + plan::ScaleBytes(matrix.storage, elements.begin);
+  if (matrix.storage == Storage::kInt8) {
     kernels::Int8DequantizeRows({.dtype = dtype,
-                                 .rows = place.parameter.rows,
-                                 .cols = place.parameter.cols,
+                                 .rows = elements.count() / matrix.cols,
+                                 .cols = matrix.cols,
                                  .codes = reinterpret_cast<const int8_t*>(codes),
-                                 .absmax = place.constants,
+                                 .absmax = matrix.constants + elements.begin / matrix.cols,
                                  .out = out},
                                 stream);
-  } else if (place.storage == Storage::kMxfp4) {
+  } else if (matrix.storage == Storage::kMxfp4) {
     kernels::Mxfp4Dequantize({.dtype = dtype,
-                              .elements = place.parameter.elements(),
-                              .codes = reinterpret_cast<const uint8_t*>(codes),
+                              .elements = elements.count(),
+                              .codes = codes,
                               .scales = reinterpret_cast<const uint8_t*>(scales),
                               .out = out},
                              stream);
   } else {
-    DequantizeNf4(place, codes, scales, out, stream);
+    DequantizeNf4(matrix, elements, codes, scales, dtype, out, stream);
   }
+}
+
+void Dequantize(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
+                size_t i, kernels::Stream* stream) {
+  if (layout.FlatOf(i).in_ranges) return;
+  const FlatMemory& memory = buffers.flats[layout.map.places[i].flat];
+  char* const out = static_cast<char*>(memory.values) +
+                    layout.map.places[i].offset * kernels::DTypeBytes(memory.dtype);
+  DequantizePart(QuantizedMatrixOf(plan, layout, i, memory), {0, plan.parameters[i].elements()},
+                 memory.dtype, out, stream);
 }
 
 void Quantize(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,

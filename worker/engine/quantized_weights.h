@@ -14,7 +14,12 @@
 
 namespace coxswain::engine {
 
-// Dequantises parameter i into the memory that sweeps read.
+// Dequantises elements [elements.begin, elements.end) of a matrix to `out`. They are whole rows of
+// INT8, and begin with a block of the other formats.
+void DequantizePart(const QuantizedMatrix& matrix, plan::Range elements, kernels::DType dtype,
+                    void* out, kernels::Stream* stream);
+
+// Dequantises parameter i into the memory that sweeps read; not what is dequantised in ranges.
 void Dequantize(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
                 size_t i, kernels::Stream* stream);
 

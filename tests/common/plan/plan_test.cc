@@ -291,6 +291,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.device = "cpu"; },
       [](Plan& p) { p.compute_dtype = "float32"; },
       [](Plan& p) { p.quantization = "nf4"; },
+      [](Plan& p) { ++p.experts_at_once; },
       [](Plan& p) { p.snapshot_in_slices = true; },
       [](Plan& p) { p.model.quantization = "int8"; },
       [](Plan& p) { p.master_dtype = "float32"; },
@@ -337,6 +338,7 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.links[0].bytes_per_second = 0; }, "links bytes_per_second");
   ExpectRefused([](Plan& p) { p.predicted.exposed_seconds = -1; }, "predicted.exposed_seconds");
   ExpectRefused([](Plan& p) { p.quantization = "fp4"; }, "quantization");
+  ExpectRefused([](Plan& p) { p.experts_at_once = 1; }, "experts_at_once is 1");
   ExpectRefused(
       [](Plan& p) {
         p.device = "cpu";
