@@ -218,7 +218,8 @@ void CheckQuantization(Validated* job) {
   const std::string resident = "spec.parallelism.resident_blocks";
   if (adapter == "qlora" && At(job->effective, resident).is_number()) {
     error(resident,
-          "with adapter: qlora two blocks are dequantised at a time and none stays; leave it out");
+          "with adapter: qlora at most two blocks are dequantised at a time and none stays; leave "
+          "it out");
   }
 }
 

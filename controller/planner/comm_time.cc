@@ -29,6 +29,7 @@ class Timeline {
       : plan_(plan),
         map_(plan),
         fetches_(plan::UnitFetches(plan, map_)),
+        computes_experts_again_(plan.recompute == "ffn" || plan.recompute == "block"),
         slots_(static_cast<size_t>(plan.weight_slots)) {
     fetched_.resize(static_cast<size_t>(plan.model.num_layers + 2));
     weight_.resize(fetched_.size());
@@ -67,6 +68,7 @@ class Timeline {
       // The next unit is fetched while this one computes, once the one before it is done.
       if (unit + 1 <= last) FillSlot(unit + 1);
       Compute(unit, seconds, fetched_[static_cast<size_t>(unit)]);
+      now_ += RangesSeconds(unit);
     }
   }
 
@@ -80,6 +82,7 @@ class Timeline {
         ready = std::max(ready, slot_free_[static_cast<size_t>(plan::GradientSlotOf(unit))]);
       }
       Compute(unit, seconds, ready);
+      now_ += (computes_experts_again_ ? 2 : 1) * RangesSeconds(unit);
       if (unit == plan::kEmbeddingUnit && rows) break;
       Reduce(unit, last_micro_step);
       if (unit == last && rows) Reduce(plan::kEmbeddingUnit, last_micro_step);
@@ -154,11 +157,17 @@ class Timeline {
            static_cast<double>(plan::ScaleBytes(flat.storage.weights, flat.packed));
   }
 
-  // Codes read and values written. Beside compute, but of its memory and multiprocessors.
-  double DequantizeSeconds(int32_t unit) const {
+  // Beside compute, but of its memory and multiprocessors.
+  double DequantizeSeconds(int32_t unit) const { return DequantizeSeconds(unit, false); }
+
+  // Experts that are dequantised in ranges, once for the products of a pass.
+  double RangesSeconds(int32_t unit) const { return DequantizeSeconds(unit, true); }
+
+  // Codes read and values written.
+  double DequantizeSeconds(int32_t unit, bool in_ranges) const {
     double bytes = 0;
     for (const plan::Flat& flat : map_.flats) {
-      if (flat.unit != unit || !flat.quantized()) continue;
+      if (flat.unit != unit || !flat.quantized() || flat.in_ranges != in_ranges) continue;
       bytes += PackedBytes(flat) + Bytes(plan::ComputeStorage(plan_), flat.elements);
     }
     return bytes / (plan_.device == "cuda" ? kGpuBytesPerSecond : kCpuBytesPerSecond);
@@ -191,6 +200,7 @@ class Timeline {
   const plan::Plan& plan_;
   const plan::ShardMap map_;
   const std::vector<plan::UnitFetch> fetches_;  // by unit
+  const bool computes_experts_again_;
   std::vector<Slot> slots_;
   std::vector<double> weight_;   // by unit: elements that multiply
   std::vector<double> fetched_;  // by unit: when its weights are there

@@ -196,6 +196,15 @@ std::string OptimizerText(const plan::Plan& plan) {
   return text;
 }
 
+// Where a quantised base becomes values.
+std::string DequantizedText(const plan::Plan& plan) {
+  const int64_t experts = plan.experts_at_once;
+  if (experts == 0) return "dequantised into slots of two blocks";
+  const std::string few = absl::StrCat("experts dequantised ", experts, " at a time");
+  if (plan.quantization == plan::StorageName(plan::Storage::kMxfp4)) return few;
+  return absl::StrCat(few, ", the others into slots of two blocks");
+}
+
 // What computes, in which number formats.
 void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page) {
   const plan::Plan& plan = planned.plan;
@@ -208,9 +217,9 @@ void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page
   page.Row("Device", text);
   if (!plan.quantization.empty()) {
     const bool experts = plan.quantization == plan::StorageName(plan::Storage::kMxfp4);
-    page.Row("  base", absl::StrCat(experts ? "experts in " : "linears of blocks in ",
-                                    plan.quantization, experts ? ", 4.25 bits an element" : "",
-                                    ", dequantised into slots of two blocks"));
+    page.Row("  base",
+             absl::StrCat(experts ? "experts in " : "linears of blocks in ", plan.quantization,
+                          experts ? ", 4.25 bits an element" : "", ", ", DequantizedText(plan)));
   }
   page.Row("  optimizer", OptimizerText(plan));
   page.Row("  fused", plan.fusions.empty() ? "no ops" : absl::StrJoin(plan.fusions, ", "));

@@ -12,6 +12,7 @@
 #include "common/status_macros.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/device_check.h"
+#include "controller/planner/fit_experts.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
 #include "controller/planner/plan_scalars.h"
@@ -99,6 +100,7 @@ absl::StatusOr<PlannedJob> MakeGenerationPlan(const std::string& job_id, const c
   RETURN_IF_ERROR(FreezeParameters(job, &plan));
   plan.fusions = plan::ApplicableFusions(plan);
   plan.buffers = BufferTable(plan);
+  FitExperts(resources.memory_bytes, &plan);
   RETURN_IF_ERROR(plan::CheckPlan(plan));
   const MemoryByClass memory = PlannedMemory(plan);
   RETURN_IF_ERROR(CheckMemory(plan, memory, resources.memory_bytes));

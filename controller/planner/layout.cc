@@ -12,6 +12,7 @@
 #include "common/plan/storage.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
+#include "controller/planner/fit_experts.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
 
@@ -153,8 +154,7 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
   }
   for (const Layout& layout : LayoutsToTry(job, limits, *plan)) {
     ApplyLayout(layout, plan);
-    const uint64_t need = PlannedMemory(*plan).total();
-    if (limits.memory_bytes != 0 && need > limits.memory_bytes) continue;
+    if (!FitExperts(limits.memory_bytes, plan)) continue;
     if (plan->device == "cuda" && !job.attention_workspace_gib.has_value()) {
       AddAttentionWorkspace(limits, plan);
     }

@@ -7,6 +7,7 @@
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/ceil_div.h"
+#include "controller/planner/fit_experts.h"
 #include "controller/planner/memory.h"
 
 namespace coxswain::planner {
@@ -138,6 +139,7 @@ void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->gradient_dtype = layout.gradient_dtype;
   plan->zero = layout.zero;
   plan->weight_slots = layout.zero == 3 ? layout.weight_slots : kLeastWeightSlots;
+  plan->experts_at_once = 0;
   plan->micro_batch_bins = layout.micro_batch;
   plan->recompute = layout.recompute;
   plan->attention_workspace_bytes = layout.attention_workspace > 0
@@ -191,6 +193,8 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
 uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,
                              plan::Plan plan) {
   ApplyLayout(LayoutsToTry(job, limits, plan).back(), &plan);
+  constexpr uint64_t kLeast = 1;
+  FitExperts(kLeast, &plan);
   return PlannedMemory(plan).total();
 }
 

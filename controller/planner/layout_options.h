@@ -47,7 +47,8 @@ struct Layout {
 std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,
                                  const plan::Plan& plan);
 
-// Fills the fields that the layout decides, lm_head_chunk_tokens and buffers.
+// Fills the fields that the layout decides, lm_head_chunk_tokens and buffers. Quantised experts are
+// dequantised with their block.
 void ApplyLayout(const Layout& layout, plan::Plan* plan);
 
 // On cuda: enlarges LM-head chunks to 5 GiB of logits, because each chunk reads and writes the

@@ -115,6 +115,7 @@ Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
           {"shard", plan.shard},
           {"zero", plan.zero},
           {"weight_slots", plan.weight_slots},
+          {"experts_at_once", plan.experts_at_once},
           {"overlap", plan.overlap},
           {"sequence_len", plan.sequence_len},
           {"micro_batch_bins", plan.micro_batch_bins},

@@ -32,7 +32,7 @@ absl::StatusOr<std::string> Mxfp4On(const config::JobSpec& job, const model::Mod
   if (job.resident_blocks.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "parallelism.resident_blocks is ", *job.resident_blocks, ", experts in mxfp4 are ",
-        "dequantised two blocks at a time and none stays; leave it out, or give ",
+        "dequantised at most two blocks at a time and none stays; leave it out, or give ",
         "quantization: {format: none}"));
   }
   return kMxfp4;

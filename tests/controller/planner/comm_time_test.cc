@@ -110,6 +110,23 @@ TEST_F(CommTimeTest, RowsOfTheEmbeddingHideItsReduction) {
   EXPECT_NEAR(without.exposed_seconds - with.exposed_seconds, matrix - rows, 1e-12);
 }
 
+// All codes are read and all values written in each pass, once more where products are computed
+// again; in the stream of compute.
+TEST_F(CommTimeTest, ExpertsInRangesAreDequantisedInEveryPass) {
+  job_.adapter = config::Adapter::kLora;
+  job_.quantization = "mxfp4";
+  plan_.model = SmallExperts();
+  plan_.experts_at_once = 2;
+  ASSERT_TRUE(MakeParameters(job_, &plan_).ok());
+  const double elements = 3 * 6 * 64 * 32 * 3;
+  const double pass = elements * (17.0 / 32 + 2) / 3.2e12;
+  for (const auto& [level, passes] :
+       {std::pair{"none", 2}, {"norm_swiglu", 2}, {"ffn", 3}, {"block", 3}}) {
+    plan_.recompute = level;
+    EXPECT_NEAR(Predict(1, 1, 0, 1e-6).step_seconds - 2e-6, passes * pass, 1e-12) << level;
+  }
+}
+
 // One thread: the engine's calls run in order.
 TEST_F(CommTimeTest, OnTheCpuComputeWaitsForAll) {
   plan_.device = "cpu";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/plan/plan_bytes.h"
 #include "common/plan/runtime_bytes.h"
 #include "controller/planner/memory.h"
 #include "gtest/gtest.h"
@@ -68,6 +69,21 @@ TEST_F(GenerationPlanTest, AnAnswerEndsAtTheLengthOfASequence) {
             std::string::npos)
       << status;
   EXPECT_EQ(*GenerationOf(job_, {}), plan::Generation{});
+}
+
+TEST_F(GenerationPlanTest, DequantisesAsManyExpertsAsFit) {
+  model_ = SmallExperts();
+  job_.quantization = "mxfp4";
+  const auto all = Plan();
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->plan.experts_at_once, 0);
+  const auto fewer = Plan({.memory_bytes = all->estimate.total_bytes - 1});
+  ASSERT_TRUE(fewer.ok()) << fewer.status();
+  EXPECT_EQ(fewer->plan.experts_at_once, 6);
+  EXPECT_EQ(plan::ParsePlan(fewer->bytes)->experts_at_once, 6);
+  const auto fewest = Plan({.memory_bytes = fewer->estimate.total_bytes - 1});
+  ASSERT_TRUE(fewest.ok()) << fewest.status();
+  EXPECT_EQ(fewest->plan.experts_at_once, 3);
 }
 
 TEST_F(GenerationPlanTest, RefusesWhatDoesNotFitAndSeveralWorkers) {

@@ -93,6 +93,42 @@ TEST_F(LayoutTest, LessMemoryMeansSmallerMicroBatchesThenRecomputation) {
   EXPECT_EQ(plan_.micro_batch_bins, 1);
 }
 
+// With less and less memory: all experts with their block, then halves in ranges, and nothing is
+// computed again before the smallest range is too large.
+TEST_F(LayoutTest, ExpertsAreDequantisedAFewAtATimeWhereMemoryIsShort) {
+  model_ = SmallExperts();
+  job_.adapter = config::Adapter::kLora;
+  job_.quantization = "mxfp4";
+  job_.train.micro_batch_size = 1;
+  ASSERT_TRUE(Choose(4).ok());
+  std::vector<int64_t> taken = {plan_.experts_at_once};
+  std::string recompute = plan_.recompute;
+  uint64_t last = Bytes();
+  while (Choose(4, last - 1).ok() && plan_.recompute == recompute) {
+    EXPECT_LT(Bytes(), last);
+    last = Bytes();
+    taken.push_back(plan_.experts_at_once);
+  }
+  EXPECT_EQ(taken, (std::vector<int64_t>{0, 6, 3, 1}));
+  EXPECT_EQ(plan_.recompute, "block");
+  // The slots of two blocks are one stack of gate and up, then halves of it.
+  const uint64_t expert = 4 * 2 * 64 * 32;
+  ASSERT_TRUE(Choose(4).ok());
+  const uint64_t all = Bytes();
+  ASSERT_TRUE(Choose(4, all - 1).ok());
+  EXPECT_EQ(all - Bytes(), 2 * 6 * (expert + expert / 2) - 6 * expert);
+}
+
+TEST_F(LayoutTest, WhatDoesNotFitCountsTheSmallestRange) {
+  model_ = SmallExperts();
+  job_.adapter = config::Adapter::kLora;
+  job_.quantization = "mxfp4";
+  const absl::Status status = Choose(4, 1000);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_EQ(plan_.experts_at_once, 1);
+  EXPECT_NE(status.message().find(FormatBytes(Bytes())), std::string::npos) << status;
+}
+
 TEST_F(LayoutTest, RecomputeSharesTheActivationsOfLayers) {
   job_.train.micro_batch_size = 2;
   ASSERT_TRUE(Choose(4).ok());

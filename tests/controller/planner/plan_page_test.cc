@@ -141,6 +141,13 @@ TEST_F(PlanPageTest, SaysHowTheBaseIsKept) {
   const int64_t block = 6 * 32 * 64 * 3;
   EXPECT_EQ(static_cast<int64_t>(plain - planned_.estimate.weights),
             3 * (4 * block - block * 17 / 32) - 2 * 4 * block);
+  resources_.memory_bytes = planned_.estimate.total_bytes - 1;
+  Make();
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_)
+                .find("experts in mxfp4, 4.25 bits an element, experts dequantised 6 at a time"),
+            std::string::npos);
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["experts_at_once"], 6);
 }
 
 // Half of a host's memory may be page-locked for the snapshots of its ranks.
