@@ -9,6 +9,7 @@
 #include "tests/worker/engine/golden_answers.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/make_state.h"
+#include "worker/engine/parameter_store.h"
 
 namespace coxswain::engine {
 namespace expert_ranges_test {
@@ -34,6 +35,20 @@ class ExpertRangesTest : public testing::TestWithParam<const char*> {
     auto state = MakeState(plan, 0, "", &doing);
     EXPECT_TRUE(state.ok()) << doing << ": " << state.status();
     return state.ok() ? *std::move(state) : nullptr;
+  }
+
+  // What begins at 0: B, with which the gradient of A does, and the biases of experts.
+  static void GiveValues(const State& state) {
+    const ParameterStore store(state.plan, state.layout, state.buffers);
+    for (size_t i = 0; i < state.plan.parameters.size(); ++i) {
+      const model::Parameter& parameter = state.plan.parameters[i];
+      std::vector<float> values(static_cast<size_t>(parameter.elements()));
+      for (size_t at = 0; at < values.size(); ++at)
+        values[at] = 0.001f * static_cast<float>(at % 97);
+      if (model::IsLoraB(parameter)) SetTrainedValues(state, i, values);
+      if (!model::IsBase(parameter, model::Kind::kExpertBias)) continue;
+      WriteFloats(values, store.Compute(i).data, store.Compute(i).dtype);
+    }
   }
 };
 
@@ -63,13 +78,7 @@ TEST_P(ExpertRangesTest, GradientsHaveTheBitsOfAllAtOnce) {
   const ExpertLinear& stack = ranges->model.blocks[1].experts.begin()->second;
   EXPECT_EQ(stack.weight.value, nullptr);
   EXPECT_NE(stack.quantized.packed.codes, nullptr);
-  // B is 0 at the beginning, and so is the gradient of A.
-  for (size_t i = 0; i < plan.parameters.size(); ++i) {
-    if (!model::IsLoraB(plan.parameters[i])) continue;
-    const std::vector<float> values(static_cast<size_t>(plan.parameters[i].elements()), 0.01f);
-    SetTrainedValues(*whole, i, values);
-    SetTrainedValues(*ranges, i, values);
-  }
+  for (const State* state : {whole.get(), ranges.get()}) GiveValues(*state);
   const TrainStep step = MakeStep(0, BinsOfRanges(7));
   EXPECT_EQ(GradientStep(*ranges, step), GradientStep(*whole, step));
   const std::vector<float> gradients = AllGradients(*ranges);
