@@ -12,22 +12,21 @@ namespace {
 using model::Row;
 
 // What it takes to have again what an op writes.
-struct AgainOf {
+struct AgainOfOp {
   Again operator()(const model::NormOp& /*op*/) const { return Again::kElementwise; }
-  Again operator()(const model::LinearOp& op) const { return OfProduct(op.feeds_activation); }
+  Again operator()(const model::LinearOp& op) const {
+    return op.feeds_activation ? Again::kProduct : Again::kNever;
+  }
   Again operator()(const model::GateOp& /*op*/) const { return Again::kElementwise; }
   Again operator()(const model::ActivationOp& /*op*/) const { return Again::kElementwise; }
   Again operator()(const model::RouteOp& /*op*/) const { return Again::kKept; }
   Again operator()(const model::DispatchOp& /*op*/) const { return Again::kElementwise; }
-  Again operator()(const model::GroupedLinearOp& /*op*/) const { return Again::kProduct; }
+  Again operator()(const model::GroupedLinearOp& op) const {
+    return op.feeds_activation ? Again::kProduct : Again::kExpertOut;
+  }
   template <typename Other>
   Again operator()(const Other& /*op*/) const {
     return Again::kNever;
-  }
-
- private:
-  static Again OfProduct(bool feeds_activation) {
-    return feeds_activation ? Again::kProduct : Again::kNever;
   }
 };
 
@@ -45,7 +44,7 @@ void AddExpertAdapterRows(const Plan& plan, int64_t layer, std::vector<Activatio
     if (experts == nullptr || !adapted.Has(experts->weight, layer)) continue;
     rows->push_back({.row = ExpertAdapterRow(*experts, layer),
                      .width = experts->routed.chosen * plan.lora.rank,
-                     .again = Again::kProduct});
+                     .again = AgainOf(op)});
   }
 }
 
@@ -62,19 +61,31 @@ void AddAdapterRows(const Plan& plan, int64_t layer, std::vector<ActivationRow>*
   for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
     const auto* linear = std::get_if<model::LinearOp>(&op);
     if (linear == nullptr || !linears.Has(*linear, layer)) continue;
-    rows->push_back({.row = UnscaledRow(*linear, layer),
-                     .width = linear->out_features,
-                     .again = AgainOf{}(*linear)});
+    rows->push_back(
+        {.row = UnscaledRow(*linear, layer), .width = linear->out_features, .again = AgainOf(op)});
   }
 }
 
+// The last of Again that a level computes; kNever: none.
+Again DeepestOf(const std::string& recompute) {
+  if (recompute == "norm_swiglu") return Again::kElementwise;
+  if (recompute == "expert_out") return Again::kExpertOut;
+  return recompute == "ffn" ? Again::kProduct : Again::kNever;
+}
+
 }  // namespace
+
+Again AgainOf(const model::PlainOp& op) { return std::visit(AgainOfOp{}, op); }
+
+bool ComputesAgain(const Plan& plan, Again again) {
+  return again > Again::kNever && again <= DeepestOf(plan.recompute);
+}
 
 std::vector<ActivationRow> ActivationRows(const Plan& plan, int64_t layer) {
   std::vector<ActivationRow> rows = {
       {.row = model::BlockInput(layer), .width = plan.model.hidden_size}};
   for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
-    const Again again = std::visit(AgainOf{}, op);
+    const Again again = AgainOf(op);
     for (const model::Operand& out : model::Writes(op)) {
       if (out.row.layer != layer) continue;
       rows.push_back({out.row, out.width, out.type, AgainAs(out, again), out.fixed});
@@ -87,11 +98,7 @@ std::vector<ActivationRow> ActivationRows(const Plan& plan, int64_t layer) {
 int64_t ActivationOwner(const Plan& plan, const ActivationRow& row) {
   const int64_t layer = row.row.layer;
   if (row.again == Again::kKept) return layer;
-  if (plan.recompute == "norm_swiglu") return row.again == Again::kElementwise ? 0 : layer;
-  if (plan.recompute == "ffn") {
-    return row.again == Again::kElementwise || row.again == Again::kProduct ? 0 : layer;
-  }
-  if (plan.recompute != "block") return layer;
+  if (plan.recompute != "block") return ComputesAgain(plan, row.again) ? 0 : layer;
   const int64_t in_segment = layer % plan.recompute_every;
   return row.row == model::BlockInput(layer) && in_segment == 0 ? layer : in_segment;
 }

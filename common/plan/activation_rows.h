@@ -18,9 +18,18 @@ using model::RowType;
 enum class Again {
   kKept,         // at every level: what a router chose
   kNever,        // below recompute "block"
-  kElementwise,  // a norm of the stream or an activation: from "norm_swiglu" on
-  kProduct,      // gate and up: from "ffn" on
+  kElementwise,  // a norm of the stream, an activation or the rows of experts: from "norm_swiglu"
+                 // on
+  kExpertOut,    // what experts put out: from "expert_out" on
+  kProduct,      // gate and up, of experts too: from "ffn" on
 };
+
+// Of what an op writes; of its statistics: kNever.
+Again AgainOf(const model::PlainOp& op);
+
+// Whether each layer computes such rows again before its backward, in memory that all share. False
+// with "block": there a segment of layers computes all its rows again.
+bool ComputesAgain(const Plan& plan, Again again);
 
 struct ActivationRow {
   model::Row row;

@@ -316,7 +316,8 @@ absl::Status CheckScalars(const Plan& plan) {
     return OutOfRange("model_path", absl::StrCat("\"", plan.model_path, "\""), "an absolute path");
   }
   RETURN_IF_ERROR(OneOf("init", plan.init, {"pretrained", "random"}));
-  RETURN_IF_ERROR(OneOf("recompute", plan.recompute, {"none", "norm_swiglu", "ffn", "block"}));
+  RETURN_IF_ERROR(
+      OneOf("recompute", plan.recompute, {"none", "norm_swiglu", "expert_out", "ffn", "block"}));
   RETURN_IF_ERROR(Within("recompute_every", plan.recompute_every, 1, plan.model.num_layers));
   std::set<std::string> rules;
   for (const Fusion& fusion : Fusions()) rules.emplace(fusion.name);

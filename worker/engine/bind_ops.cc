@@ -339,9 +339,7 @@ class BlockBinder {
   // A row that layers share at the plan's level of recomputation.
   bool IsShared(const Row& row) const {
     const auto found = again_.find(row);
-    if (found == again_.end() || found->second <= plan::Again::kNever) return false;
-    if (plan_.recompute == "ffn") return true;
-    return plan_.recompute == "norm_swiglu" && found->second == plan::Again::kElementwise;
+    return found != again_.end() && plan::ComputesAgain(plan_, found->second);
   }
 
   // Whether an op at the end of a block writes what the block's own backward reads.

@@ -37,7 +37,7 @@ void BlockForward(const Sweep& sweep, int64_t layer) {
 }
 
 Segment RecomputedSegment(const Model& model, int64_t layer) {
-  if (model.recompute != Recompute::kBlock) return {};
+  if (!model.recompute_blocks) return {};
   const int64_t layers = model.config.num_layers;
   const int64_t begin = layer / model.recompute_every * model.recompute_every;
   const int64_t end = std::min(begin + model.recompute_every, layers);
@@ -47,7 +47,7 @@ Segment RecomputedSegment(const Model& model, int64_t layer) {
 }
 
 void BlockRecompute(const Sweep& sweep, int64_t layer) {
-  if (sweep.model.recompute == Recompute::kBlock) {
+  if (sweep.model.recompute_blocks) {
     return RecomputeSegment(sweep, RecomputedSegment(sweep.model, layer));
   }
   const std::vector<BoundOp>& again = BoundOf(sweep, layer).again;

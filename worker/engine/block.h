@@ -18,7 +18,7 @@ inline int32_t UnitOf(int64_t layer) { return static_cast<int32_t>(layer) + 1; }
 struct Segment {
   int64_t begin = 0, end = 0;  // blocks
 };
-// The blocks that BlockRecompute(layer) computes again from their weights; empty below kBlock.
+// The blocks that BlockRecompute(layer) computes again from their weights; empty below "block".
 Segment RecomputedSegment(const Model& model, int64_t layer);
 
 // Recomputes, bit for bit, the rows that the backward of `layer` reads and that layers share at

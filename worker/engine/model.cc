@@ -314,13 +314,6 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
   return block;
 }
 
-Recompute RecomputeOf(const plan::Plan& plan) {
-  if (plan.recompute == "norm_swiglu") return Recompute::kNormSwiglu;
-  if (plan.recompute == "ffn") return Recompute::kFfn;
-  if (plan.recompute == "block") return Recompute::kBlock;
-  return Recompute::kNone;
-}
-
 }  // namespace
 
 ParameterLayout::ParameterLayout(const plan::Plan& plan, int rank) : map(plan), place(plan, rank) {
@@ -369,7 +362,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.config = c;
   model.compute_dtype = ComputeDType(plan);
   model.attention_deterministic = plan.attention_deterministic;
-  model.recompute = RecomputeOf(plan);
+  model.recompute_blocks = plan.recompute == "block";
   model.recompute_every = plan.recompute_every;
   model.lora_scale = plan.lora.scale;
   model.lora_dropout = plan.lora.dropout;

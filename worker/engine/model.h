@@ -100,9 +100,6 @@ struct Block {
   std::map<int32_t, ExpertLinear> experts;
 };
 
-// What backward recomputes; plan::Plan::recompute.
-enum class Recompute { kNone, kNormSwiglu, kFfn, kBlock };
-
 struct Model {
   model::ModelConfig config;
   kernels::DType compute_dtype = kernels::DType::kFloat32;  // of activations
@@ -113,8 +110,8 @@ struct Model {
   Tensor head;          // [V, H]; the embedding itself when tied
   Linear adapted_head;  // the adapters of the head; has no weight
   bool attention_deterministic = true;
-  Recompute recompute = Recompute::kNone;
-  int64_t recompute_every = 1;  // blocks of a segment, kBlock only
+  bool recompute_blocks = false;  // plan::Plan::recompute is "block"
+  int64_t recompute_every = 1;    // then blocks of a segment
   double lora_scale = 0, lora_dropout = 0;
   int64_t lora_rank = 0;
   bool dora = false;

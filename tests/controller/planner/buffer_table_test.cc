@@ -280,6 +280,60 @@ TEST_F(CudaTableTest, RecomputeOfNormsAndProducts) {
   EXPECT_EQ(Owner("branch"), "dnorm");
 }
 
+// GLM-4.5: a dense block, then two with 6 experts of 64, 2 of a token, and an MLP of 40 beside.
+class MixtureTableTest : public CudaTableTest {
+ protected:
+  MixtureTableTest() {
+    plan_.model = SmallExperts();
+    plan_.model.architecture = "Glm4MoeForCausalLM";
+    plan_.model.output_bias = false;
+    plan_.model.mixture = {.experts = 6,
+                           .chosen = 2,
+                           .width = 64,
+                           .shared_width = 40,
+                           .score = "sigmoid",
+                           .renormalise = true,
+                           .dense_layers = {0}};
+    job_.adapter = config::Adapter::kLora;
+    job_.lora.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  }
+
+  // Of the level, and the rows that layer 2 has no memory for.
+  int64_t Activations(const std::string& level, std::vector<std::string>* shared) {
+    plan_.recompute = level;
+    Make();
+    int64_t bytes = 0;
+    shared->clear();
+    for (const auto& [name, row] : rows_) {
+      bytes += row.memory_class == plan::MemoryClass::kActivations ? row.bytes : 0;
+      if (name.starts_with("layer2.") && !row.alias_of.empty()) shared->push_back(name.substr(7));
+    }
+    return bytes;
+  }
+};
+
+// What a router chose, attention and what is beside its projections are kept at each.
+TEST_F(MixtureTableTest, LevelsShareTheRowsOfExpertsInParts) {
+  std::vector<std::string> shared;
+  const int64_t none = Activations("none", &shared);
+  EXPECT_TRUE(shared.empty());
+  const int64_t norms = Activations("norm_swiglu", &shared);
+  EXPECT_EQ(shared, (std::vector<std::string>{"expert_act", "expert_in", "ln1", "ln2", "swiglu"}));
+  const int64_t outputs = Activations("expert_out", &shared);
+  EXPECT_EQ(shared, (std::vector<std::string>{"expert_act", "expert_in", "expert_out",
+                                              "experts_down_h", "ln1", "ln2", "swiglu"}));
+  const int64_t ffn = Activations("ffn", &shared);
+  EXPECT_EQ(shared, (std::vector<std::string>{"expert_act", "expert_gate_up", "expert_in",
+                                              "expert_out", "experts_down_h", "experts_gate_up_h",
+                                              "gate_up", "ln1", "ln2", "swiglu"}));
+  // 128 tokens, 256 pairs with experts, 2 bytes; the dense block's MLP holds that beside experts.
+  const int64_t hidden = 32, rank = job_.lora.r;
+  const int64_t tokens = 2 * 128, pairs = 2 * 256;
+  EXPECT_EQ(none - norms, 2 * tokens * 2 * hidden + pairs * (hidden + 64) + 2 * tokens * 40);
+  EXPECT_EQ(norms - outputs, pairs * (hidden + rank));
+  EXPECT_EQ(outputs - ffn, pairs * (128 + rank) + 2 * tokens * 80);
+}
+
 TEST_F(CudaTableTest, RecomputeOfSegments) {
   plan_.recompute = "block";
   Make();

@@ -96,7 +96,7 @@ TEST_P(BlockKindsTest, RecomputeLevelsGiveTheSameBits) {
       PlanOptions options = Options(rank);
       const Ranks kept = Train(Plan(options));
       for (const auto& [level, every] : std::vector<std::pair<std::string, int64_t>>{
-               {"norm_swiglu", 1}, {"ffn", 1}, {"block", 1}, {"block", 2}}) {
+               {"norm_swiglu", 1}, {"expert_out", 1}, {"ffn", 1}, {"block", 1}, {"block", 2}}) {
         options.recompute = level;
         options.recompute_every = every;
         plan::Plan plan = Plan(options);

@@ -55,8 +55,12 @@ class ExpertRangesTest : public testing::TestWithParam<const char*> {
 TEST_P(ExpertRangesTest, TrainWithTheBitsOfAllAtOnce) {
   for (const char* dtype : {"float32", "bfloat16"}) {
     if (std::string(dtype) == "bfloat16" && TestDevice() == "cpu") continue;
-    for (const auto& [level, every] :
-         {std::pair{"none", 1}, {"norm_swiglu", 1}, {"ffn", 1}, {"block", 1}, {"block", 2}}) {
+    for (const auto& [level, every] : {std::pair{"none", 1},
+                                       {"norm_swiglu", 1},
+                                       {"expert_out", 1},
+                                       {"ffn", 1},
+                                       {"block", 1},
+                                       {"block", 2}}) {
       plan::Plan plan = PlanOfRanges(GetParam());
       plan.compute_dtype = dtype;
       plan.recompute = level;

@@ -207,6 +207,8 @@ TEST(StepExpertUseTest, DoesNotDependOnTheCutIntoMicroStepsNorOnRecomputation) {
   const ExpertUse whole = UseOfStep(*StateOf(PlanOf({})));
   for (const UseOptions& options :
        {UseOptions{.micro_batch_bins = 1}, UseOptions{.micro_batch_bins = 2},
+        UseOptions{.micro_batch_bins = 1, .recompute = "expert_out"},
+        UseOptions{.micro_batch_bins = 1, .recompute = "ffn"},
         UseOptions{.micro_batch_bins = 1, .recompute = "block"}}) {
     const ExpertUse cut = UseOfStep(*StateOf(PlanOf(options)));
     ASSERT_EQ(cut.layers.size(), whole.layers.size());

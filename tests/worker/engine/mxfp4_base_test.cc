@@ -79,8 +79,12 @@ TEST_P(Mxfp4BaseTest, TrainsWithTheBitsOfTheBaseDequantised) {
   for (const char* dtype : {"float32", "bfloat16"}) {
     golden_.plan.compute_dtype = dtype;
     if (golden_.plan.compute_dtype == "bfloat16" && TestDevice() == "cpu") continue;
-    for (const auto& [level, every] :
-         {std::pair{"none", 1}, {"norm_swiglu", 1}, {"ffn", 1}, {"block", 1}, {"block", 2}}) {
+    for (const auto& [level, every] : {std::pair{"none", 1},
+                                       {"norm_swiglu", 1},
+                                       {"expert_out", 1},
+                                       {"ffn", 1},
+                                       {"block", 1},
+                                       {"block", 2}}) {
       plan::Plan plan = golden_.plan;
       plan.recompute = level;
       plan.recompute_every = every;
