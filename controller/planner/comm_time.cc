@@ -7,6 +7,7 @@
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
 #include "common/plan/unit_fetch.h"
+#include "controller/planner/block_products.h"
 
 namespace coxswain::planner {
 namespace {
@@ -29,7 +30,7 @@ class Timeline {
       : plan_(plan),
         map_(plan),
         fetches_(plan::UnitFetches(plan, map_)),
-        computes_experts_again_(plan.recompute == "ffn" || plan.recompute == "block"),
+        products_(BlockProductsOf(plan)),
         slots_(static_cast<size_t>(plan.weight_slots)) {
     fetched_.resize(static_cast<size_t>(plan.model.num_layers + 2));
     weight_.resize(fetched_.size());
@@ -82,7 +83,7 @@ class Timeline {
         ready = std::max(ready, slot_free_[static_cast<size_t>(plan::GradientSlotOf(unit))]);
       }
       Compute(unit, seconds, ready);
-      now_ += (computes_experts_again_ ? 2 : 1) * RangesSeconds(unit);
+      now_ += RangesSeconds(unit) + RangesAgainSeconds(unit);
       if (unit == plan::kEmbeddingUnit && rows) break;
       Reduce(unit, last_micro_step);
       if (unit == last && rows) Reduce(plan::kEmbeddingUnit, last_micro_step);
@@ -163,6 +164,12 @@ class Timeline {
   // Experts that are dequantised in ranges, once for the products of a pass.
   double RangesSeconds(int32_t unit) const { return DequantizeSeconds(unit, true); }
 
+  // The stacks whose products are computed again, once more.
+  double RangesAgainSeconds(int32_t unit) const {
+    if (products_.experts_again == 0) return 0;
+    return RangesSeconds(unit) * products_.experts_again / products_.experts;
+  }
+
   // Codes read and values written.
   double DequantizeSeconds(int32_t unit, bool in_ranges) const {
     double bytes = 0;
@@ -200,7 +207,7 @@ class Timeline {
   const plan::Plan& plan_;
   const plan::ShardMap map_;
   const std::vector<plan::UnitFetch> fetches_;  // by unit
-  const bool computes_experts_again_;
+  const BlockProducts products_;
   std::vector<Slot> slots_;
   std::vector<double> weight_;   // by unit: elements that multiply
   std::vector<double> fetched_;  // by unit: when its weights are there

@@ -5,10 +5,12 @@
 #include <variant>
 
 #include "common/model/flops.h"
+#include "common/plan/activation_rows.h"
 #include "common/plan/fused_ops.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
+#include "controller/planner/block_products.h"
 
 namespace coxswain::planner {
 namespace {
@@ -47,40 +49,15 @@ struct SecondsPerToken {
   double forward = 0, backward = 0, again = 0;  // `again`: recomputation in backward
 };
 
-// Elements of the weights whose products level "ffn" computes again.
-double ProductsBeforeActivations(const plan::Plan& plan) {
-  double elements = 0;
-  for (const model::Block& block : plan.architecture.blocks) {
-    for (const model::PlainOp& op : block.ops) {
-      if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
-        const int64_t weight = linear->in_features * linear->out_features;
-        elements += linear->feeds_activation ? static_cast<double>(weight) : 0;
-      } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {
-        elements += static_cast<double>(experts->routed.chosen * experts->in_features *
-                                        experts->out_features);
-      }
-    }
-  }
-  return elements;
-}
-
 // What products of experts in bfloat16 take beyond kBfloat16FlopsPerSecond.
-SecondsPerToken SlowerExperts(const plan::Plan& plan) {
-  double flops = 0;  // of a forward pass
-  for (const model::Block& block : plan.architecture.blocks) {
-    for (const model::PlainOp& op : block.ops) {
-      const auto* experts = std::get_if<model::GroupedLinearOp>(&op);
-      if (experts == nullptr) continue;
-      flops += 2.0 * static_cast<double>(experts->routed.chosen * experts->in_features *
-                                         experts->out_features);
-    }
-  }
+SecondsPerToken SlowerExperts(const plan::Plan& plan, const BlockProducts& products) {
   const bool trained = std::any_of(
       plan.parameters.begin(), plan.parameters.end(),
       [](const auto& p) { return model::IsBase(p, model::Kind::kExperts) && p.trainable(); });
-  const double pass = flops * (1 / kGroupedFlopsPerSecond - 1 / kBfloat16FlopsPerSecond);
-  const bool again = plan.recompute == "block" || plan.recompute == "ffn";
-  return {.forward = pass, .backward = (trained ? 2 : 1) * pass, .again = again ? pass : 0};
+  const double element = 2 * (1 / kGroupedFlopsPerSecond - 1 / kBfloat16FlopsPerSecond);
+  return {.forward = products.experts * element,
+          .backward = (trained ? 2 : 1) * products.experts * element,
+          .again = products.experts_again * element};
 }
 
 SecondsPerToken Products(const plan::Plan& plan) {
@@ -91,12 +68,10 @@ SecondsPerToken Products(const plan::Plan& plan) {
   const double rate =
       plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;
   SecondsPerToken seconds{.forward = forward / rate, .backward = (all.total() - forward) / rate};
-  if (plan.recompute == "block") seconds.again = (forward - head) / rate;
-  if (plan.recompute == "ffn") {
-    seconds.again = 2 * ProductsBeforeActivations(plan) / rate;
-  }
+  const BlockProducts products = BlockProductsOf(plan);
+  seconds.again = plan.recompute == "block" ? (forward - head) / rate : 2 * products.again() / rate;
   if (plan.compute_dtype != "bfloat16") return seconds;
-  const SecondsPerToken slower = SlowerExperts(plan);
+  const SecondsPerToken slower = SlowerExperts(plan, products);
   return {.forward = seconds.forward + slower.forward,
           .backward = seconds.backward + slower.backward,
           .again = seconds.again + slower.again};
@@ -208,6 +183,26 @@ Touched BlockTraffic(const plan::Plan& plan) {
   return sum;
 }
 
+// What forward reads and writes of the input of an adapter's A and the output of its B.
+constexpr double kAdapterPasses = 1.5;
+
+// Of all blocks, below recompute "block".
+double AgainTraffic(const plan::Plan& plan) {
+  const OpTraffic traffic;
+  double sum = 0;
+  if (plan.lora.rank > 0) {
+    sum =
+        kAdapterPasses * BlockProductsOf(plan).adapters_again / static_cast<double>(plan.lora.rank);
+  }
+  for (const model::Block& block : plan.architecture.blocks) {
+    for (const model::PlainOp& op : block.ops) {
+      if (!plan::ComputesAgain(plan, plan::AgainOf(op))) continue;
+      sum += std::visit(traffic, op).forward;
+    }
+  }
+  return sum;
+}
+
 // All that is neither product nor attention: the ops of the blocks, the column sum
 // of a bias gradient, each adapted linear (its input, output and their gradients twice; of experts
 // those that a token has), and cross-entropy over the vocabulary (read, read and written). DoRA
@@ -216,8 +211,6 @@ Touched BlockTraffic(const plan::Plan& plan) {
 SecondsPerToken Traffic(const plan::Plan& plan) {
   const model::ModelConfig& m = plan.model;
   const auto layers = static_cast<double>(m.num_layers);
-  const auto hidden = static_cast<double>(m.hidden_size);
-  const auto inner = static_cast<double>(m.intermediate_size);
   const Touched blocks = BlockTraffic(plan);
   const auto rotated = static_cast<double>((m.num_heads + m.num_kv_heads) * m.head_dim);
   const auto kv = static_cast<double>(m.num_kv_heads * m.head_dim);
@@ -236,14 +229,10 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
     if (p.kind == model::Kind::kExperts) {
       width *= static_cast<double>(m.mixture.chosen) / static_cast<double>(p.batch);
     }
-    forward += 1.5 * width;
+    forward += kAdapterPasses * width;
     backward += 2.5 * width;
   }
-  double again = 0;
-  if (plan.recompute == "block") again = forward;
-  if (plan.recompute == "norm_swiglu" || plan.recompute == "ffn") {
-    again = layers * (4 * hidden + 3 * inner);
-  }
+  const double again = plan.recompute == "block" ? forward : AgainTraffic(plan);
   forward += static_cast<double>(m.vocab_size);
   backward += 2 * static_cast<double>(m.vocab_size);
   const double seconds = plan::ComputeBytes(plan) / kBytesPerSecond;

@@ -11,6 +11,7 @@
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
 #include "controller/planner/advice.h"
+#include "controller/planner/block_products.h"
 #include "controller/planner/comm_time.h"
 #include "controller/planner/device_check.h"
 #include "controller/planner/gpu_time.h"
@@ -76,12 +77,9 @@ void PredictCpu(const config::JobSpec& job, const plan::Plan& plan, const Recipe
                 Estimate* estimate) {
   const double forward =
       model::ForwardFlopsPerToken(plan.model, plan.parameters, recipe.attention_span());
-  double executed = estimate->flops_per_token;
-  if (plan.recompute == "block") executed += forward;
-  if (plan.recompute == "ffn") {
-    executed += 4.0 * static_cast<double>(plan.model.num_layers * plan.model.hidden_size *
-                                          plan.model.intermediate_size);  // gate and up again
-  }
+  const BlockProducts products = BlockProductsOf(plan);
+  const double executed =
+      estimate->flops_per_token + (plan.recompute == "block" ? forward : 2 * products.again());
   const double rate =
       static_cast<double>(plan.world_size() * estimate->threads) * kFlopsPerSecondPerThread;
   const double waits = static_cast<double>(recipe.total_steps()) * plan.predicted.exposed_seconds;

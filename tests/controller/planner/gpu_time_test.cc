@@ -1,5 +1,7 @@
 #include "controller/planner/gpu_time.h"
 
+#include <algorithm>
+
 #include "common/model/flops.h"
 #include "common/model/read_model_config.h"
 #include "controller/planner/parameter_groups.h"
@@ -126,6 +128,32 @@ TEST_F(GpuTimeTest, AnUpdateTakesTheTimeOfItsStates) {
   EXPECT_NEAR(full - Time().step, 494e6 * 8 / kBytesPerSecond, 2e-5);
   plan_.optimizer = "adamw_8bit";
   EXPECT_NEAR(full - Time().step, 494e6 * (16 - 4 * (1 + 4.0 / 256)) / kBytesPerSecond, 2e-5);
+}
+
+// Of adapters of experts: from level to level the products of down, then those of gate and up.
+TEST_F(GpuTimeTest, LevelsOfExpertsTakeTheTimeOfTheirProducts) {
+  const support::ScratchFolder folder;
+  folder.Write("config.json", kQwen3Moe);
+  plan_.model = *model::ReadModelConfig(folder.path());
+  job_.adapter = config::Adapter::kLora;
+  job_.lora.r = 16;
+  job_.lora.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  std::vector<double> seconds;
+  for (const char* level : {"none", "norm_swiglu", "expert_out", "ffn", "block"}) {
+    plan_.recompute = level;
+    seconds.push_back(Time(200).token);
+  }
+  EXPECT_TRUE(std::is_sorted(seconds.begin(), seconds.end()));
+  // Two norms, the rows of 8 experts with their token, and the gated product.
+  const double touched = 48.0 * (2 * 2 * 2048 + 9 * 2048 + 3 * 8 * 768);
+  EXPECT_NEAR(seconds[1] - seconds[0], touched * 2 / kBytesPerSecond, 1e-12);
+  const double pairs = 48 * 8;
+  const auto adapters = [&](double widths) {
+    return pairs * widths * (2 * 16 / kBfloat16FlopsPerSecond + 1.5 * 2 / kBytesPerSecond);
+  };
+  const double down = 2 * pairs * 768 * 2048 / kGroupedFlopsPerSecond;
+  EXPECT_NEAR(seconds[2] - seconds[1], down + adapters(768 + 2048), 1e-6 * down);
+  EXPECT_NEAR(seconds[3] - seconds[2], 2 * down + adapters(2048 + 2 * 768), 1e-6 * down);
 }
 
 // Measured: 473 ms of 16,384 tokens with adapters on attention, 703 with those of experts, which
