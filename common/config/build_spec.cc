@@ -232,9 +232,10 @@ void ReadPrecision(const Json& spec, JobSpec* job) {
     job->recompute = Recompute::kBlock;
     job->recompute_every = recompute["every"];
   } else {
-    job->recompute = Word<Recompute, 5>(recompute, {{{"auto", Recompute::kAuto},
+    job->recompute = Word<Recompute, 6>(recompute, {{{"auto", Recompute::kAuto},
                                                      {"none", Recompute::kNone},
                                                      {"norm_swiglu", Recompute::kNormSwiglu},
+                                                     {"expert_out", Recompute::kExpertOut},
                                                      {"ffn", Recompute::kFfn},
                                                      {"block", Recompute::kBlock}}});
   }

@@ -40,7 +40,7 @@ enum class LrScheduler {
   kWarmupStableDecay
 };
 enum class DecayType { kLinear, kCosine, kOneMinusSqrt };
-enum class Recompute { kAuto, kNone, kNormSwiglu, kFfn, kBlock };
+enum class Recompute { kAuto, kNone, kNormSwiglu, kExpertOut, kFfn, kBlock };
 enum class Device { kCpu, kCuda, kAuto };
 
 // A model or dataset of the Hugging Face Hub.

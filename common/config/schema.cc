@@ -280,10 +280,12 @@ void AppendExecution(std::vector<Key>* t) {
        .short_forms = FloatShortForms()},
       {.path = "spec.recompute", .type = Type::kWord, .def = "auto",
        .range = {.min = 1, .max = 10000},
-       .words = {"auto", "none", "norm_swiglu", "ffn", "block"},
-       .doc = "What backward computes again instead of keeping in memory. `norm_swiglu`: norms "
-              "and the gated product. `ffn`: these, gate and up. `block`: whole blocks. `{every: "
-              "k}`: whole segments of k blocks. `auto`: as little as fits.", .count_key = "every"},
+       .words = {"auto", "none", "norm_swiglu", "expert_out", "ffn", "block"},
+       .doc = "What backward computes again instead of keeping in memory. `norm_swiglu`: norms, "
+              "the gated product and the rows that go to experts. `expert_out`, with experts: "
+              "these and what experts put out. `ffn`: these, gate and up, so of experts all. "
+              "`block`: whole blocks. `{every: k}`: whole segments of k blocks. `auto`: as little "
+              "as fits. What a router chose is kept at each.", .count_key = "every"},
       {.path = "spec.attention", .doc = "Attention kernels."},
       {.path = "spec.attention.deterministic", .type = Type::kBool, .def = "true",
        .doc = "The same bits in every run. `false` may be faster on cuda; the plan says where it "

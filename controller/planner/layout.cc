@@ -152,6 +152,10 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
                                                    "}, the model has ", plan->model.num_layers,
                                                    " blocks"));
   }
+  if (job.recompute == config::Recompute::kExpertOut && plan->model.mixture.experts == 0) {
+    return absl::InvalidArgumentError(
+        "recompute is expert_out, the model has no experts; take norm_swiglu or ffn");
+  }
   for (const Layout& layout : LayoutsToTry(job, limits, *plan)) {
     ApplyLayout(layout, plan);
     if (!FitExperts(limits.memory_bytes, plan)) continue;

@@ -56,12 +56,14 @@ std::vector<int64_t> MicroBatches(const config::JobSpec& job, const LayoutLimits
 }
 
 // Recompute levels to try, cheapest first.
-std::vector<const char*> RecomputeLevels(Recompute recompute, const std::string& device) {
+std::vector<const char*> RecomputeLevels(Recompute recompute, const plan::Plan& plan) {
   switch (recompute) {
     case Recompute::kNone:
       return {"none"};
     case Recompute::kNormSwiglu:
       return {"norm_swiglu"};
+    case Recompute::kExpertOut:
+      return {"expert_out"};
     case Recompute::kFfn:
       return {"ffn"};
     case Recompute::kBlock:
@@ -69,8 +71,9 @@ std::vector<const char*> RecomputeLevels(Recompute recompute, const std::string&
     case Recompute::kAuto:
       break;
   }
-  if (device == "cuda") return {"none", "norm_swiglu", "ffn", "block"};
-  return {"none", "block"};
+  if (plan.device != "cuda") return {"none", "block"};
+  if (plan.model.mixture.experts == 0) return {"none", "norm_swiglu", "ffn", "block"};
+  return {"none", "norm_swiglu", "expert_out", "ffn", "block"};
 }
 
 // ZeRO stages to try.
@@ -110,7 +113,7 @@ struct LayoutList {
 LayoutList ListLayouts(const config::JobSpec& job, const LayoutLimits& limits,
                        const plan::Plan& plan, Layout layout) {
   const std::vector<int64_t> sizes = MicroBatches(job, limits, plan);
-  const std::vector<const char*> levels = RecomputeLevels(job.recompute, plan.device);
+  const std::vector<const char*> levels = RecomputeLevels(job.recompute, plan);
   const int64_t enough = std::min(ShapeOf(plan).enough_tokens, sizes.front() * plan.sequence_len);
   const auto small = std::find_if(sizes.begin(), sizes.end(),
                                   [&](int64_t size) { return size * plan.sequence_len < enough; });

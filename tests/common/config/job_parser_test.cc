@@ -222,6 +222,7 @@ TEST(JobParserTest, ReadsRecomputeAndAttention) {
   EXPECT_EQ(segments.recompute, Recompute::kBlock);
   EXPECT_EQ(segments.recompute_every, 4);
   EXPECT_EQ(ParseSpec("  recompute: ffn\n").recompute, Recompute::kFfn);
+  EXPECT_EQ(ParseSpec("  recompute: expert_out\n").recompute, Recompute::kExpertOut);
   EXPECT_EQ(ParseSpec("  recompute: ffn\n").recompute_every, 1);
   const JobSpec attention = ParseSpec("  attention: {deterministic: false, workspace_gib: 0.5}\n");
   EXPECT_FALSE(attention.attention_deterministic);
@@ -415,7 +416,7 @@ TEST(JobParserTest, EveryWordOfTheSchemaBuildsASpec) {
         "{lr_scheduler: inverse_sqrt}", "{lr_scheduler: warmup_stable_decay}",
         "{lr_scheduler: warmup_stable_decay, lr_scheduler_kwargs: {decay_type: linear}}",
         "{lr_scheduler: warmup_stable_decay, lr_scheduler_kwargs: {decay_type: 1-sqrt}}"}},
-      {"recompute", {"auto", "none", "norm_swiglu", "ffn", "block", "{every: 4}"}},
+      {"recompute", {"auto", "none", "norm_swiglu", "expert_out", "ffn", "block", "{every: 4}"}},
       {"resources", {"{device: auto}", "{device: cpu}", "{device: cuda}"}},
       {"export", {"{dtype: source}", "{dtype: float32}", "{dtype: bfloat16}", "{dtype: float16}"}},
   };

@@ -151,6 +151,14 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.recompute = config::Recompute::kFfn;
                                               }},
+                                         Case{"ExpertOutRecompute",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.recompute = config::Recompute::kExpertOut;
+                                                job.lora.target_parameters = {
+                                                    "mlp.experts.gate_up_proj",
+                                                    "mlp.experts.down_proj"};
+                                                model = SmallExperts();
+                                              }},
                                          Case{"SegmentsOfTwoBlocks",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

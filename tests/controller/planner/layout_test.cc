@@ -281,6 +281,31 @@ TEST_F(CudaLayoutTest, LessMemoryMeansRecomputationThenSmallSteps) {
   EXPECT_EQ(last_step, 1);
 }
 
+// With experts their output comes before all else that is a product.
+TEST_F(CudaLayoutTest, ExpertsComputeTheirOutputAgainBeforeGateAndUp) {
+  model_ = SmallExperts();
+  job_.adapter = config::Adapter::kLora;
+  job_.train.micro_batch_size = 8;
+  ASSERT_TRUE(Choose(8).ok());
+  std::vector<std::string> levels = {plan_.recompute};
+  while (Choose(8, Bytes() - 1).ok()) {
+    if (plan_.recompute != levels.back()) levels.push_back(plan_.recompute);
+  }
+  EXPECT_EQ(levels,
+            (std::vector<std::string>{"none", "norm_swiglu", "expert_out", "ffn", "block"}));
+}
+
+TEST_F(CudaLayoutTest, ExpertOutIsRefusedOfAModelWithoutExperts) {
+  job_.recompute = config::Recompute::kExpertOut;
+  const absl::Status status = Choose(8);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(status.message(),
+            "recompute is expert_out, the model has no experts; take norm_swiglu or ffn");
+  model_ = SmallExperts();
+  ASSERT_TRUE(Choose(8).ok());
+  EXPECT_EQ(plan_.recompute, "expert_out");
+}
+
 TEST_F(CudaLayoutTest, BelowEnoughTokensALargerMicroStepIsPreferred) {
   ASSERT_TRUE(Choose(4).ok());
   EXPECT_EQ(plan_.micro_batch_bins, 4);
