@@ -207,8 +207,6 @@ TEST(StepExpertUseTest, DoesNotDependOnTheCutIntoMicroStepsNorOnRecomputation) {
   const ExpertUse whole = UseOfStep(*StateOf(PlanOf({})));
   for (const UseOptions& options :
        {UseOptions{.micro_batch_bins = 1}, UseOptions{.micro_batch_bins = 2},
-        UseOptions{.micro_batch_bins = 1, .recompute = "expert_out"},
-        UseOptions{.micro_batch_bins = 1, .recompute = "ffn"},
         UseOptions{.micro_batch_bins = 1, .recompute = "block"}}) {
     const ExpertUse cut = UseOfStep(*StateOf(PlanOf(options)));
     ASSERT_EQ(cut.layers.size(), whole.layers.size());
@@ -219,6 +217,21 @@ TEST(StepExpertUseTest, DoesNotDependOnTheCutIntoMicroStepsNorOnRecomputation) {
     }
     EXPECT_NEAR(*cut.balance_loss, *whole.balance_loss, 1e-5 * *whole.balance_loss);
     EXPECT_NEAR(*cut.z_loss, *whole.z_loss, 1e-5 * *whole.z_loss);
+  }
+}
+
+// A router that chose again would count again.
+TEST(StepExpertUseTest, RoutersChooseOnceAtEveryRecomputeLevel) {
+  for (const char* kind : {"SharedExperts", "GroupedExperts"}) {
+    const auto sums_of = [&](const char* level) {
+      const std::unique_ptr<State> state = StateOf(PlanOf({.kind = kind, .recompute = level}));
+      UseOfStep(*state);
+      return SumsOf(*state);
+    };
+    const std::vector<double> once = sums_of("none");
+    for (const char* level : {"norm_swiglu", "expert_out", "ffn", "block"}) {
+      EXPECT_EQ(sums_of(level), once) << kind << " " << level;
+    }
   }
 }
 
