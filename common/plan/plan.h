@@ -113,9 +113,9 @@ struct Plan {
   int64_t sequence_len = 0;          // bin capacity, tokens
   int64_t micro_batch_bins = 1;      // bins of one micro-step
   int64_t max_documents_per_bin = 32;
-  // What backward computes again instead of keeping: "none"; "norm_swiglu": both norms' outputs and
-  // the gated product; "ffn": these and gate and up; "block": a whole segment of
-  // recompute_every blocks from its first input.
+  // What backward computes again instead of keeping: "none"; "norm_swiglu": outputs of norms, the
+  // gated product, rows that go to experts; "expert_out": these and what experts put out; "ffn":
+  // these and gate and up; "block": a segment of recompute_every blocks from its first input.
   std::string recompute = "none";
   int64_t recompute_every = 1;       // "block" only, 1 .. layers
   int64_t lm_head_chunk_tokens = 0;  // rows of the logits buffer, > 0
