@@ -32,6 +32,12 @@ int64_t Evaluations(const config::JobSpec& job, const Recipe& recipe) {
   return 1 + steps / job.eval_steps + (steps % job.eval_steps != 0 ? 1 : 0);
 }
 
+// Operations of a token, with what backward computes again. `needed`: without; forward: of these.
+double ExecutedFlops(const plan::Plan& plan, double needed, double forward) {
+  if (plan.recompute == "block") return needed + forward;
+  return needed + 2 * BlockProductsOf(plan).again();
+}
+
 // Work of the rank with the most bins of a whole global batch.
 ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
                              const WorkerResources& resources, double flops_per_token) {
@@ -52,7 +58,7 @@ ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
       model::ForwardFlopsPerToken(plan.model, plan.parameters, recipe.attention_span());
   const double filled = tokens * recipe.packing_efficiency();  // the CPU computes no padding
   compute.forward = filled * forward / rate;
-  compute.backward = filled * (flops_per_token - forward) / rate;
+  compute.backward = filled * (ExecutedFlops(plan, flops_per_token, forward) - forward) / rate;
   return compute;
 }
 
@@ -77,9 +83,7 @@ void PredictCpu(const config::JobSpec& job, const plan::Plan& plan, const Recipe
                 Estimate* estimate) {
   const double forward =
       model::ForwardFlopsPerToken(plan.model, plan.parameters, recipe.attention_span());
-  const BlockProducts products = BlockProductsOf(plan);
-  const double executed =
-      estimate->flops_per_token + (plan.recompute == "block" ? forward : 2 * products.again());
+  const double executed = ExecutedFlops(plan, estimate->flops_per_token, forward);
   const double rate =
       static_cast<double>(plan.world_size() * estimate->threads) * kFlopsPerSecondPerThread;
   const double waits = static_cast<double>(recipe.total_steps()) * plan.predicted.exposed_seconds;

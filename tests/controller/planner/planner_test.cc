@@ -396,6 +396,10 @@ TEST_F(PlannerTest, TimeFollowsFromOperationsAndRate) {
   job_.recompute = config::Recompute::kBlock;
   const PlannedJob again = MustPlan(resources);
   EXPECT_DOUBLE_EQ(again.estimate.tokens_per_second, rate_of(again, flops + forward));
+  const auto computes = [](const PlannedJob& job) {
+    return job.plan.predicted.step_seconds - job.plan.predicted.exposed_seconds;
+  };
+  EXPECT_NEAR(computes(again) / computes(planned), (flops + forward) / flops, 1e-9);
 }
 
 TEST_F(PlannerTest, RefusesWhatThisBuildCannotRun) {

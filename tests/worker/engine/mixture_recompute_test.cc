@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <tuple>
 #include <variant>
+#include <vector>
 
 #include "tests/worker/engine/mixture_cases.h"
 #include "tests/worker/engine/test_state.h"
