@@ -1,4 +1,4 @@
-// The launches of a mixture of experts: router, order of the experts' rows, their linears, sum.
+// The launches of a mixture's experts: their rows, their linears, the sum.
 #ifndef COXSWAIN_WORKER_ENGINE_EXPERTS_H_
 #define COXSWAIN_WORKER_ENGINE_EXPERTS_H_
 
@@ -6,11 +6,6 @@
 #include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
-
-// Logits in float32, ids and weights, then the order in which the experts compute.
-void RouteForward(const Sweep& sweep, const BoundRoute& op);
-// From the gradient of the weights, which CombineBackward wrote.
-void RouteBackward(const Sweep& sweep, const BoundRoute& op);
 
 void DispatchForward(const Sweep& sweep, const BoundDispatch& op);
 void DispatchBackward(const Sweep& sweep, const BoundDispatch& op);

@@ -9,6 +9,7 @@
 #include "worker/engine/experts.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/op_specs.h"
+#include "worker/engine/router.h"
 #include "worker/engine/run_ops.h"
 
 namespace coxswain::engine {
