@@ -1,22 +1,23 @@
 #include "common/model/parameter_table.h"
 
 #include <algorithm>
-#include <string_view>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/model/family.h"
+#include "common/model/router_module.h"
 
 namespace coxswain::model {
 namespace {
 
-constexpr std::string_view kWeight = ".weight";
+constexpr char kWeight[] = ".weight";
 
 // "self_attn.q_proj" of "self_attn.q_proj.weight".
 std::string ModuleOf(const TensorSpec& tensor) {
-  return tensor.name.substr(0, tensor.name.size() - kWeight.size());
+  return tensor.name.substr(0, tensor.name.size() - std::strlen(kWeight));
 }
 
 // What lora.target_modules calls it: "q_proj".
@@ -58,10 +59,25 @@ std::vector<std::vector<Target>> TargetsOf(const Block& block, const std::string
   return products;
 }
 
-bool IsNamedStack(const LoraTable& lora, const std::string& name) {
+bool IsNamedParameter(const LoraTable& lora, const std::string& name) {
   return std::any_of(lora.parameters.begin(), lora.parameters.end(), [&name](const auto& end) {
     return name == end || absl::EndsWith(name, "." + end);
   });
+}
+
+// The routers that are adapted, named as PEFT does or as the files do.
+std::vector<Target> RoutersOf(const Block& block, const std::string& prefix,
+                              const LoraTable& lora) {
+  std::vector<Target> routers;
+  for (size_t i = 0; i < block.tensors.size(); ++i) {
+    const TensorSpec& tensor = block.tensors[i];
+    if (tensor.kind != Kind::kRouter) continue;
+    const std::string module = prefix + RouterModule(block, tensor);
+    const bool named = IsNamedParameter(lora, absl::StrCat(module, kWeight)) ||
+                       IsNamedParameter(lora, prefix + tensor.name);
+    if (named) routers.push_back({&tensor, static_cast<int32_t>(i), module});
+  }
+  return routers;
 }
 
 // The stacks of experts that are adapted, in memory order.
@@ -70,7 +86,7 @@ std::vector<Target> StacksOf(const Block& block, const std::string& prefix, cons
   for (size_t i = 0; i < block.tensors.size(); ++i) {
     const TensorSpec& tensor = block.tensors[i];
     const std::string name = prefix + tensor.name;
-    if (tensor.kind != Kind::kExperts || !IsNamedStack(lora, name)) continue;
+    if (tensor.kind != Kind::kExperts || !IsNamedParameter(lora, name)) continue;
     stacks.push_back({&tensor, static_cast<int32_t>(i), name});
   }
   return stacks;
@@ -220,22 +236,36 @@ absl::Status CheckTargets(const LoraTable& lora, const Architecture& model) {
   return absl::OkStatus();
 }
 
-// Each name ends that of a stack; a stack has no DoRA.
-absl::Status CheckStacks(const LoraTable& lora, const Architecture& model) {
+// "mlp.experts.down_proj" and "mlp.gate.weight" of some block.
+std::vector<std::string> ParametersOf(const Architecture& model) {
   std::vector<std::string> known;
+  const auto add = [&known](const std::string& name) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) known.push_back(name);
+  };
   for (const Block& block : model.blocks) {
     for (const TensorSpec& tensor : block.tensors) {
-      const bool listed = std::find(known.begin(), known.end(), tensor.name) != known.end();
-      if (tensor.kind == Kind::kExperts && !listed) known.push_back(tensor.name);
+      if (tensor.kind == Kind::kExperts) add(tensor.name);
+      if (tensor.kind == Kind::kRouter) add(absl::StrCat(RouterModule(block, tensor), kWeight));
     }
   }
+  return known;
+}
+
+// Each name means a stack or the weight of a router in some block; neither has DoRA.
+absl::Status CheckParameters(const LoraTable& lora, const Architecture& model) {
   for (const std::string& name : lora.parameters) {
-    const bool found = std::any_of(known.begin(), known.end(), [&name](const auto& stack) {
-      return stack == name || absl::EndsWith(stack, "." + name);
-    });
+    LoraTable one;
+    one.parameters = {name};
+    bool found = false;
+    for (size_t layer = 0; layer < model.blocks.size() && !found; ++layer) {
+      const std::string prefix = LayerPrefix(model.outside, static_cast<int64_t>(layer));
+      const Block& block = model.blocks[layer];
+      found = !StacksOf(block, prefix, one).empty() || !RoutersOf(block, prefix, one).empty();
+    }
     if (!found) {
+      const std::vector<std::string> known = ParametersOf(model);
       return absl::InvalidArgumentError(absl::StrCat(
-          "lora.target_parameters: \"", name, "\" names no stack of experts; known: ",
+          "lora.target_parameters: \"", name, "\" names no stack of experts and no router; known: ",
           known.empty() ? "none, the model has no experts" : absl::StrJoin(known, ", ")));
     }
     if (!lora.dora) continue;
@@ -272,7 +302,7 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
   if (lora.rank < 1) {
     return absl::InvalidArgumentError(absl::StrCat("lora.r is ", lora.rank, ", must be > 0"));
   }
-  for (const absl::Status& status : {CheckTargets(lora, model), CheckStacks(lora, model)}) {
+  for (const absl::Status& status : {CheckTargets(lora, model), CheckParameters(lora, model)}) {
     if (!status.ok()) return status;
   }
   const Outside& outside = model.outside;
@@ -291,6 +321,7 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
     for (const auto& product : TargetsOf(block, LayerPrefix(outside, layer), lora)) {
       unit.AddLora(product, lora);
     }
+    unit.AddLora(RoutersOf(block, LayerPrefix(outside, layer), lora), lora);
     unit.AddLoraOfExperts(StacksOf(block, LayerPrefix(outside, layer), lora), lora);
   }
   return table;

@@ -24,13 +24,16 @@ struct LoraTable {
   // "model.layers.0.self_attn.q_proj", or {"all-linear"} = every linear of the blocks.
   std::vector<std::string> targets;
   bool dora = false;  // magnitudes too
-  // Ends of the names of stacks of experts, "mlp.experts.down_proj".
+  // Ends of the names of stacks of experts, "mlp.experts.down_proj", and of the weights of routers,
+  // "mlp.gate.weight".
   std::vector<std::string> parameters = {};
 };
 
-// Appends, behind the tensors of each unit, LoRA A and B of every target linear. A of linears that
+// Appends, behind the tensors of each unit, LoRA A and B of every target linear and of the routers
+// and stacks among the parameters. A of linears that
 // share an input (q,k,v; gate,up) are adjacent, then their B, then their magnitudes. Names are PEFT
 // keys: base_model.model.<module>.lora_A.weight, .lora_B.weight, .lora_magnitude_vector.
+// Of a router, the module is model::RouterModule.
 // Of stacks of experts, A [experts rank, in] and B [experts out, rank] lie by expert; PEFT nests
 // their wrappers, so that the stack with the inner one is .base_layer of the other.
 // Of an embedding they are .lora_embedding_A and .lora_embedding_B. InvalidArgument lists the known
