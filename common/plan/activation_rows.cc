@@ -36,10 +36,15 @@ Again AgainAs(const model::Operand& out, Again again) {
   return kept ? Again::kNever : again;
 }
 
-// x A^T of each adapted stack of experts.
+// x A^T of each adapted router and stack of experts. A router is not run again in backward.
 void AddExpertAdapterRows(const Plan& plan, int64_t layer, std::vector<ActivationRow>* rows) {
   const AdaptedLinears adapted(plan);
   for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
+    const auto* route = std::get_if<model::RouteOp>(&op);
+    if (route != nullptr && adapted.Has(route->weight, layer)) {
+      rows->push_back(
+          {.row = RouterAdapterRow(layer), .width = plan.lora.rank, .again = Again::kKept});
+    }
     const auto* experts = std::get_if<model::GroupedLinearOp>(&op);
     if (experts == nullptr || !adapted.Has(experts->weight, layer)) continue;
     rows->push_back({.row = ExpertAdapterRow(*experts, layer),
@@ -114,6 +119,8 @@ Row UnscaledRow(const model::LinearOp& linear, int64_t layer) {
 Row ExpertAdapterRow(const model::GroupedLinearOp& experts, int64_t layer) {
   return {layer, experts.name + "_h"};
 }
+
+Row RouterAdapterRow(int64_t layer) { return {layer, "router_h"}; }
 
 int64_t DoraColumns(const Plan& plan) {
   if (!plan.lora.dora) return 0;

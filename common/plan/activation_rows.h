@@ -16,7 +16,7 @@ using model::RowType;
 
 // What it takes to have a row again.
 enum class Again {
-  kKept,         // at every level: what a router chose
+  kKept,         // at every level: what a router chose, and what its adapter made for that
   kNever,        // below recompute "block"
   kElementwise,  // a norm of the stream, an activation or the rows of experts: from "norm_swiglu"
                  // on
@@ -55,6 +55,9 @@ model::Row UnscaledRow(const model::LinearOp& linear, int64_t layer);
 
 // Of the adapters of a stack of experts: [pairs of token and expert, rank].
 model::Row ExpertAdapterRow(const model::GroupedLinearOp& experts, int64_t layer);
+
+// Of the adapter of a router: [tokens, rank].
+model::Row RouterAdapterRow(int64_t layer);
 
 // Output columns of all linears that DoRA scales, layer after layer.
 int64_t DoraColumns(const Plan& plan);

@@ -157,6 +157,9 @@ void AddRouters(const Plan& plan, const BatchExtents& n, Table* table) {
   if (plan.model.mixture.experts == 0) return;
   if (plan.device == "cuda") table->Row("batch.padding", 4 * n.tokens);
   if (!plan.trains()) return;
+  if (HasAdapterOf(plan, model::Kind::kRouter)) {
+    table->Row("router.lora_dh", ComputeBytes(plan) * n.tokens * plan.lora.rank);
+  }
   table->Row("router.use", 8 * RouterUseDoubles(plan));
   if (!plan.router_losses.any()) return;
   const int64_t pools = RouterPools(plan);

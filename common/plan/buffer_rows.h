@@ -42,7 +42,7 @@ int64_t RouterPools(const Plan& plan);
 int64_t CachedKeyBytes(const Plan& plan);
 int64_t CachedValueBytes(const Plan& plan);
 
-// Whether head or embedding, `kind`, has an adapter.
+// Whether anything of this kind has an adapter.
 bool HasAdapterOf(const Plan& plan, model::Kind kind);
 
 }  // namespace coxswain::plan

@@ -228,6 +228,10 @@ class BlockBinder {
                            : static_cast<const float*>(bound.router->correction.value);
     bound.dlogits = FloatGradientAt(op.logits);
     if (plan_.trains()) bound.dscores = buffers_.At("dscores");
+    if (bound.router->a.value != nullptr) {
+      bound.h = At(plan::RouterAdapterRow(layer_));
+      if (plan_.trains()) bound.dh = buffers_.At("router.lora_dh");
+    }
     if (needed_.at(op.id).of_input) {
       bound.dx = GradientAt(op.in);
       bound.accumulates = Accumulates(op.in);

@@ -130,6 +130,8 @@ struct BoundRoute {
   void* dscores = nullptr;            // [T, E], dlogits in the compute dtype
   void* dx = nullptr;                 // [T, H]; null: x needs no gradient
   bool accumulates = false;           // dx holds the gradient from other readers of x
+  void* h = nullptr;                  // [T, r] of the adapter; null without
+  void* dh = nullptr;                 // [T, r]; null without, or where nothing is trained
 };
 
 struct BoundDispatch {

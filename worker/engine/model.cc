@@ -263,11 +263,32 @@ absl::StatusOr<QkNorm> TakeQkNorm(Table& table, int32_t layer, const model::QkNo
   return TrainedUnlike({layer, op.k_weight}, "the q norm");
 }
 
-absl::StatusOr<Router> TakeRouter(Table& table, int32_t layer, const model::RouteOp& op) {
+// A and B of one tensor of a block; values null without.
+struct TensorAdapter {
+  Tensor a, b;
+};
+absl::StatusOr<TensorAdapter> TakeAdapter(Table& table, const Place& tensor, Shape a, Shape b) {
+  const Place of_a{tensor.layer, tensor.tensor, Part::kLoraA};
+  TensorAdapter adapter;
+  if (!table.Has(of_a)) return adapter;
+  ASSIGN_OR_RETURN(adapter.a, table.Take(of_a, a));
+  ASSIGN_OR_RETURN(adapter.b, table.Take({tensor.layer, tensor.tensor, Part::kLoraB}, b));
+  const bool trained = adapter.a.gradient != nullptr && adapter.b.gradient != nullptr;
+  if (trained || !table.trains()) return adapter;
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(of_a), " or its B has no group; adapters are trained"));
+}
+
+absl::StatusOr<Router> TakeRouter(Table& table, int32_t layer, const model::RouteOp& op,
+                                  int64_t rank) {
   Router router;
   ASSIGN_OR_RETURN(router.weight, table.Take({layer, op.weight}, {op.experts, op.width}));
   ASSIGN_OR_RETURN(router.bias, table.TakeOptional({layer, op.bias}, {op.experts}));
   ASSIGN_OR_RETURN(router.correction, table.TakeOptional({layer, op.correction}, {op.experts}));
+  ASSIGN_OR_RETURN(const TensorAdapter adapter,
+                   TakeAdapter(table, {layer, op.weight}, {rank, op.width}, {op.experts, rank}));
+  router.a = adapter.a;
+  router.b = adapter.b;
   return router;
 }
 
@@ -278,14 +299,12 @@ absl::StatusOr<ExpertLinear> TakeExperts(Table& table, int32_t layer,
   linear.quantized = table.Quantized({layer, op.weight});
   ASSIGN_OR_RETURN(linear.weight, table.Take({layer, op.weight}, {rows, op.in_features}));
   ASSIGN_OR_RETURN(linear.bias, table.TakeOptional({layer, op.bias}, {rows}));
-  const Place a{layer, op.weight, Part::kLoraA}, b{layer, op.weight, Part::kLoraB};
-  if (!table.Has(a)) return linear;
-  ASSIGN_OR_RETURN(linear.a, table.Take(a, {op.experts * rank, op.in_features}));
-  ASSIGN_OR_RETURN(linear.b, table.Take(b, {rows, rank}));
-  const bool trained = linear.a.gradient != nullptr && linear.b.gradient != nullptr;
-  if (trained || !table.trains()) return linear;
-  return absl::InvalidArgumentError(
-      absl::StrCat(Where(a), " or its B has no group; adapters are trained"));
+  ASSIGN_OR_RETURN(
+      const TensorAdapter adapter,
+      TakeAdapter(table, {layer, op.weight}, {op.experts * rank, op.in_features}, {rows, rank}));
+  linear.a = adapter.a;
+  linear.b = adapter.b;
+  return linear;
 }
 
 absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t layer,
@@ -304,7 +323,7 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
       ASSIGN_OR_RETURN(block.sinks[attention->id],
                        table.TakeOptional({layer, attention->sinks}, {attention->heads.queries}));
     } else if (const auto* route = std::get_if<model::RouteOp>(&op)) {
-      ASSIGN_OR_RETURN(block.routers[route->id], TakeRouter(table, layer, *route));
+      ASSIGN_OR_RETURN(block.routers[route->id], TakeRouter(table, layer, *route, plan.lora.rank));
     } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {
       ASSIGN_OR_RETURN(block.experts[experts->id],
                        TakeExperts(table, layer, *experts, plan.lora.rank));

@@ -66,6 +66,7 @@ struct Router {
   Tensor weight;      // [E, H]
   Tensor bias;        // [E], of the product; value null without
   Tensor correction;  // [E], of the choice; value null without
+  Tensor a, b;        // the adapter: [r, H], [E, r]; values null without
 };
 
 // Codes of quantised elements, and their scales (plan::ScaleBytes).

@@ -50,7 +50,8 @@ NeededGradients GradientNeeds::Of(const Op& op, const Block& block) {
     weights_[op.id] = op.weights;
     const Router& router = block.routers.at(op.id);
     return Through(op.in, op.weights,
-                   router.weight.gradient != nullptr || router.bias.gradient != nullptr);
+                   router.weight.gradient != nullptr || router.bias.gradient != nullptr ||
+                       router.a.gradient != nullptr);
   } else if constexpr (std::is_same_v<Op, model::GroupedLinearOp>) {
     const ExpertLinear& experts = block.experts.at(op.id);
     return Through(op.in, op.out,

@@ -1,3 +1,5 @@
+// An adapter of rank r makes logits x W^T + bias + scale (x A^T) B^T. The product W + scale B A is
+// not formed: in bfloat16 it would lose what is small beside W.
 #include "worker/engine/router.h"
 
 #include "kernels/bias.h"
@@ -12,24 +14,60 @@
 namespace coxswain::engine {
 namespace {
 
-// The product with the router's weight, whose output is float32 whatever the compute dtype.
-void RouterLogits(const Sweep& sweep, const BoundRoute& op) {
+// logits += x W^T + bias, W [experts, in] the router's weight or B of its adapter.
+struct LogitsArgs {
+  const void* x = nullptr;     // [T, in]
+  const void* w = nullptr;     // [E, in]
+  const void* bias = nullptr;  // [E]; null: none
+  int64_t in = 0;
+  bool accumulate = true;  // false: overwritten
+};
+
+// The output is float32 whatever the compute dtype.
+void AddLogits(const Sweep& sweep, const BoundRoute& op, const LogitsArgs& args) {
   kernels::GemmArgs gemm;
   gemm.spec.dtype = sweep.model.compute_dtype;
   gemm.spec.output_dtype = kernels::DType::kFloat32;
   gemm.spec.transpose_b = true;
   gemm.m = sweep.batch.tokens;
   gemm.n = op.spec.experts;
-  gemm.k = op.width;
-  gemm.a = op.x;
-  gemm.lda = op.width;
-  gemm.b = op.router->weight.value;
-  gemm.ldb = op.width;
+  gemm.k = args.in;
+  gemm.a = args.x;
+  gemm.lda = args.in;
+  gemm.b = args.w;
+  gemm.ldb = args.in;
+  gemm.beta = args.accumulate ? 1.0f : 0.0f;
   gemm.c = op.logits;
   gemm.ldc = op.spec.experts;
-  gemm.bias = op.router->bias.value;
+  gemm.bias = args.bias;
   gemm.workspace = sweep.buffers.scratch;
   kernels::Gemm(gemm, sweep.stream);
+}
+
+// The factors of an adapter: h = scale x A^T, which B takes to logits.
+struct Factors {
+  Dense a, b;
+};
+Factors FactorsOf(const Sweep& sweep, const BoundRoute& op) {
+  const int64_t tokens = sweep.batch.tokens, rank = sweep.model.lora_rank;
+  return {.a = {.weight = &op.router->a,
+                .rows = tokens,
+                .in = op.width,
+                .out = rank,
+                .scale = static_cast<float>(sweep.model.lora_scale)},
+          .b = {.weight = &op.router->b, .rows = tokens, .in = rank, .out = op.spec.experts}};
+}
+
+void RouterLogits(const Sweep& sweep, const BoundRoute& op) {
+  AddLogits(sweep, op,
+            {.x = op.x,
+             .w = op.router->weight.value,
+             .bias = op.router->bias.value,
+             .in = op.width,
+             .accumulate = false});
+  if (op.h == nullptr) return;
+  DenseForward(sweep, FactorsOf(sweep, op).a, {.x = op.x, .y = op.h});
+  AddLogits(sweep, op, {.x = op.h, .w = op.router->b.value, .in = sweep.model.lora_rank});
 }
 
 kernels::SortByExpertSpec SortSpec(const BoundRoute& op) {
@@ -74,6 +112,16 @@ const void* ScoreGradient(const Sweep& sweep, const BoundRoute& op) {
   return op.dscores;
 }
 
+// Gradients of A and B, which accumulate, and of x, to which that through W was written.
+void AdapterGradients(const Sweep& sweep, const BoundRoute& op, const void* dscores) {
+  const Factors factors = FactorsOf(sweep, op);
+  DenseWeightGradient(sweep, factors.b, {.dy = dscores, .x = op.h, .accumulate = true});
+  DenseInputGradient(sweep, factors.b, {.dy = dscores, .dx = op.dh});
+  DenseWeightGradient(sweep, factors.a, {.dy = op.dh, .x = op.x, .accumulate = true});
+  if (op.dx == nullptr) return;
+  DenseInputGradient(sweep, factors.a, {.dy = op.dh, .dx = op.dx, .accumulate = true});
+}
+
 }  // namespace
 
 void RouteForward(const Sweep& sweep, const BoundRoute& op) {
@@ -111,6 +159,7 @@ void RouteBackward(const Sweep& sweep, const BoundRoute& op) {
     DenseWeightGradient(sweep, dense, {dscores, op.x, FindsGradient(sweep, weight)});
   }
   if (op.dx != nullptr) DenseInputGradient(sweep, dense, {dscores, op.dx, op.accumulates});
+  if (op.dh != nullptr) AdapterGradients(sweep, op, dscores);
 }
 
 }  // namespace coxswain::engine
