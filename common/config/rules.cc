@@ -145,7 +145,7 @@ void CheckRoles(Validated* job) {
   }
 }
 
-// An adapter has modules, or stacks of experts, or both.
+// An adapter has modules, or stacks of experts and routers, or both.
 void CheckTargets(Validated* job) {
   const std::string path = "spec.lora.target_modules";
   const Json& modules = At(job->effective, path);
@@ -174,8 +174,8 @@ void CheckDropoutOfExperts(Validated* job) {
   if (At(job->effective, "spec.adapter") == "none" || !stacks.is_array() || stacks.empty()) return;
   if (!dropout.is_number() || dropout.get<double>() == 0) return;
   job->errors.push_back({path, LineOf(*job, path),
-                         absl::StrCat("adapters of experts (lora.target_parameters) have no "
-                                      "dropout; give 0, got ",
+                         absl::StrCat("adapters of experts and routers (lora.target_parameters) have "
+                                      "no dropout; give 0, got ",
                                       dropout.dump())});
 }
 

@@ -102,17 +102,20 @@ void AppendLora(std::vector<Key>* t) {
        .words = {"all-linear", "q_proj", "k_proj", "v_proj", "qkv_proj", "wqkv", "o_proj", "wo",
                  "gate_proj", "up_proj", "gate_up_proj", "c_fc", "w1", "w3", "down_proj", "c_proj",
                  "w2", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj",
-                 "shared_expert_gate", "lm_head", "embed_tokens", "output", "tok_embeddings"},
+                 "shared_expert_gate", "gate", "router", "lm_head", "embed_tokens", "output",
+                 "tok_embeddings"},
        .doc = "Which modules are adapted, one or a list, with the names of the checkpoint: a "
               "name, the end of a path (`self_attn.q_proj`, `layers.0.mlp.up_proj`), or a regular "
               "expression that matches whole names as in PEFT (`.*\\.[qv]_proj`). `all-linear` is "
-              "every projection of a block. Head and embedding are adapted only where they are "
-              "named, tied or not."},
+              "every projection of a block. Head, embedding and routers (`gate`, gpt-oss: `router`) "
+              "are adapted only where they are named. The adapter of a router has no dropout and no "
+              "DoRA; `moe.router: trained` trains routers in full instead."},
       {.path = "spec.lora.target_parameters", .type = Type::kStringList, .def = "[]",
        .doc = "Stacks of experts that are adapted, each expert by an A and a B of its own, with "
               "PEFT's names: `mlp.experts.gate_up_proj` (gate and up share A), "
-              "`mlp.experts.down_proj`. `all-linear` does not reach them. They have no dropout and "
-              "no DoRA."},
+              "`mlp.experts.down_proj`; and weights of routers: `mlp.gate.weight`, gpt-oss: "
+              "`mlp.router.weight`. `all-linear` does not reach them. They have no dropout and no "
+              "DoRA."},
       {.path = "spec.lora.loraplus_lr_ratio", .type = Type::kNumber, .def = "16",
        .range = kPositive, .doc = "LoRA+: the learning rate of B over that of A. 1 is plain LoRA."},
       {.path = "spec.lora.loraplus_lr_embedding", .type = Type::kNumber, .def = "1.0e-6",

@@ -152,11 +152,6 @@ absl::StatusOr<Json> ReadWord(const Key& key, const Node& node) {
 absl::StatusOr<Json> ReadModule(const Key& key, const Node& node) {
   const bool looked_up = node.text.find_first_of(".()[]*|\\^$+?{}") != std::string::npos;
   if (node.kind == Node::Kind::kScalar && looked_up && IsString(node)) return Json(node.text);
-  if (node.text == "gate" || node.text == "router") {
-    return Bad(absl::StrCat(node.text,
-                            " is a router, which takes no adapter; leave it out, and set ",
-                            "moe.router: trained to train routers in full"));
-  }
   return ReadWord(key, node);
 }
 

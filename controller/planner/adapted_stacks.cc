@@ -45,37 +45,27 @@ bool Means(const std::vector<std::string>& names, const std::string& whole) {
   });
 }
 
-// What a model has beside linears, as lora.target_modules might name it.
-struct OtherModules {
-  std::vector<NamedModule> routers;
-  std::vector<NamedModule> experts;  // of one block: the linears of each, and the whole
-};
-
 std::string ModuleOf(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
 
-OtherModules OthersOf(const model::Architecture& model, const std::vector<Stack>& stacks) {
-  OtherModules others;
-  for (const model::Parameter& parameter : model::BaseParameterTable(model)) {
-    if (!model::IsBase(parameter, model::Kind::kRouter)) continue;
-    others.routers.push_back({.name = ModuleOf(parameter.name), .layer = parameter.layer});
-  }
+// The experts of one block, as lora.target_modules might name them: the linears of each, and the
+// whole.
+std::vector<NamedModule> SingleExpertsOf(const model::Architecture& model,
+                                         const std::vector<Stack>& stacks) {
+  std::vector<NamedModule> experts;
+  const auto add = [&experts](const model::Parameter& block, const std::string& tensor) {
+    const std::string name = ModuleOf(tensor);
+    experts.push_back({.name = name, .layer = block.layer, .in_files = name});
+  };
   for (const Stack& stack : stacks) {
     const model::Parameter& block = stack.blocks.front();
-    others.experts.push_back({.name = ModuleOf(block.name), .layer = block.layer});
+    add(block, block.name);
     for (const model::StackedFile& file : model::StackedFilesOf(model, block)) {
       for (int64_t expert = 0; expert < block.batch && file.one_each(); ++expert) {
-        others.experts.push_back({.name = ModuleOf(file.NameOf(expert)), .layer = block.layer});
+        add(block, file.NameOf(expert));
       }
     }
   }
-  return others;
-}
-
-absl::Status IsRouter(const std::string& key, const std::string& name) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(key, ": \"", name,
-                   "\" is a router, which takes no adapter; leave it out, and set "
-                   "moe.router: trained to train routers in full"));
+  return experts;
 }
 
 }  // namespace
@@ -113,28 +103,21 @@ absl::Status CheckTargetsOfExperts(const config::LoraSpec& lora, const model::Mo
   const model::Architecture architecture = model::ArchitectureOf(model);
   const std::vector<Stack> stacks = StacksOf(architecture);
   if (stacks.empty()) return absl::OkStatus();
-  const OtherModules others = OthersOf(architecture, stacks);
+  const std::vector<NamedModule> single_experts = SingleExpertsOf(architecture, stacks);
   const std::vector<NamedModule> modules = ModulesOf(model);
   for (const std::string& target : lora.target_modules) {
     ASSIGN_OR_RETURN(const std::set<std::string> meant, MeantModules({target}, modules));
     const bool adapts = std::any_of(modules.begin(), modules.end(), [&meant](const auto& module) {
-      return module.adaptable && meant.count(module.name) > 0;
+      return (module.adaptable || module.router) && meant.count(module.name) > 0;
     });
     if (adapts || target == "all-linear") continue;
-    ASSIGN_OR_RETURN(const std::set<std::string> routers, MeantModules({target}, others.routers));
-    if (!routers.empty()) return IsRouter("lora.target_modules", target);
-    ASSIGN_OR_RETURN(const std::set<std::string> experts, MeantModules({target}, others.experts));
+    ASSIGN_OR_RETURN(const std::set<std::string> experts, MeantModules({target}, single_experts));
     if (experts.empty()) continue;
     const auto name = [](std::string* out, const Stack& stack) { out->append(stack.name); };
     return absl::InvalidArgumentError(absl::StrCat(
         "lora.target_modules: \"", target,
         "\" is of single experts, which lie in stacks; leave it ",
         "out, and set lora.target_parameters: [", absl::StrJoin(stacks, ", ", name), "]"));
-  }
-  for (const std::string& target : lora.target_parameters) {
-    const std::string module = absl::EndsWith(target, ".weight") ? ModuleOf(target) : target;
-    ASSIGN_OR_RETURN(const std::set<std::string> routers, MeantModules({module}, others.routers));
-    if (!routers.empty()) return IsRouter("lora.target_parameters", target);
   }
   const absl::Status status = MeantStacks(lora.target_parameters, model).status();
   if (status.ok()) return status;

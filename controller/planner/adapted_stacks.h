@@ -23,8 +23,8 @@ absl::StatusOr<std::vector<std::string>> MeantStacks(const std::vector<std::stri
 std::set<std::string> NamesOfStacks(const std::vector<std::string>& names,
                                     const model::ModelConfig& model);
 
-// InvalidArgument: a target is a router, a linear of single experts, or a stack in some blocks
-// only; the message says which key to set.
+// InvalidArgument: a target is a linear of single experts, or a stack in some blocks only; the
+// message says which key to set.
 absl::Status CheckTargetsOfExperts(const config::LoraSpec& lora, const model::ModelConfig& model);
 
 // The stacks of which the adapter in `directory` holds the linears of every expert by itself, as

@@ -67,30 +67,46 @@ absl::StatusOr<std::vector<bool>> Saved(const std::vector<std::string>& names,
   return model::SavedModules(model::BaseParameterTable(model), model, names);
 }
 
-// Whether both lists mean the same modules of the model. What the job's own list means nothing by
-// is refused with the plan.
+// Whether both lists mean the same modules of the model but routers. What the job's own list means
+// nothing by is refused with the plan.
 absl::StatusOr<bool> SameModules(const PeftConfig& adapter, const config::LoraSpec& job,
                                  const model::ModelConfig& model) {
-  const std::vector<NamedModule> modules = ModulesOf(model);
+  std::vector<NamedModule> modules = ModulesOf(model);
+  std::erase_if(modules, [](const NamedModule& module) { return module.router; });
   ASSIGN_OR_RETURN(const std::set<std::string> of_adapter,
                    MeantModules(adapter.target_modules, modules));
   ASSIGN_OR_RETURN(const std::set<std::string> of_job, MeantModules(job.target_modules, modules));
   return of_adapter == of_job;
 }
 
-// Likewise of stacks of experts; the adapter's list is that of the model's stacks.
-absl::StatusOr<bool> SameStacks(const PeftConfig& adapter, const config::LoraSpec& job,
-                                const model::ModelConfig& model) {
+// The routers that either list of `targets` means.
+template <typename Targets>
+absl::StatusOr<std::set<std::string>> RoutersAmong(const Targets& targets,
+                                                   const model::ModelConfig& model) {
+  std::vector<NamedModule> modules = ModulesOf(model);
+  std::erase_if(modules, [](const NamedModule& module) { return !module.router; });
+  ASSIGN_OR_RETURN(std::set<std::string> routers, MeantModules(targets.target_modules, modules));
+  routers.merge(MeantRouters(targets.target_parameters, modules));
+  return routers;
+}
+
+// Likewise of stacks of experts and routers.
+absl::StatusOr<bool> SameParameters(const PeftConfig& adapter, const config::LoraSpec& job,
+                                    const model::ModelConfig& model) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> of_adapter,
+                   MeantStacks(adapter.target_parameters, model));
   ASSIGN_OR_RETURN(const std::vector<std::string> of_job,
                    MeantStacks(job.target_parameters, model));
-  return adapter.target_parameters == of_job;
+  ASSIGN_OR_RETURN(const std::set<std::string> routers, RoutersAmong(adapter, model));
+  ASSIGN_OR_RETURN(const std::set<std::string> routers_of_job, RoutersAmong(job, model));
+  return of_adapter == of_job && routers == routers_of_job;
 }
 
 absl::StatusOr<bool> IsSame(const Setting& theirs, const Setting& ours, const PeftConfig& adapter,
                             const config::LoraSpec& job, const model::ModelConfig& model) {
   const std::string key = ours.key;
   if (key == kModules) return SameModules(adapter, job, model);
-  if (key == "target_parameters") return SameStacks(adapter, job, model);
+  if (key == "target_parameters") return SameParameters(adapter, job, model);
   if (key != "modules_to_save") return theirs.value == ours.value;
   ASSIGN_OR_RETURN(const std::vector<bool> of_adapter, Saved(adapter.modules_to_save, model));
   ASSIGN_OR_RETURN(const std::vector<bool> of_job, Saved(job.modules_to_save, model));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/format.h"
 #include "common/hash.h"
+#include "common/plan/buffer_rows.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
@@ -72,9 +73,13 @@ void AddExperts(const plan::Plan& plan, const Estimate& estimate, Page& page) {
   const bool trained =
       std::any_of(plan.parameters.begin(), plan.parameters.end(),
                   [](const auto& p) { return model::IsRouter(p) && p.trainable(); });
+  const bool adapted = plan::HasAdapterOf(plan, model::Kind::kRouter);
   const plan::RouterLosses& losses = plan.router_losses;
   std::string text = absl::StrFormat("%s; balancing loss x %g over a %s, z-loss x %g",
-                                     trained ? "trained" : "frozen", losses.balance,
+                                     trained   ? "trained"
+                                     : adapted ? "adapted"
+                                               : "frozen",
+                                     losses.balance,
                                      losses.by_micro_batch ? "micro-batch" : "bin", losses.z);
   if (plan.router_bias_rate > 0) {
     absl::StrAppendFormat(&text, "; their bias moves by %g", plan.router_bias_rate);

@@ -116,6 +116,21 @@ std::vector<bool> WithRouters(const config::JobSpec& job, const plan::Plan& plan
   return saved;
 }
 
+// A router is adapted or trained in full: both would train the same weight.
+absl::Status CheckRoutersInFull(const plan::Plan& plan, const std::vector<bool>& in_full) {
+  for (const Parameter& adapter : plan.parameters) {
+    if (!model::IsLoraA(adapter) || adapter.kind != model::Kind::kRouter) continue;
+    for (size_t i = 0; i < in_full.size(); ++i) {
+      if (!in_full[i] || !model::IsAdapterOf(adapter, plan.parameters[i])) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "lora adapts \"", plan.parameters[i].name,
+          "\", which moe.router: trained or lora.modules_to_save trains in full; take the router out "
+          "of lora.target_modules and lora.target_parameters, or set moe.router: frozen"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Rows of tokens that no checkpoint has must be trained, and be in what is exported.
 absl::Status CheckAddedTokens(const plan::Plan& plan) {
   if (plan.model.added_tokens.count == 0) return absl::OkStatus();
@@ -195,17 +210,18 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
   plan->groups.clear();
   if (job.adapter == config::Adapter::kLora) {
     RETURN_IF_ERROR(CheckTargetsOfExperts(job.lora, plan->model));
-    ASSIGN_OR_RETURN(std::vector<std::string> targets,
-                     TargetModules(job.lora.target_modules, plan->model));
+    ASSIGN_OR_RETURN(AdapterTargets targets, TargetsOf(job.lora, plan->model));
     ASSIGN_OR_RETURN(plan->parameters,
                      model::WithLora(std::move(plan->parameters), plan->architecture,
-                                     {job.lora.r, std::move(targets), job.lora.use_dora,
-                                      job.lora.target_parameters}));
+                                     {job.lora.r, std::move(targets.modules), job.lora.use_dora,
+                                      std::move(targets.parameters)}));
     plan->lora = MakeLora(job.lora);
     GroupLora(job, plan);
     ASSIGN_OR_RETURN(const std::vector<bool> saved,
                      model::SavedModules(plan->parameters, plan->model, job.lora.modules_to_save));
-    GroupSaved(job.train, WithRouters(job, *plan, saved), plan);
+    const std::vector<bool> in_full = WithRouters(job, *plan, saved);
+    RETURN_IF_ERROR(CheckRoutersInFull(*plan, in_full));
+    GroupSaved(job.train, in_full, plan);
     RETURN_IF_ERROR(CheckAddedTokens(*plan));
     RETURN_IF_ERROR(CheckMerge(job, *plan));
     RETURN_IF_ERROR(CheckAdapterLayout(job, *plan));

@@ -162,34 +162,34 @@ absl::StatusOr<bool> IsWeightOfLinears(const std::string& name,
   });
 }
 
-// The stacks that target_parameters names, and the modules whose weights it names; of an adapter
-// with the linears of single experts the stacks of its file.
+// The stacks and routers that target_parameters names, and the modules whose weights it names; of an
+// adapter with the linears of single experts the stacks of its file too.
 // Source: peft 0.21 tuners_utils.py _inject_parameters.
 absl::Status ReadParameters(const std::string& directory, const Json& config,
                             const model::ModelConfig& model, PeftConfig* read) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
                    Texts(read->path, config, "target_parameters"));
-  if (names.empty()) {
-    read->target_parameters = StacksByExpert(directory, model);
-    return absl::OkStatus();
-  }
   const std::vector<NamedModule> modules = ModulesOf(model);
-  std::vector<std::string> stacks;
+  std::vector<std::string> stacks, routers;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const bool linears, IsWeightOfLinears(name, modules));
     if (linears) {
       read->target_modules.emplace_back(absl::StripSuffix(name, ".weight"));
+    } else if (!MeantRouters({name}, modules).empty()) {
+      routers.push_back(name);
     } else {
       stacks.push_back(name);
     }
   }
   absl::StatusOr<std::vector<std::string>> meant = MeantStacks(stacks, model);
   if (!meant.ok()) return Refusal(read->path, std::string(meant.status().message()));
-  read->target_parameters = *std::move(meant);
-  if (!read->target_parameters.empty() || !read->target_modules.empty()) return absl::OkStatus();
-  return Refusal(read->path,
-                 absl::StrCat("target_parameters ", config["target_parameters"].dump(),
-                              " is no stack of experts and no weight of a linear of the model"));
+  read->target_parameters = meant->empty() ? StacksByExpert(directory, model) : *std::move(meant);
+  read->target_parameters.insert(read->target_parameters.end(), routers.begin(), routers.end());
+  const bool none = read->target_parameters.empty() && read->target_modules.empty();
+  if (names.empty() || !none) return absl::OkStatus();
+  return Refusal(read->path, absl::StrCat("target_parameters ", config["target_parameters"].dump(),
+                                          " is no stack of experts, no router and no weight of a ",
+                                          "linear of the model"));
 }
 
 absl::StatusOr<std::vector<std::pair<NamePattern, const Json*>>> PatternsIn(const std::string& path,
@@ -259,6 +259,9 @@ absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& dire
   ASSIGN_OR_RETURN(std::set<std::string> adapted,
                    MeantModules(read.target_modules, ModulesOf(model)));
   adapted.merge(NamesOfStacks(read.target_parameters, model));
+  for (const std::string& router : MeantRouters(read.target_parameters, ModulesOf(model))) {
+    adapted.insert(absl::StrCat(router, ".weight"));
+  }
   RETURN_IF_ERROR(
       CheckPattern(read.path, config, "rank_pattern", static_cast<double>(read.r), adapted));
   RETURN_IF_ERROR(CheckPattern(read.path, config, "alpha_pattern", read.alpha, adapted));

@@ -19,7 +19,7 @@ struct PeftConfig {
   // As in a job, without modules that the model lacks, and with those whose weights
   // target_parameters names.
   std::vector<std::string> target_modules = {};
-  // Stacks of experts with the names of lora.target_parameters.
+  // Stacks of experts, with the names of lora.target_parameters, and weights of routers.
   std::vector<std::string> target_parameters = {};
   std::vector<std::string> modules_to_save = {};
   std::string path = {};  // path of the file

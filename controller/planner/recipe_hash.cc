@@ -143,9 +143,9 @@ void AddAdapter(const config::JobSpec& job, const model::ModelConfig& model,
   for (const std::string& stack : job.lora.target_parameters) lines.Text("lora.stack", stack);
   lines.Real("lora.loraplus_lr_ratio", job.lora.loraplus_lr_ratio);
   // What cannot be found is refused with the plan.
-  const std::vector<std::string> targets =
-      TargetModules(job.lora.target_modules, model).value_or(job.lora.target_modules);
-  if (std::any_of(targets.begin(), targets.end(), IsOfEmbedding)) {
+  const AdapterTargets targets =
+      TargetsOf(job.lora, model).value_or(AdapterTargets{job.lora.target_modules, {}});
+  if (std::any_of(targets.modules.begin(), targets.modules.end(), IsOfEmbedding)) {
     lines.Real("lora.loraplus_lr_embedding", job.lora.loraplus_lr_embedding);
   }
   lines.Int("lora.use_rslora", job.lora.use_rslora);

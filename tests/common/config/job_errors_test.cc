@@ -109,8 +109,6 @@ TEST(JobErrorsTest, IllTypedValues) {
        "all-linear stands alone"},
       {"  lora: {target_modules: [q_proj, q_proj]}\n", "spec.lora.target_modules", 7,
        "named twice"},
-      {"  lora: {target_modules: [q_proj, gate]}\n", "spec.lora.target_modules", 7,
-       "gate is a router, which takes no adapter; leave it out, and set moe.router: trained"},
       {"  checkpoint: {output_dir: 5}\n", "spec.checkpoint.output_dir", 7,
        "expected a path, got the number 5; quote it"},
       {"  checkpoint: {resume: Yes No}\n", "spec.checkpoint.resume", 7,
@@ -256,7 +254,7 @@ TEST(JobErrorsTest, DoraTakesNoDropout) {
       {"  adapter: lora\n  lora: {use_dora: true, dropout: 0.1}\n", "spec.lora.use_dora", 8,
        "needs lora.dropout: 0, got 0.1"},
       {"  adapter: lora\n  lora: {target_parameters: [experts.down_proj], dropout: 0.1}\n",
-       "spec.lora.dropout", 8, "adapters of experts (lora.target_parameters) have no dropout"},
+       "spec.lora.dropout", 8, "adapters of experts and routers (lora.target_parameters) have no dropout"},
   });
 }
 

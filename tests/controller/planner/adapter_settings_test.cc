@@ -233,7 +233,7 @@ TEST_F(AdaptedStacksTest, OtherStacksAreRefusedWithBothLists) {
                           "target_parameters": ["1.mlp.experts.down_proj"])"),
           "means mlp.experts.down_proj in 1 of 2 blocks");
   Refused(CheckTargets(R"("target_modules": ["q_proj"], "target_parameters": ["experts.w9"])"),
-          R"(target_parameters ["experts.w9"] is no stack of experts and no weight of a linear)");
+          R"(target_parameters ["experts.w9"] is no stack of experts, no router and)");
 }
 
 TEST_F(AdaptedStacksTest, LinearsOfSingleExpertsAreTheirStacks) {
@@ -267,8 +267,6 @@ TEST_F(AdaptedStacksTest, TargetsThatAreNoLinearsSayWhichKeyToSet) {
            {"up_proj", "experts.down_proj", "lora.target_parameters: [mlp.experts.gate_up_proj, "},
            {"experts.3.up_proj", "down_proj", "\"experts.3.up_proj\" is of single experts"},
            {".*experts.*", "down_proj", "\".*experts.*\" is of single experts"},
-           {"mlp.gate", "down_proj", "\"mlp.gate\" is a router"},
-           {"q_proj", "mlp.gate.weight", "lora.target_parameters: \"mlp.gate.weight\" is a router"},
            {"q_proj", "0.mlp.experts.down_proj", "lora.target_parameters means mlp.experts."},
            {"q_proj", "experts.w2", "\"experts.w2\" names no stack"}}) {
     job_.lora.target_modules = {targets};
@@ -336,10 +334,10 @@ TEST_F(AdapterSettingsTest, StacksAndWeightsOfLinearsAreTakenOver) {
 
 TEST_F(AdapterSettingsTest, ParametersThatNoAdapterHasAreRefusedByName) {
   const std::string numbers = R"({"r": 4, "lora_alpha": 8, "target_parameters": )";
-  for (const char* name : {"mlp.gate.weight", "input_layernorm.weight", "q_proj", "c_fc.weight"}) {
+  for (const char* name : {"mlp.gate", "input_layernorm.weight", "q_proj", "c_fc.weight"}) {
     Refused(
         TakenOver("{init_from: .}", numbers + "[\"" + name + "\"]}", kExperts).status(),
-        "target_parameters [\"" + std::string(name) + "\"] is no stack of experts and no weight");
+        "target_parameters [\"" + std::string(name) + "\"] is no stack of experts, no router and no weight");
   }
   Refused(TakenOver("{init_from: .}",
                     numbers + R"(["experts.gate_up_proj"], "rank_pattern": {"gate_up_proj": 8}})",
@@ -349,8 +347,14 @@ TEST_F(AdapterSettingsTest, ParametersThatNoAdapterHasAreRefusedByName) {
 }
 
 TEST(TargetModulesTest, PathsAndPatternsBecomeModules) {
-  const auto names = [](const std::vector<std::string>& targets) {
-    return TargetModules(targets, SmallModel());
+  const auto names =
+      [](const std::vector<std::string>& targets) -> absl::StatusOr<std::vector<std::string>> {
+    config::LoraSpec lora;
+    lora.target_modules = targets;
+    const absl::StatusOr<AdapterTargets> found = TargetsOf(lora, SmallModel());
+    if (!found.ok()) return found.status();
+    EXPECT_TRUE(found->parameters.empty());
+    return found->modules;
   };
   EXPECT_EQ(*names({"q_proj", "all-linear"}), (std::vector<std::string>{"q_proj", "all-linear"}));
   EXPECT_EQ(*names({"1.mlp.up_proj"}), std::vector<std::string>{"model.layers.1.mlp.up_proj"});
