@@ -17,6 +17,7 @@
 #include "common/files/safetensors_writer.h"
 #include "common/model/family.h"
 #include "common/model/file_rows.h"
+#include "common/model/router_module.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
@@ -75,10 +76,10 @@ std::string PatternOf(std::set<std::string> modules, const std::set<std::string>
 // Whether adapter_config.json has this one among target_parameters. peft takes a target module
 // whose last part is one of these for the experts of older transformers, and replaces it by their
 // stacks, whatever module is called so in the model. As parameters they are what they say. Neither
-// peft under DoRA nor an adapter by expert has parameters. Source: peft 0.21.2
-// utils/transformers_weight_conversion.py, _convert_peft_config_moe.
+// peft under DoRA nor an adapter by expert has parameters but routers, which are no linear for any
+// peft. Source: peft 0.21.2 utils/transformers_weight_conversion.py, _convert_peft_config_moe.
 bool IsNamedAsParameter(const plan::Plan& plan, const model::Parameter& parameter, bool by_expert) {
-  if (parameter.kind == model::Kind::kExperts) return true;
+  if (parameter.kind == model::Kind::kExperts || parameter.kind == model::Kind::kRouter) return true;
   const bool knows_parameters = !by_expert && !plan.lora.dora;
   if (!knows_parameters || plan.model.mixture.experts == 0 || parameter.layer < 0) return false;
   const std::string module = TargetModule(parameter.name);
@@ -112,23 +113,27 @@ nlohmann::json TargetModules(const plan::Plan& plan, bool by_expert,
   return beside ? nlohmann::json(ModulePattern(plan, of_blocks, outer)) : nlohmann::json(all);
 }
 
-// "mlp.experts.down_proj", of a parameter of a block or of its adapter.
-const std::string& NameInBlock(const plan::Plan& plan, const model::Parameter& parameter) {
-  return plan.architecture.blocks[static_cast<size_t>(parameter.layer)]
-      .tensors[static_cast<size_t>(parameter.tensor)]
-      .name;
+// "mlp.experts.down_proj", of a parameter of a block or of its adapter, as peft has it.
+std::string NameInBlock(const plan::Plan& plan, const model::Parameter& parameter) {
+  const model::Block& block = plan.architecture.blocks[static_cast<size_t>(parameter.layer)];
+  const model::TensorSpec& tensor = block.tensors[static_cast<size_t>(parameter.tensor)];
+  if (parameter.kind != model::Kind::kRouter) return tensor.name;
+  return absl::StrCat(model::RouterModule(block, tensor), ".weight");
 }
 
-// Stacks of experts and some linears by the ends of their names, or by whole names where the ends
-// would name more; of a module's, the inner wrapper first. Null without.
-nlohmann::json TargetParameters(const plan::Plan& plan) {
+// Stacks of experts, routers and some linears by the ends of their names, or by whole names where
+// the ends would name more; of a module's, the inner wrapper first. Null without.
+nlohmann::json TargetParameters(const plan::Plan& plan, bool by_expert) {
   std::vector<std::string> ends, whole;
   std::map<std::string, int64_t> more;  // of the same end, how many are not adapted
   for (const model::Parameter& parameter : plan.parameters) {
     if (parameter.layer < 0) continue;
-    const std::string& name = NameInBlock(plan, parameter);
+    const std::string name = NameInBlock(plan, parameter);
     if (!model::IsAdapter(parameter)) ++more[name];
-    if (!model::IsLoraA(parameter) || !IsNamedAsParameter(plan, parameter, false)) continue;
+    const bool single = by_expert && parameter.kind == model::Kind::kExperts;
+    if (!model::IsLoraA(parameter) || single || !IsNamedAsParameter(plan, parameter, by_expert)) {
+      continue;
+    }
     --more[name];
     whole.push_back(absl::StrCat(plan.architecture.outside.layers, parameter.layer, ".", name));
     if (std::find(ends.begin(), ends.end(), name) == ends.end()) ends.push_back(name);
@@ -174,7 +179,7 @@ nlohmann::json RevisionOf(const config::JobSpec& job) {
 std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan) {
   const bool by_expert = job.export_by_expert;
   const std::set<std::string> experts = by_expert ? LinearsByExpert(plan) : std::set<std::string>();
-  const nlohmann::json parameters = by_expert ? nlohmann::json(nullptr) : TargetParameters(plan);
+  const nlohmann::json parameters = TargetParameters(plan, by_expert);
   const nlohmann::json config = {
       {"alpha_pattern", nlohmann::json::object()},
       {"auto_mapping", nullptr},

@@ -298,9 +298,12 @@ Values FromExperts(const FileTensors& file, const plan::Plan& plan, const model:
 TEST_F(ExpertsExportTest, AnAdapterOfExpertsLeavesByExpert) {
   UseBase(Glm());
   WriteBase(Glm());
-  auto table = model::WithLora(
-      request_.plan.parameters, request_.plan.architecture,
-      {4, {"q_proj"}, false, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}});
+  auto table =
+      model::WithLora(request_.plan.parameters, request_.plan.architecture,
+                      {4,
+                       {"q_proj"},
+                       false,
+                       {"mlp.experts.gate_up_proj", "mlp.experts.down_proj", "mlp.gate.weight"}});
   ASSERT_TRUE(table.ok()) << table.status();
   request_.plan.parameters = *table;
   request_.plan.lora.rank = 4;
@@ -327,7 +330,9 @@ TEST_F(ExpertsExportTest, AnAdapterOfExpertsLeavesByExpert) {
             (std::vector<int64_t>{kInner, 4}));
   // up_proj is also the shared expert's and the dense block's name, which are not adapted.
   const Json config = Json::parse(support::ReadFile(folder + "adapter_config.json"));
-  EXPECT_TRUE(config["target_parameters"].is_null());
+  // peft would take "gate" among the modules for a parameter, where it knows the family.
+  EXPECT_EQ(config["target_parameters"], Json({"mlp.gate.weight"}));
+  EXPECT_EQ(file.count("base_model.model.model.layers.1.mlp.gate.lora_A.weight"), 1u);
   EXPECT_EQ(config["target_modules"],
             R"(model\.layers\.\d+\.mlp\.experts\.\d+\.down_proj|)"
             R"(model\.layers\.\d+\.mlp\.experts\.\d+\.gate_proj|)"
