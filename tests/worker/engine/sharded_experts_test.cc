@@ -83,6 +83,38 @@ TEST(ShardedExpertsTest, RanksTellAndMoveWhatOneDoes) {
   }
 }
 
+// Adapters of routers are cut and reduced like those of linears.
+TEST(ShardedExpertsTest, RanksTrainAdaptersOfRoutersAsOneDoes) {
+  const auto train = [](int32_t shard, int32_t zero) {
+    PlanOptions options;
+    options.init = "random";
+    options.sequence_len = 40;
+    options.head_chunk = 24;
+    options.lora_rank = 3;
+    options.lora_targets = {"o_proj"};
+    options.lora_parameters = {"gate.weight"};
+    options.shard = shard;
+    options.zero = zero;
+    const plan::Plan plan = MakePlan(GroupedPlan(1, 1, 0).model, options);
+    Ranks stats(static_cast<size_t>(plan.world_size()));
+    WithEngines(plan, "", [&](int rank, Engine& engine) {
+      for (int64_t step = 0; step < 4; ++step) {
+        TrainStep train = MakeStep(
+            step, RandomBins({{5, 1, 17, 9}, {31, 3}, {40}, {13, 13}}, plan.model.vocab_size, 7));
+        train.bins = PartOf(plan, train.bins, rank);
+        const auto result = engine.Train(train);
+        ASSERT_TRUE(result.ok()) << result.status();
+        stats[static_cast<size_t>(rank)].push_back(*result);
+      }
+    });
+    return stats;
+  };
+  const std::vector<StepStats> one = train(1, 0).front();
+  ASSERT_EQ(one.size(), 4u);
+  ExpectEqualRuns(train(2, 1), one);
+  ExpectEqualRuns(train(2, 3), one);
+}
+
 }  // namespace
 }  // namespace sharded_experts_test
 }  // namespace coxswain::engine
