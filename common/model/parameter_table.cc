@@ -39,6 +39,7 @@ struct Target {
   const TensorSpec* tensor = nullptr;
   int32_t number = kNoTensor;
   std::string module;  // below the model
+  int64_t rank = 0;
 };
 
 // Those linears of each product of a block that are adapted: their A are adjacent, then their B.
@@ -53,7 +54,7 @@ std::vector<std::vector<Target>> TargetsOf(const Block& block, const std::string
       const TensorSpec& tensor = block.tensors[static_cast<size_t>(member.weight)];
       const std::string module = prefix + ModuleOf(tensor);
       const bool chosen = IsAllLinear(lora.targets) || IsNamed(lora, module);
-      if (chosen) product.push_back({&tensor, member.weight, module});
+      if (chosen) product.push_back({&tensor, member.weight, module, lora.rank});
     }
   }
   return products;
@@ -75,7 +76,7 @@ std::vector<Target> RoutersOf(const Block& block, const std::string& prefix,
     const std::string module = prefix + RouterModule(block, tensor);
     const bool named = IsNamedParameter(lora, absl::StrCat(module, kWeight)) ||
                        IsNamedParameter(lora, prefix + tensor.name);
-    if (named) routers.push_back({&tensor, static_cast<int32_t>(i), module});
+    if (named) routers.push_back({&tensor, static_cast<int32_t>(i), module, lora.rank});
   }
   return routers;
 }
@@ -87,7 +88,9 @@ std::vector<Target> StacksOf(const Block& block, const std::string& prefix, cons
     const TensorSpec& tensor = block.tensors[i];
     const std::string name = prefix + tensor.name;
     if (tensor.kind != Kind::kExperts || !IsNamedParameter(lora, name)) continue;
-    stacks.push_back({&tensor, static_cast<int32_t>(i), name});
+    const auto number = static_cast<int32_t>(i);
+    const bool other = lora.gate_up_rank > 0 && FeedsGate(block, number);
+    stacks.push_back({&tensor, number, name, other ? lora.gate_up_rank : lora.rank});
   }
   return stacks;
 }
@@ -118,10 +121,10 @@ class UnitTable {
 
   void AddLora(const std::vector<Target>& targets, const LoraTable& lora) {
     for (const Target& t : targets) {
-      AddPart(t, Part::kLoraA, ".lora_A.weight", lora.rank, t.tensor->cols);
+      AddPart(t, Part::kLoraA, ".lora_A.weight", t.rank, t.tensor->cols);
     }
     for (const Target& t : targets) {
-      AddPart(t, Part::kLoraB, ".lora_B.weight", t.tensor->rows, lora.rank);
+      AddPart(t, Part::kLoraB, ".lora_B.weight", t.tensor->rows, t.rank);
     }
     if (!lora.dora) return;
     for (const Target& t : targets) {
@@ -131,7 +134,7 @@ class UnitTable {
 
   // All stacks of a block are of one module, whose wrappers nest: the last is the outer one.
   // Source: peft ParamWrapper.
-  void AddLoraOfExperts(const std::vector<Target>& stacks, const LoraTable& lora) {
+  void AddLoraOfExperts(const std::vector<Target>& stacks) {
     for (size_t i = 0; i < stacks.size(); ++i) {
       const TensorSpec& tensor = *stacks[i].tensor;
       Target target = stacks[i];
@@ -140,7 +143,7 @@ class UnitTable {
       for (const Part part : {Part::kLoraA, Part::kLoraB}) {
         const bool a = part == Part::kLoraA;
         AddPart(target, part, a ? ".lora_A.weight" : ".lora_B.weight",
-                tensor.batch * (a ? lora.rank : tensor.rows), a ? tensor.cols : lora.rank);
+                tensor.batch * (a ? target.rank : tensor.rows), a ? tensor.cols : target.rank);
         table_->back().batch = tensor.batch;
       }
     }
@@ -149,7 +152,8 @@ class UnitTable {
   void AddLoraOutside(const TensorSpec& tensor, const LoraTable& lora) {
     if (!IsNamed(lora, tensor)) return;
     const bool embedding = tensor.kind == Kind::kEmbedding;
-    const Target t{&tensor, embedding ? kEmbeddingTensor : kHeadTensor, ModuleOf(tensor)};
+    const Target t{&tensor, embedding ? kEmbeddingTensor : kHeadTensor, ModuleOf(tensor),
+                   lora.rank};
     if (!embedding) return AddLora({t}, lora);
     AddPart(t, Part::kLoraA, ".lora_embedding_A", tensor.rows, lora.rank);
     AddPart(t, Part::kLoraB, ".lora_embedding_B", tensor.cols, lora.rank);
@@ -278,6 +282,13 @@ absl::Status CheckParameters(const LoraTable& lora, const Architecture& model) {
 
 }  // namespace
 
+bool FeedsGate(const Block& block, int32_t number) {
+  return std::any_of(block.ops.begin(), block.ops.end(), [number](const PlainOp& op) {
+    const auto* experts = std::get_if<GroupedLinearOp>(&op);
+    return experts != nullptr && experts->weight == number && experts->feeds_activation;
+  });
+}
+
 std::vector<Parameter> BaseParameterTable(const Architecture& model) {
   std::vector<Parameter> table;
   const Outside& outside = model.outside;
@@ -322,7 +333,7 @@ absl::StatusOr<std::vector<Parameter>> WithLora(std::vector<Parameter> base,
       unit.AddLora(product, lora);
     }
     unit.AddLora(RoutersOf(block, LayerPrefix(outside, layer), lora), lora);
-    unit.AddLoraOfExperts(StacksOf(block, LayerPrefix(outside, layer), lora), lora);
+    unit.AddLoraOfExperts(StacksOf(block, LayerPrefix(outside, layer), lora));
   }
   return table;
 }

@@ -3,6 +3,7 @@
 #ifndef COXSWAIN_COMMON_MODEL_PARAMETER_TABLE_H_
 #define COXSWAIN_COMMON_MODEL_PARAMETER_TABLE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ std::vector<Parameter> BaseParameterTable(const Architecture& model);
 // Of what the config's family makes of it.
 std::vector<Parameter> BaseParameterTable(const ModelConfig& config);
 
+// Whether tensor `number` of a block is a stack of experts whose product goes into a gate: that of
+// gate and up.
+bool FeedsGate(const Block& block, int32_t number);
+
 struct LoraTable {
   int64_t rank = 0;
   // Last parts of module names such as "q_proj", "lm_head" or "embed_tokens", whole names such as
@@ -27,6 +32,7 @@ struct LoraTable {
   // Ends of the names of stacks of experts, "mlp.experts.down_proj", and of the weights of routers,
   // "mlp.gate.weight".
   std::vector<std::string> parameters = {};
+  int64_t gate_up_rank = 0;  // of stacks whose product goes into a gate; 0: rank
 };
 
 // Appends, behind the tensors of each unit, LoRA A and B of every target linear and of the routers

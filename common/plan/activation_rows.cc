@@ -48,7 +48,7 @@ void AddExpertAdapterRows(const Plan& plan, int64_t layer, std::vector<Activatio
     const auto* experts = std::get_if<model::GroupedLinearOp>(&op);
     if (experts == nullptr || !adapted.Has(experts->weight, layer)) continue;
     rows->push_back({.row = ExpertAdapterRow(*experts, layer),
-                     .width = experts->routed.chosen * plan.lora.rank,
+                     .width = experts->routed.chosen * adapted.RankOf(experts->weight, layer),
                      .again = AgainOf(op)});
   }
 }

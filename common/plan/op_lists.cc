@@ -14,7 +14,8 @@ model::Op FusableOp(const model::PlainOp& op) {
 
 AdaptedLinears::AdaptedLinears(const Plan& plan) {
   for (const model::Parameter& parameter : plan.parameters) {
-    if (model::IsLoraA(parameter)) linears_.insert({parameter.layer, parameter.tensor});
+    if (!model::IsLoraA(parameter)) continue;
+    ranks_[{parameter.layer, parameter.tensor}] = parameter.rows / parameter.batch;
   }
 }
 
@@ -24,7 +25,11 @@ bool AdaptedLinears::Has(const model::LinearOp& linear, int64_t layer) const {
 }
 
 bool AdaptedLinears::Has(int32_t tensor, int64_t layer) const {
-  return linears_.count({static_cast<int32_t>(layer), tensor}) != 0;
+  return ranks_.count({static_cast<int32_t>(layer), tensor}) != 0;
+}
+
+int64_t AdaptedLinears::RankOf(int32_t tensor, int64_t layer) const {
+  return ranks_.at({static_cast<int32_t>(layer), tensor});
 }
 
 OpLists PlainOpLists(const model::Architecture& model) {

@@ -2,7 +2,7 @@
 #ifndef COXSWAIN_COMMON_PLAN_OP_LISTS_H_
 #define COXSWAIN_COMMON_PLAN_OP_LISTS_H_
 
-#include <set>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -18,16 +18,18 @@ struct OpLists {
   std::vector<Ops> backward;  // of each block, its ops from the last to the first, without adds
 };
 
-// The linears that have an adapter, by layer and tensor.
+// The linears, routers and stacks that have an adapter, by layer and tensor.
 class AdaptedLinears {
  public:
   explicit AdaptedLinears(const Plan& plan);
   // Of any of the members.
   bool Has(const model::LinearOp& linear, int64_t layer) const;
   bool Has(int32_t tensor, int64_t layer) const;
+  // Of a tensor that has one.
+  int64_t RankOf(int32_t tensor, int64_t layer) const;
 
  private:
-  std::set<std::pair<int32_t, int32_t>> linears_;
+  std::map<std::pair<int32_t, int32_t>, int64_t> ranks_;
 };
 
 // The ops as the family lists them.

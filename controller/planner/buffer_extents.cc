@@ -42,11 +42,22 @@ int64_t CachedAttentionBytes(const plan::Plan& plan) {
          CeilDiv(plan.generation.length, 64);
 }
 
+// Of the adapters of stacks.
+int64_t WidestRank(const plan::Plan& plan) {
+  int64_t rank = 0;
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (parameter.kind != model::Kind::kExperts || !model::IsLoraA(parameter)) continue;
+    rank = std::max(rank, parameter.rows / parameter.batch);
+  }
+  return rank;
+}
+
 // The gradient of an expert adapter's inner values; on a GPU also the sums of the parts into which
 // its gradients are cut: two of each of 160 ranges of rows at most, of 2,048 columns at rank 16.
 int64_t ExpertAdapterBytes(const plan::Plan& plan, const BufferExtents& n) {
   if (plan.lora.rank == 0) return 0;
-  const int64_t inner = Align(4 * plan.model.mixture.chosen * n.tokens * plan.lora.rank);
+  const int64_t inner =
+      Align(4 * plan.model.mixture.chosen * n.tokens * std::max(plan.lora.rank, WidestRank(plan)));
   return inner + (plan.device == "cuda" ? 4 * int64_t{2} * 160 * 2048 * 16 : 0);
 }
 

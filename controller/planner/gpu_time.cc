@@ -227,7 +227,8 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
     if (model::AdaptsEmbedding(p) && model::IsLoraA(p)) continue;
     double width = static_cast<double>(p.elements()) / rank;
     if (p.kind == model::Kind::kExperts) {
-      width *= static_cast<double>(m.mixture.chosen) / static_cast<double>(p.batch);
+      const int64_t own = model::IsLoraA(p) ? p.rows / p.batch : p.cols;
+      width = static_cast<double>(m.mixture.chosen * (p.elements() / p.batch / own));
     }
     forward += kAdapterPasses * width;
     backward += 2.5 * width;

@@ -1,5 +1,6 @@
 #include "worker/engine/model.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -52,6 +53,14 @@ class Table {
 
   bool Has(const Place& place) const { return index_.count(place) != 0; }
   bool trains() const { return plan_.trains(); }
+
+  // Of the adapters of a stack; 0 without.
+  int64_t RankOf(const Place& stack) const {
+    const auto found = index_.find({stack.layer, stack.tensor, Part::kLoraA});
+    if (found == index_.end()) return 0;
+    const model::Parameter& a = plan_.parameters[found->second];
+    return a.rows / std::max<int64_t>(1, a.batch);
+  }
 
   // Before it is taken; without codes where its values lie where sweeps read them.
   QuantizedMatrix Quantized(const Place& place) const {
@@ -293,8 +302,9 @@ absl::StatusOr<Router> TakeRouter(Table& table, int32_t layer, const model::Rout
 }
 
 absl::StatusOr<ExpertLinear> TakeExperts(Table& table, int32_t layer,
-                                         const model::GroupedLinearOp& op, int64_t rank) {
+                                         const model::GroupedLinearOp& op) {
   ExpertLinear linear;
+  const int64_t rank = linear.rank = table.RankOf({layer, op.weight});
   const int64_t rows = op.experts * op.out_features;
   linear.quantized = table.Quantized({layer, op.weight});
   ASSIGN_OR_RETURN(linear.weight, table.Take({layer, op.weight}, {rows, op.in_features}));
@@ -325,8 +335,7 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
     } else if (const auto* route = std::get_if<model::RouteOp>(&op)) {
       ASSIGN_OR_RETURN(block.routers[route->id], TakeRouter(table, layer, *route, plan.lora.rank));
     } else if (const auto* experts = std::get_if<model::GroupedLinearOp>(&op)) {
-      ASSIGN_OR_RETURN(block.experts[experts->id],
-                       TakeExperts(table, layer, *experts, plan.lora.rank));
+      ASSIGN_OR_RETURN(block.experts[experts->id], TakeExperts(table, layer, *experts));
     }
   }
   places->site += static_cast<uint32_t>(block.linears.size());

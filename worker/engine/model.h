@@ -89,6 +89,7 @@ struct ExpertLinear {
   QuantizedMatrix quantized;  // then
   Tensor bias;                // [E, out], value null without
   Tensor a, b;                // the adapters: [E, r, in], [E, out, r]; values null without
+  int64_t rank = 0;           // r, which may be another than that of linears; 0 without
 };
 
 // The tensors of a block by the number of the op that takes them.

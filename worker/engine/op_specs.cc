@@ -172,7 +172,7 @@ kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::Grou
           .experts = op.experts,
           .in_features = op.in_features,
           .out_features = op.out_features,
-          .rank = experts.a.value == nullptr ? 0 : model.lora_rank,
+          .rank = experts.rank,
           .scale = static_cast<float>(model.lora_scale)};
 }
 

@@ -100,6 +100,8 @@ PlanOptions ReadOptions(const std::string& directory, const nlohmann::json& opti
   if (adapter.contains("target_parameters") && !adapter.at("target_parameters").is_null()) {
     options.lora_parameters = adapter.at("target_parameters").get<std::vector<std::string>>();
   }
+  const nlohmann::json ranks = adapter.value("rank_pattern", nlohmann::json::object());
+  if (!ranks.empty()) options.gate_up_rank = ranks.at(R"(.*\.gate_up_proj)").get<int64_t>();
   options.lora_plus_ratio = optimizer.value("lora_plus_ratio", 1.0);
   return options;
 }

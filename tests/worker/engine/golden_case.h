@@ -86,6 +86,7 @@ inline constexpr const char* kExpertCases[] = {"moe/mixtral_aux_full",
                                                "moe/glm4_moe_lite_full",
                                                "moe/glm4_moe_lite_attn_lora",
                                                "moe/glm4_moe_lite_expert_lora",
+                                               "moe/glm4_moe_lite_linear_lora",
                                                "moe/glm4_moe_lite_types_full"};
 
 struct GoldenStep {

@@ -65,9 +65,9 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.architecture = model::ArchitectureOf(config);
   plan.parameters = model::BaseParameterTable(plan.architecture);
   if (options.lora_rank > 0) {
-    plan.parameters = Value(model::WithLora(
-        plan.parameters, config,
-        {options.lora_rank, options.lora_targets, options.dora, options.lora_parameters}));
+    plan.parameters = Value(model::WithLora(plan.parameters, config,
+                                            {options.lora_rank, options.lora_targets, options.dora,
+                                             options.lora_parameters, options.gate_up_rank}));
     plan.lora = {options.lora_rank, options.lora_scale, options.dropout, options.init_from,
                  options.dora};
   }

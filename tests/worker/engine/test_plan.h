@@ -17,6 +17,7 @@ struct PlanOptions {
   int64_t lora_rank = 0;  // 0: full fine-tuning
   std::vector<std::string> lora_targets = {"all-linear"};
   std::vector<std::string> lora_parameters = {};
+  int64_t gate_up_rank = 0;  // of stacks of gate and up; 0: lora_rank
   double lora_scale = 2.0;
   double lora_plus_ratio = 1.0;
   double dropout = 0.0;
