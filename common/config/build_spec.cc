@@ -104,6 +104,7 @@ std::vector<DatasetSpec> Datasets(const Json& list, bool held_out) {
 LoraSpec Lora(const Json& json) {
   LoraSpec lora;
   lora.r = json["r"];
+  lora.gate_up_r = Optional<int64_t>(json["gate_up_r"]);
   lora.alpha = json["alpha"];
   lora.dropout = json["dropout"];
   lora.target_modules = json["target_modules"].get<std::vector<std::string>>();

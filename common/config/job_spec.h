@@ -52,10 +52,11 @@ struct HubSource {
 
 struct LoraSpec {
   int64_t r{};
+  std::optional<int64_t> gate_up_r;  // of stacks of gate and up; nullopt: r
   double alpha{};
   double dropout{};
   std::vector<std::string> target_modules;
-  std::vector<std::string> target_parameters;  // stacks of experts
+  std::vector<std::string> target_parameters;  // stacks of experts, weights of routers
   double loraplus_lr_ratio{};                  // 1: plain LoRA
   double loraplus_lr_embedding{};
   bool use_rslora{};

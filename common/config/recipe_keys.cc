@@ -47,6 +47,7 @@ constexpr std::initializer_list<const char*> kPossible = {
     "base_model.added_tokens",
     "lora.loraplus_lr_embedding",
     "lora.target_parameters",
+    "lora.gate_up_r",
     "moe.router",
     "moe.aux_loss.coef",
     "moe.aux_loss.over",

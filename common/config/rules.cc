@@ -173,10 +173,11 @@ void CheckDropoutOfExperts(Validated* job) {
   const Json& stacks = At(job->effective, "spec.lora.target_parameters");
   if (At(job->effective, "spec.adapter") == "none" || !stacks.is_array() || stacks.empty()) return;
   if (!dropout.is_number() || dropout.get<double>() == 0) return;
-  job->errors.push_back({path, LineOf(*job, path),
-                         absl::StrCat("adapters of experts and routers (lora.target_parameters) have "
-                                      "no dropout; give 0, got ",
-                                      dropout.dump())});
+  job->errors.push_back(
+      {path, LineOf(*job, path),
+       absl::StrCat("adapters of experts and routers (lora.target_parameters) have "
+                    "no dropout; give 0, got ",
+                    dropout.dump())});
 }
 
 void CheckExtend(Validated* job) {

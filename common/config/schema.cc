@@ -94,6 +94,12 @@ void AppendLora(std::vector<Key>* t) {
       {.path = "spec.lora", .doc = "Read when `adapter: lora` or `qlora`."},
       {.path = "spec.lora.r", .type = Type::kInt, .def = "32", .range = {.min = 1, .max = 65536},
        .doc = "Rank."},
+      {.path = "spec.lora.gate_up_r", .type = Type::kInt, .def = "null",
+       .range = {.min = 1, .max = 65536},
+       .doc = "Rank of the stacks of gate and up of experts, `mlp.experts.gate_up_proj`; null: "
+              "`r`. The two share A, so PEFT gives them `2 r` where adapters of single experts had "
+              "`r` each. Their scale is that of `r`.",
+       .nullable = true},
       {.path = "spec.lora.alpha", .type = Type::kNumber, .def = "64", .range = kPositive,
        .doc = "Numerator of the scale: the adapter is multiplied by alpha / r."},
       {.path = "spec.lora.dropout", .type = Type::kNumber, .def = "0.0", .range = kBelowOne,
@@ -107,9 +113,10 @@ void AppendLora(std::vector<Key>* t) {
        .doc = "Which modules are adapted, one or a list, with the names of the checkpoint: a "
               "name, the end of a path (`self_attn.q_proj`, `layers.0.mlp.up_proj`), or a regular "
               "expression that matches whole names as in PEFT (`.*\\.[qv]_proj`). `all-linear` is "
-              "every projection of a block. Head, embedding and routers (`gate`, gpt-oss: `router`) "
-              "are adapted only where they are named. The adapter of a router has no dropout and no "
-              "DoRA; `moe.router: trained` trains routers in full instead."},
+              "every projection of a block. Head, embedding and routers (`gate`, gpt-oss: "
+              "`router`) "
+              "are adapted only where they are named. The adapter of a router has no dropout and "
+              "no DoRA; `moe.router: trained` trains routers in full instead."},
       {.path = "spec.lora.target_parameters", .type = Type::kStringList, .def = "[]",
        .doc = "Stacks of experts that are adapted, each expert by an A and a B of its own, with "
               "PEFT's names: `mlp.experts.gate_up_proj` (gate and up share A), "

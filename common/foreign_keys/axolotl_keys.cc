@@ -87,7 +87,7 @@ std::vector<ForeignKey> AdapterKeys() {
       Translated("lora_target_parameters", "spec.lora.target_parameters"),
       Translated("lora_modules_to_save", "spec.lora.modules_to_save"),
       NoEffect("lora_fan_in_fan_out", "weights lie as checkpoints have them"),
-      Refused("lora_rank_pattern", "one rank for all adapters"),
+      Refused("lora_rank_pattern", "one rank for all; lora.gate_up_r for stacks of gate and up"),
       Refused("lora_alpha_pattern", "one alpha for all adapters"),
       Refused("peft_layers_to_transform", kSomeWeights),
       Refused("peft_layers_pattern", kSomeWeights),

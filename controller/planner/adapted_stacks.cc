@@ -99,6 +99,19 @@ std::set<std::string> NamesOfStacks(const std::vector<std::string>& names,
   return whole;
 }
 
+std::set<std::string> NamesOfGateUpStacks(const std::vector<std::string>& names,
+                                          const model::ModelConfig& model) {
+  const model::Architecture architecture = model::ArchitectureOf(model);
+  std::set<std::string> whole = NamesOfStacks(names, model);
+  for (const Stack& stack : StacksOf(architecture)) {
+    for (const model::Parameter& parameter : stack.blocks) {
+      const model::Block& block = architecture.blocks[static_cast<size_t>(parameter.layer)];
+      if (!model::FeedsGate(block, parameter.tensor)) whole.erase(parameter.name);
+    }
+  }
+  return whole;
+}
+
 absl::Status CheckTargetsOfExperts(const config::LoraSpec& lora, const model::ModelConfig& model) {
   const model::Architecture architecture = model::ArchitectureOf(model);
   const std::vector<Stack> stacks = StacksOf(architecture);

@@ -23,6 +23,10 @@ absl::StatusOr<std::vector<std::string>> MeantStacks(const std::vector<std::stri
 std::set<std::string> NamesOfStacks(const std::vector<std::string>& names,
                                     const model::ModelConfig& model);
 
+// Those among them that hold gate and up.
+std::set<std::string> NamesOfGateUpStacks(const std::vector<std::string>& names,
+                                          const model::ModelConfig& model);
+
 // InvalidArgument: a target is a linear of single experts, or a stack in some blocks only; the
 // message says which key to set.
 absl::Status CheckTargetsOfExperts(const config::LoraSpec& lora, const model::ModelConfig& model);

@@ -42,6 +42,8 @@ Json Number(double value) {
 
 std::vector<Setting> SettingsOf(const PeftConfig& adapter) {
   return {{"r", "r", adapter.r},
+          {"gate_up_r", "rank_pattern",
+           adapter.gate_up_r.has_value() ? Json(*adapter.gate_up_r) : Json()},
           {"alpha", "lora_alpha", Number(adapter.alpha)},
           {"use_rslora", "use_rslora", adapter.use_rslora},
           {"use_dora", "use_dora", adapter.use_dora},
@@ -52,6 +54,7 @@ std::vector<Setting> SettingsOf(const PeftConfig& adapter) {
 
 PeftConfig SettingsOf(const config::LoraSpec& job) {
   return {.r = job.r,
+          .gate_up_r = job.gate_up_r == job.r ? std::nullopt : job.gate_up_r,
           .alpha = job.alpha,
           .use_rslora = job.use_rslora,
           .use_dora = job.use_dora,
@@ -132,7 +135,7 @@ absl::StatusOr<config::ParsedJob> TakeOverAdapter(config::ParsedJob parsed, cons
   for (const Setting& setting : SettingsOf(*adapter)) {
     const std::string key = absl::StrCat("spec.lora.", setting.key);
     // An adapter of experts alone has no modules, which is not what a job has without a list.
-    const bool none = setting.value.is_array() && setting.value.empty();
+    const bool none = setting.value.empty();
     if (parsed.lines.count(key) > 0 || (none && setting.key != kModules)) continue;
     taken.push_back(absl::StrCat(key, "=", setting.value.dump()));
   }

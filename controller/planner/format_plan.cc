@@ -75,12 +75,12 @@ void AddExperts(const plan::Plan& plan, const Estimate& estimate, Page& page) {
                   [](const auto& p) { return model::IsRouter(p) && p.trainable(); });
   const bool adapted = plan::HasAdapterOf(plan, model::Kind::kRouter);
   const plan::RouterLosses& losses = plan.router_losses;
-  std::string text = absl::StrFormat("%s; balancing loss x %g over a %s, z-loss x %g",
-                                     trained   ? "trained"
-                                     : adapted ? "adapted"
-                                               : "frozen",
-                                     losses.balance,
-                                     losses.by_micro_batch ? "micro-batch" : "bin", losses.z);
+  std::string text =
+      absl::StrFormat("%s; balancing loss x %g over a %s, z-loss x %g",
+                      trained   ? "trained"
+                      : adapted ? "adapted"
+                                : "frozen",
+                      losses.balance, losses.by_micro_batch ? "micro-batch" : "bin", losses.z);
   if (plan.router_bias_rate > 0) {
     absl::StrAppendFormat(&text, "; their bias moves by %g", plan.router_bias_rate);
   }

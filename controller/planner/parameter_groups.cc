@@ -124,7 +124,8 @@ absl::Status CheckRoutersInFull(const plan::Plan& plan, const std::vector<bool>&
       if (!in_full[i] || !model::IsAdapterOf(adapter, plan.parameters[i])) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "lora adapts \"", plan.parameters[i].name,
-          "\", which moe.router: trained or lora.modules_to_save trains in full; take the router out "
+          "\", which moe.router: trained or lora.modules_to_save trains in full; take the router "
+          "out "
           "of lora.target_modules and lora.target_parameters, or set moe.router: frozen"));
     }
   }
@@ -177,6 +178,22 @@ absl::Status CheckBalance(const config::JobSpec& job, const plan::Plan& plan) {
       "not hold; set export.merge: true to export the whole model, or moe.balance: none");
 }
 
+// The rank is of stacks that are adapted, and files of single experts have one for all.
+absl::Status CheckGateUpRank(const config::JobSpec& job, const plan::Plan& plan) {
+  if (!job.lora.gate_up_r.has_value()) return absl::OkStatus();
+  if (NamesOfGateUpStacks(job.lora.target_parameters, plan.model).empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lora.gate_up_r is ", *job.lora.gate_up_r,
+                     ", and no stack of gate and up is adapted; leave it out, or name "
+                     "mlp.experts.gate_up_proj in "
+                     "lora.target_parameters"));
+  }
+  if (!job.export_by_expert || *job.lora.gate_up_r == job.lora.r) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "export.adapter_layout: per_expert has one rank, and lora.gate_up_r is ", *job.lora.gate_up_r,
+      " beside lora.r ", job.lora.r, "; set stacked, or leave lora.gate_up_r out"));
+}
+
 // Single experts have names in the files that hold them so.
 absl::Status CheckAdapterLayout(const config::JobSpec& job, const plan::Plan& plan) {
   if (!job.export_by_expert) return absl::OkStatus();
@@ -211,10 +228,12 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
   if (job.adapter == config::Adapter::kLora) {
     RETURN_IF_ERROR(CheckTargetsOfExperts(job.lora, plan->model));
     ASSIGN_OR_RETURN(AdapterTargets targets, TargetsOf(job.lora, plan->model));
-    ASSIGN_OR_RETURN(plan->parameters,
-                     model::WithLora(std::move(plan->parameters), plan->architecture,
-                                     {job.lora.r, std::move(targets.modules), job.lora.use_dora,
-                                      std::move(targets.parameters)}));
+    ASSIGN_OR_RETURN(
+        plan->parameters,
+        model::WithLora(std::move(plan->parameters), plan->architecture,
+                        {job.lora.r, std::move(targets.modules), job.lora.use_dora,
+                         std::move(targets.parameters), job.lora.gate_up_r.value_or(job.lora.r)}));
+    RETURN_IF_ERROR(CheckGateUpRank(job, *plan));
     plan->lora = MakeLora(job.lora);
     GroupLora(job, plan);
     ASSIGN_OR_RETURN(const std::vector<bool> saved,

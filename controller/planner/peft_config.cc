@@ -162,9 +162,9 @@ absl::StatusOr<bool> IsWeightOfLinears(const std::string& name,
   });
 }
 
-// The stacks and routers that target_parameters names, and the modules whose weights it names; of an
-// adapter with the linears of single experts the stacks of its file too.
-// Source: peft 0.21 tuners_utils.py _inject_parameters.
+// The stacks and routers that target_parameters names, and the modules whose weights it names; of
+// an adapter with the linears of single experts the stacks of its file too. Source: peft 0.21
+// tuners_utils.py _inject_parameters.
 absl::Status ReadParameters(const std::string& directory, const Json& config,
                             const model::ModelConfig& model, PeftConfig* read) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -210,19 +210,72 @@ absl::StatusOr<std::vector<std::pair<NamePattern, const Json*>>> PatternsIn(cons
   return patterns;
 }
 
-// One rank and one alpha for all modules; the first pattern that matches counts.
-absl::Status CheckPattern(const std::string& path, const Json& config, const char* key,
-                          double usual, const std::set<std::string>& adapted) {
-  if (!Has(config, key)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto patterns, PatternsIn(path, key, config[key]));
-  for (const std::string& module : adapted) {
-    const auto found = std::find_if(patterns.begin(), patterns.end(),
-                                    [&](const auto& one) { return one.first.Matches(module); });
-    if (found == patterns.end()) continue;
-    const Json& value = *found->second;
-    if (value.is_number() && value.get<double>() == usual) continue;
-    return Refusal(path, absl::StrCat(key, " gives ", module, " ", value.dump(), ", and ", usual,
-                                      " is that of the others; one for all is supported"));
+// What rank_pattern and alpha_pattern give a module or parameter: the first that matches counts.
+class Patterns {
+ public:
+  static absl::StatusOr<Patterns> Read(const std::string& path, const Json& config,
+                                       const char* key) {
+    Patterns read;
+    if (!Has(config, key)) return read;
+    ASSIGN_OR_RETURN(read.patterns_, PatternsIn(path, key, config[key]));
+    return read;
+  }
+
+  Json ValueOf(const std::string& name, const Json& usual) const {
+    const auto found = std::find_if(patterns_.begin(), patterns_.end(),
+                                    [&](const auto& one) { return one.first.Matches(name); });
+    return found == patterns_.end() ? usual : *found->second;
+  }
+
+ private:
+  std::vector<std::pair<NamePattern, const Json*>> patterns_;
+};
+
+bool IsNumber(const Json& value, double wanted) {
+  return value.is_number() && std::abs(value.get<double>() - wanted) <= 1e-9 * std::abs(wanted);
+}
+
+// One rank for all stacks of gate and up.
+absl::Status ReadGateUpRank(const Patterns& ranks, const std::set<std::string>& stacks,
+                            PeftConfig* read) {
+  for (const std::string& stack : stacks) {
+    const Json value = ranks.ValueOf(stack, read->r);
+    const int64_t before =
+        read->gate_up_r.value_or(value.is_number_integer() ? value.get<int64_t>() : 0);
+    if (before < 1 || !IsNumber(value, static_cast<double>(before))) {
+      return Refusal(read->path, absl::StrCat("rank_pattern gives ", stack, " ", value.dump(),
+                                              "; one whole number for all stacks of gate and up is "
+                                              "supported"));
+    }
+    read->gate_up_r = before;
+  }
+  if (read->gate_up_r == read->r) read->gate_up_r.reset();
+  return absl::OkStatus();
+}
+
+// One rank for all but stacks of gate and up, and one scale for all.
+absl::Status CheckPatterns(const Json& config, const std::set<std::string>& adapted,
+                           const std::set<std::string>& gate_up, PeftConfig* read) {
+  ASSIGN_OR_RETURN(const Patterns ranks, Patterns::Read(read->path, config, "rank_pattern"));
+  ASSIGN_OR_RETURN(const Patterns alphas, Patterns::Read(read->path, config, "alpha_pattern"));
+  RETURN_IF_ERROR(ReadGateUpRank(ranks, gate_up, read));
+  const double factor = static_cast<double>(read->gate_up_r.value_or(read->r)) /
+                        static_cast<double>(std::max<int64_t>(1, read->r));
+  const double of_gate_up = read->alpha * (read->use_rslora ? std::sqrt(factor) : factor);
+  for (const std::string& name : adapted) {
+    const bool stack = gate_up.count(name) > 0;
+    const Json rank = ranks.ValueOf(name, config["r"]);
+    const Json alpha = alphas.ValueOf(name, config["lora_alpha"]);
+    if (!stack && !IsNumber(rank, static_cast<double>(read->r))) {
+      return Refusal(read->path,
+                     absl::StrCat("rank_pattern gives ", name, " ", rank.dump(), ", and ", read->r,
+                                  " is that of the others; one for all is supported"));
+    }
+    const double wanted = stack ? of_gate_up : read->alpha;
+    if (IsNumber(alpha, wanted)) continue;
+    return Refusal(read->path,
+                   absl::StrCat("alpha_pattern gives ", name, " ", alpha.dump(), ", and ", wanted,
+                                " gives it the scale of the others; one for all is supported"));
   }
   return absl::OkStatus();
 }
@@ -262,9 +315,8 @@ absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& dire
   for (const std::string& router : MeantRouters(read.target_parameters, ModulesOf(model))) {
     adapted.insert(absl::StrCat(router, ".weight"));
   }
-  RETURN_IF_ERROR(
-      CheckPattern(read.path, config, "rank_pattern", static_cast<double>(read.r), adapted));
-  RETURN_IF_ERROR(CheckPattern(read.path, config, "alpha_pattern", read.alpha, adapted));
+  const std::set<std::string> gate_up = NamesOfGateUpStacks(read.target_parameters, model);
+  RETURN_IF_ERROR(CheckPatterns(config, adapted, gate_up, &read));
   ASSIGN_OR_RETURN(read.modules_to_save, Texts(read.path, config, "modules_to_save"));
   return std::optional<PeftConfig>(std::move(read));
 }

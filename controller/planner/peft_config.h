@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_PLANNER_PEFT_CONFIG_H_
 #define COXSWAIN_CONTROLLER_PLANNER_PEFT_CONFIG_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ namespace coxswain::planner {
 
 struct PeftConfig {
   int64_t r = 0;
+  std::optional<int64_t> gate_up_r = {};  // nullopt: r
   double alpha = 0;
   bool use_rslora = false;
   bool use_dora = false;

@@ -137,6 +137,8 @@ void AddAdapter(const config::JobSpec& job, const model::ModelConfig& model,
   lines.Int("adapter", static_cast<int64_t>(job.adapter));
   if (job.adapter == config::Adapter::kNone) return;
   lines.Int("lora.r", job.lora.r);
+  const int64_t gate_up_r = job.lora.gate_up_r.value_or(job.lora.r);
+  if (gate_up_r != job.lora.r) lines.Int("lora.gate_up_r", gate_up_r);
   lines.Real("lora.alpha", job.lora.alpha);
   lines.Real("lora.dropout", job.lora.dropout);
   for (const std::string& module : job.lora.target_modules) lines.Text("lora.target", module);

@@ -93,9 +93,9 @@ absl::Status CheckRouters(const config::LoraSpec& lora, const std::string& key,
   if (lora.dropout == 0 && !lora.use_dora) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       key, ": \"", name, "\" is a router, whose adapter has no ",
-      lora.use_dora ? "DoRA; leave it out, or set lora.use_dora: false"
-                    : absl::StrCat("dropout; leave it out, or set lora.dropout: 0, not ",
-                                   lora.dropout)));
+      lora.use_dora
+          ? "DoRA; leave it out, or set lora.use_dora: false"
+          : absl::StrCat("dropout; leave it out, or set lora.dropout: 0, not ", lora.dropout)));
 }
 
 // The module of a tensor of the base, and what PEFT calls it.

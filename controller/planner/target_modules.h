@@ -16,9 +16,9 @@ namespace coxswain::planner {
 // A module that may have a weight, with its whole name: "model.layers.0.self_attn.q_proj".
 struct NamedModule {
   std::string name;
-  bool adaptable = false;  // a linear of a block, the embedding or the head
-  int64_t layer = -1;      // -1: outside the blocks
-  bool router = false;     // its name is that of model::RouterModule
+  bool adaptable = false;     // a linear of a block, the embedding or the head
+  int64_t layer = -1;         // -1: outside the blocks
+  bool router = false;        // its name is that of model::RouterModule
   std::string in_files = {};  // what the files of the base call it
 };
 std::vector<NamedModule> ModulesOf(const model::ModelConfig& model);
@@ -41,10 +41,10 @@ struct AdapterTargets {
 };
 
 // The targets of a job. The last part of a name ("q_proj") and all-linear stay. A path
-// ("self_attn.q_proj") and a pattern become the whole names of the modules that they select. Routers
-// become parameters, as in PEFT: they have a weight and are no linear. InvalidArgument: a target
-// selects nothing, or a module that is neither router, linear of a block, embedding nor head; or a
-// router under dropout or DoRA.
+// ("self_attn.q_proj") and a pattern become the whole names of the modules that they select.
+// Routers become parameters, as in PEFT: they have a weight and are no linear. InvalidArgument: a
+// target selects nothing, or a module that is neither router, linear of a block, embedding nor
+// head; or a router under dropout or DoRA.
 absl::StatusOr<AdapterTargets> TargetsOf(const config::LoraSpec& lora,
                                          const model::ModelConfig& model);
 

@@ -254,7 +254,8 @@ TEST(JobErrorsTest, DoraTakesNoDropout) {
       {"  adapter: lora\n  lora: {use_dora: true, dropout: 0.1}\n", "spec.lora.use_dora", 8,
        "needs lora.dropout: 0, got 0.1"},
       {"  adapter: lora\n  lora: {target_parameters: [experts.down_proj], dropout: 0.1}\n",
-       "spec.lora.dropout", 8, "adapters of experts and routers (lora.target_parameters) have no dropout"},
+       "spec.lora.dropout", 8,
+       "adapters of experts and routers (lora.target_parameters) have no dropout"},
   });
 }
 

@@ -62,6 +62,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_EQ(job.adapter, Adapter::kLora);
   EXPECT_EQ(job.quantization, "nf4");
   EXPECT_EQ(job.lora.r, 8);
+  EXPECT_EQ(job.lora.gate_up_r, 16);
   EXPECT_EQ(job.lora.alpha, 16);
   EXPECT_EQ(job.lora.loraplus_lr_ratio, 4);
   EXPECT_TRUE(job.lora.use_rslora);

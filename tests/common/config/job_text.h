@@ -27,7 +27,7 @@ spec:
   method: sft
   adapter: qlora
   quantization: {format: nf4, double: false}
-  lora: {r: 8, alpha: 16, dropout: 0.0, target_modules: all-linear, target_parameters: [], loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
+  lora: {r: 8, gate_up_r: 16, alpha: 16, dropout: 0.0, target_modules: all-linear, target_parameters: [], loraplus_lr_ratio: 4, loraplus_lr_embedding: 1.0e-6,
          use_rslora: true, use_dora: true, init_from: null, modules_to_save: []}
   moe: {router: auto, aux_loss: {coef: null, over: bin}, router_z_loss: 0.0, balance: none, balance_rate: 1.0e-3}
   datasets:

@@ -332,18 +332,50 @@ TEST_F(AdapterSettingsTest, StacksAndWeightsOfLinearsAreTakenOver) {
   Refused(CheckAdapterSettings(job_, *model), R"(has target_parameters ["mlp.experts.down_proj"])");
 }
 
+// As peft writes target_modules: all-linear of such a model.
+TEST_F(AdapterSettingsTest, TheRankOfGateAndUpIsTakenOver) {
+  const std::string targets =
+      R"({"r": 4, "lora_alpha": 8, "target_modules": ["q_proj"],
+          "target_parameters": ["gate_up_proj", "down_proj", "gate.weight"], )";
+  const std::string ranks = R"("rank_pattern": {".*\\.gate_up_proj": 8}, )";
+  const std::string config = targets + ranks + R"("alpha_pattern": {".*\\.gate_up_proj": 16}})";
+  const auto job = TakenOver("{init_from: .}", config, kExperts);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.lora.gate_up_r, 8);
+  EXPECT_EQ(job->spec.lora.r, 4);
+  const auto model = model::ReadModelConfig(folder_.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(CheckAdapterSettings(job->spec, *model).ok());
+  config::JobSpec other = job->spec;
+  other.lora.gate_up_r = 4;
+  Refused(CheckAdapterSettings(other, *model),
+          "has rank_pattern 8 and the job lora.gate_up_r null");
+  const std::string root = R"("use_rslora": true, "alpha_pattern": {".*\\.gate_up_proj": )";
+  EXPECT_TRUE(
+      TakenOver("{init_from: .}", targets + ranks + root + "11.313708498984761}}", kExperts).ok());
+  Refused(TakenOver("{init_from: .}", targets + ranks + root + "16}}", kExperts).status(),
+          "alpha_pattern gives model.layers.1.mlp.experts.gate_up_proj 16");
+  Refused(TakenOver("{init_from: .}",
+                    targets + R"("rank_pattern": {".*\\.(gate_up|down)_proj": 8}, )" +
+                        R"("alpha_pattern": {".*\\.(gate_up|down)_proj": 16}})",
+                    kExperts)
+              .status(),
+          "rank_pattern gives model.layers.1.mlp.experts.down_proj 8, and 4 is that of the others");
+}
+
 TEST_F(AdapterSettingsTest, ParametersThatNoAdapterHasAreRefusedByName) {
   const std::string numbers = R"({"r": 4, "lora_alpha": 8, "target_parameters": )";
   for (const char* name : {"mlp.gate", "input_layernorm.weight", "q_proj", "c_fc.weight"}) {
-    Refused(
-        TakenOver("{init_from: .}", numbers + "[\"" + name + "\"]}", kExperts).status(),
-        "target_parameters [\"" + std::string(name) + "\"] is no stack of experts, no router and no weight");
+    Refused(TakenOver("{init_from: .}", numbers + "[\"" + name + "\"]}", kExperts).status(),
+            "target_parameters [\"" + std::string(name) +
+                "\"] is no stack of experts, no router and no weight");
   }
-  Refused(TakenOver("{init_from: .}",
-                    numbers + R"(["experts.gate_up_proj"], "rank_pattern": {"gate_up_proj": 8}})",
-                    kExperts)
-              .status(),
-          "rank_pattern gives model.layers.1.mlp.experts.gate_up_proj 8");
+  Refused(
+      TakenOver("{init_from: .}",
+                numbers + R"(["experts.gate_up_proj"], "rank_pattern": {"gate_up_proj": 8}})",
+                kExperts)
+          .status(),
+      "alpha_pattern gives model.layers.1.mlp.experts.gate_up_proj 8, and 16 gives it the scale");
 }
 
 TEST(TargetModulesTest, PathsAndPatternsBecomeModules) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -112,23 +113,52 @@ TEST_F(RouterTargetsTest, WhatARouterCannotBeIsRefusedByName) {
   Use("Qwen3MoeForCausalLM");
   job_.lora.target_modules = {"q_proj", "gate"};
   job_.lora.dropout = 0.25;
-  ExpectRefusal(Refusal(), "lora.target_modules: \"gate\" is a router, whose adapter has no dropout");
+  ExpectRefusal(Refusal(),
+                "lora.target_modules: \"gate\" is a router, whose adapter has no dropout");
   job_.lora.dropout = 0;
   job_.lora.use_dora = true;
   ExpectRefusal(Refusal(), "\"gate\" is a router, whose adapter has no DoRA");
   job_.lora.target_modules = {"q_proj"};
   job_.lora.target_parameters = {"mlp.gate.weight"};
-  ExpectRefusal(Refusal(), "lora.target_parameters: \"mlp.gate.weight\" is a router, whose adapter");
+  ExpectRefusal(Refusal(),
+                "lora.target_parameters: \"mlp.gate.weight\" is a router, whose adapter");
   job_.lora.use_dora = false;
   job_.moe.trains_router = true;
   ExpectRefusal(Refusal(), "which moe.router: trained or lora.modules_to_save trains in full");
   job_.moe.trains_router = false;
   EXPECT_EQ(Adapted(), kAll);
   job_.lora.target_parameters = {"mlp.gate"};
-  ExpectRefusal(Refusal(), "\"mlp.gate\" names no stack of experts and no router; known: mlp.gate.");
+  ExpectRefusal(Refusal(),
+                "\"mlp.gate\" names no stack of experts and no router; known: mlp.gate.");
   job_.lora.target_parameters = {};
   job_.lora.target_modules = {"router"};
   ExpectRefusal(Refusal(), "unknown module \"router\"");
+}
+
+TEST_F(RouterTargetsTest, StacksOfGateAndUpMayHaveARankOfTheirOwn) {
+  Use("Qwen3MoeForCausalLM");
+  job_.lora.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  job_.lora.gate_up_r = 8;
+  plan::Plan plan;
+  plan.model = model_;
+  ASSERT_TRUE(MakeParameters(job_, &plan).ok());
+  const auto at = [&plan](const std::string& name) {
+    const auto found =
+        std::find_if(plan.parameters.begin(), plan.parameters.end(), [&name](const auto& p) {
+          return p.name == "base_model.model.model.layers.1.mlp.experts." + name;
+        });
+    return std::pair(found->rows, found->cols);
+  };
+  using Shape = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(at("base_layer.lora_A.weight"), Shape(4 * 8, 32));
+  EXPECT_EQ(at("base_layer.lora_B.weight"), Shape(4 * 2 * 8, 8));
+  EXPECT_EQ(at("lora_A.weight"), Shape(4 * 4, 8));
+  EXPECT_EQ(at("lora_B.weight"), Shape(4 * 32, 4));
+  job_.export_by_expert = true;
+  ExpectRefusal(Refusal(), "per_expert has one rank, and lora.gate_up_r is 8 beside lora.r 4");
+  job_.export_by_expert = false;
+  job_.lora.target_parameters = {"mlp.experts.down_proj"};
+  ExpectRefusal(Refusal(), "lora.gate_up_r is 8, and no stack of gate and up is adapted");
 }
 
 // What peft writes for target_modules: [q_proj, gate] of such a model.
