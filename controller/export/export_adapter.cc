@@ -17,6 +17,7 @@
 #include "common/files/safetensors_writer.h"
 #include "common/model/family.h"
 #include "common/model/file_rows.h"
+#include "common/model/parameter_table.h"
 #include "common/model/router_module.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
@@ -79,7 +80,8 @@ std::string PatternOf(std::set<std::string> modules, const std::set<std::string>
 // peft under DoRA nor an adapter by expert has parameters but routers, which are no linear for any
 // peft. Source: peft 0.21.2 utils/transformers_weight_conversion.py, _convert_peft_config_moe.
 bool IsNamedAsParameter(const plan::Plan& plan, const model::Parameter& parameter, bool by_expert) {
-  if (parameter.kind == model::Kind::kExperts || parameter.kind == model::Kind::kRouter) return true;
+  if (parameter.kind == model::Kind::kExperts || parameter.kind == model::Kind::kRouter)
+    return true;
   const bool knows_parameters = !by_expert && !plan.lora.dora;
   if (!knows_parameters || plan.model.mixture.experts == 0 || parameter.layer < 0) return false;
   const std::string module = TargetModule(parameter.name);
@@ -163,6 +165,21 @@ nlohmann::json Number(double value) {
   return value;
 }
 
+// Of the adapters of gate and up; that of all without.
+int64_t GateUpRank(const plan::Plan& plan) {
+  for (const model::Parameter& parameter : plan.parameters) {
+    if (parameter.kind != model::Kind::kExperts || !model::IsLoraB(parameter)) continue;
+    const model::Block& block = plan.architecture.blocks[static_cast<size_t>(parameter.layer)];
+    if (model::FeedsGate(block, parameter.tensor)) return parameter.cols;
+  }
+  return plan.lora.rank;
+}
+
+// As peft writes it.
+nlohmann::json GateUpPattern(const nlohmann::json& value) {
+  return {{R"(.*\.gate_up_proj)", value}};
+}
+
 nlohmann::json SavedModulesJson(const config::JobSpec& job, const plan::Plan& plan) {
   if (job.lora.modules_to_save.empty()) return nullptr;
   return model::ListedModules(plan.model, job.lora.modules_to_save);
@@ -180,8 +197,13 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
   const bool by_expert = job.export_by_expert;
   const std::set<std::string> experts = by_expert ? LinearsByExpert(plan) : std::set<std::string>();
   const nlohmann::json parameters = TargetParameters(plan, by_expert);
+  const int64_t gate_up_r = GateUpRank(plan);
+  const bool other = gate_up_r != plan.lora.rank;
+  const double factor = static_cast<double>(gate_up_r) / static_cast<double>(plan.lora.rank);
+  // peft: the scale of a module is its alpha over its rank, or over the root of that.
+  const double alpha = job.lora.alpha * (job.lora.use_rslora ? std::sqrt(factor) : factor);
   const nlohmann::json config = {
-      {"alpha_pattern", nlohmann::json::object()},
+      {"alpha_pattern", other ? GateUpPattern(Number(alpha)) : nlohmann::json::object()},
       {"auto_mapping", nullptr},
       {"base_model_name_or_path", AdapterBase(job, plan)},
       {"bias", "none"},
@@ -195,7 +217,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"modules_to_save", SavedModulesJson(job, plan)},
       {"peft_type", "LORA"},
       {"r", plan.lora.rank},
-      {"rank_pattern", nlohmann::json::object()},
+      {"rank_pattern", other ? GateUpPattern(gate_up_r) : nlohmann::json::object()},
       {"revision", RevisionOf(job)},
       {"target_modules", TargetModules(plan, by_expert, experts)},
       {"target_parameters", parameters},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/files/safetensors.h"
+#include "common/model/file_rows.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/support/golden_folder.h"
 
@@ -30,20 +31,16 @@ std::map<std::string, Values> ReadAll(const std::string& path) {
   return tensors;
 }
 
-// The adapter of attention and routers that peft made for a Mixtral, as a checkpoint.
+// Adapters that peft made, as checkpoints.
 class RoutersExportTest : public ExportTest {
  protected:
-  void SetUp() override {
-    ExportTest::SetUp();
+  // Of the golden case `name`. Adapts what `lora` says.
+  void Adapt(const std::string& name, const model::LoraTable& lora) {
+    fixture_ = support::GoldenFolder(name);
     if (!std::filesystem::exists(fixture_)) GTEST_SKIP() << "needs " << fixture_;
     UseModel(fixture_);
     golden_ = ReadAll(fixture_ + "/adapter/adapter_model.safetensors");
-  }
-
-  // Of these routers alone; `parameters` as lora.target_parameters.
-  void Adapt(const std::vector<std::string>& parameters) {
-    auto table = model::WithLora(request_.plan.parameters, request_.plan.architecture,
-                                 {4, {"q_proj", "v_proj"}, false, parameters});
+    auto table = model::WithLora(request_.plan.parameters, request_.plan.architecture, lora);
     ASSERT_TRUE(table.ok()) << table.status();
     request_.plan.parameters = *table;
     request_.plan.lora.rank = 4;
@@ -55,10 +52,16 @@ class RoutersExportTest : public ExportTest {
     TrainGroup(model::IsAdapter);
     WriteCheckpoint([&](const model::Parameter& parameter, float* out) {
       ASSERT_EQ(golden_.count(parameter.name), 1u) << parameter.name;
-      const Values& values = golden_.at(parameter.name);
+      Values values = golden_.at(parameter.name);
       ASSERT_EQ(static_cast<int64_t>(values.size()), parameter.elements());
+      if (model::IsRankMajorInFiles(parameter)) {
+        model::FromRankMajor(request_.plan.architecture, parameter, &values);
+      }
       std::copy(values.begin(), values.end(), out);
     });
+  }
+  void AdaptMixtral(const std::vector<std::string>& parameters) {
+    Adapt("moe/mixtral_router_lora", {4, {"q_proj", "v_proj"}, false, parameters});
   }
   nlohmann::json Written() {
     const auto result = ExportArtifacts(&files_, request_);
@@ -66,34 +69,63 @@ class RoutersExportTest : public ExportTest {
     return nlohmann::json::parse(
         support::ReadFile(request_.job.output_dir + "/adapter/adapter_config.json"));
   }
+  // In tensors, and in what peft computes with it.
+  void ExpectLikePeft() {
+    const std::string adapter = request_.job.output_dir + "/adapter";
+    EXPECT_EQ(ReadAll(adapter + "/adapter_model.safetensors"), golden_);
+    const char* python = std::getenv("COXSWAIN_PYTHON");
+    if (python == nullptr) GTEST_SKIP() << "needs COXSWAIN_PYTHON (tests/run.sh sets it)";
+    const std::string command = std::string(python) + " tests/e2e/same_in_peft.py " + fixture_ +
+                                " " + fixture_ + "/adapter " + adapter;
+    const int status = std::system(command.c_str());
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs torch, transformers and peft";
+    EXPECT_EQ(status, 0) << command;
+  }
 
-  const std::string fixture_ = support::GoldenFolder("moe/mixtral_router_lora");
+  std::string fixture_;
   std::map<std::string, Values> golden_;
 };
 
 TEST_F(RoutersExportTest, PeftComputesWhatItsOwnAdapterDoes) {
-  Adapt({"mlp.gate.weight"});
+  AdaptMixtral({"mlp.gate.weight"});
+  if (IsSkipped()) return;
   const nlohmann::json config = Written();
   EXPECT_EQ(config["target_modules"], nlohmann::json({"q_proj", "v_proj"}));
   EXPECT_EQ(config["target_parameters"], nlohmann::json({"mlp.gate.weight"}));
-  const std::string adapter = request_.job.output_dir + "/adapter";
-  EXPECT_EQ(ReadAll(adapter + "/adapter_model.safetensors"), golden_);
-  const char* python = std::getenv("COXSWAIN_PYTHON");
-  if (python == nullptr) GTEST_SKIP() << "needs COXSWAIN_PYTHON (tests/run.sh sets it)";
-  const std::string command = std::string(python) + " tests/e2e/same_in_peft.py " + fixture_ + " " +
-                              fixture_ + "/adapter " + adapter;
-  const int status = std::system(command.c_str());
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs torch, transformers and peft";
-  EXPECT_EQ(status, 0) << command;
+  EXPECT_TRUE(config["rank_pattern"].empty());
+  ExpectLikePeft();
+}
+
+// What peft makes of target_modules: all-linear: gate and up have twice the rank.
+TEST_F(RoutersExportTest, PeftComputesWhatItsOwnAdapterOfAllLinearsDoes) {
+  Adapt("moe/glm4_moe_lite_linear_lora",
+        {4,
+         {"q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"},
+         false,
+         {"gate_up_proj", "down_proj", "gate.weight"},
+         8});
+  if (IsSkipped()) return;
+  const nlohmann::json config = Written();
+  EXPECT_EQ(
+      config["target_parameters"],
+      nlohmann::json({"mlp.gate.weight", "mlp.experts.gate_up_proj", "mlp.experts.down_proj"}));
+  const nlohmann::json theirs =
+      nlohmann::json::parse(support::ReadFile(fixture_ + "/adapter/adapter_config.json"));
+  for (const char* key : {"rank_pattern", "alpha_pattern", "r", "lora_alpha"}) {
+    EXPECT_EQ(config[key], theirs[key]) << key;
+  }
+  ExpectLikePeft();
 }
 
 TEST_F(RoutersExportTest, ARouterOfSomeLayersLeavesByItsWholeName) {
-  Adapt({"layers.1.mlp.gate.weight"});
+  AdaptMixtral({"layers.1.mlp.gate.weight"});
+  if (IsSkipped()) return;
   EXPECT_EQ(Written()["target_parameters"], nlohmann::json({"model.layers.1.mlp.gate.weight"}));
 }
 
 TEST_F(RoutersExportTest, ItMergesIntoTheRouterOfTheBase) {
-  Adapt({"mlp.gate.weight"});
+  AdaptMixtral({"mlp.gate.weight"});
+  if (IsSkipped()) return;
   request_.job.export_merge = true;
   request_.job.export_dtype = "float32";
   Written();
