@@ -8,9 +8,9 @@
 
 namespace coxswain::model {
 
-// The module of `router`, a Kind::kRouter of `block`, as transformers 5 and PEFT have it: "mlp.gate",
-// below Outside::layers and the number of the block. It lies beside the experts, whatever the files
-// of the base call the block: those of Mixtral have "block_sparse_moe.gate".
+// The module of `router`, a Kind::kRouter of `block`, as transformers 5 and PEFT have it:
+// "mlp.gate", below Outside::layers and the number of the block. It lies beside the experts,
+// whatever the files of the base call the block: those of Mixtral have "block_sparse_moe.gate".
 std::string RouterModule(const Block& block, const TensorSpec& router);
 
 }  // namespace coxswain::model

@@ -7,7 +7,8 @@
 
 namespace coxswain::engine {
 
-// Logits in float32, those of the adapter with them, ids and weights, then the order in which the experts compute.
+// Logits in float32, those of the adapter with them, ids and weights, then the order in which the
+// experts compute.
 void RouteForward(const Sweep& sweep, const BoundRoute& op);
 // From the gradient of the weights, which CombineBackward wrote.
 void RouteBackward(const Sweep& sweep, const BoundRoute& op);
