@@ -118,6 +118,17 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.zero = 3;
                                                 model = SmallExperts();
                                               }},
+                                         Case{"RoutersAndStacksOfTwoRanks",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.lora.r = 4;
+                                                job.lora.gate_up_r = 32;
+                                                job.lora.target_modules = {"q_proj", "router"};
+                                                job.lora.target_parameters = {
+                                                    "mlp.experts.gate_up_proj",
+                                                    "mlp.experts.down_proj"};
+                                                job.recompute = config::Recompute::kBlock;
+                                                model = SmallExperts();
+                                              }},
                                          Case{"Full",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

@@ -67,6 +67,22 @@ TEST_F(PlanPageTest, SaysByWhatExpertsAreBalanced) {
   EXPECT_NE(page.find("z-loss x 0; their bias moves by 0.002\n"), std::string::npos) << page;
 }
 
+// Of a router [6, 32] A has 4 x 32 elements and B 6 x 4, in each of three layers.
+TEST_F(PlanPageTest, CountsAdaptersOfRouters) {
+  model_ = SmallExperts();
+  job_.lora.r = 4;
+  job_.lora.target_modules = {"q_proj"};
+  Make();
+  const int64_t without = planned_.estimate.trainable_parameters;
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_).find("routers      frozen;"),
+            std::string::npos);
+  job_.lora.target_modules = {"q_proj", "router"};
+  Make();
+  EXPECT_EQ(planned_.estimate.trainable_parameters, without + 3 * (4 * 32 + 6 * 4));
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("routers      adapted;"), std::string::npos) << page;
+}
+
 TEST_F(PlanPageTest, JsonHasStableKeysAndTheSameNumbers) {
   Make();
   const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
