@@ -5,27 +5,11 @@
 // deterministic. s is off by (|a g| + 4) (1 - s) u + 3 u relative (glu.cuh), u = 2^-24.
 #include "kernels/clamped_swiglu.h"
 
+#include "kernels/cuda/clamped_gate.cuh"
 #include "kernels/cuda/glu.cuh"
 
 namespace coxswain::kernels {
 namespace {
-
-__device__ __forceinline__ float Upper(float x, float limit) { return x > limit ? limit : x; }
-__device__ __forceinline__ float Within(float x, float limit) {
-  return Upper(x < -limit ? -limit : x, limit);
-}
-
-// What y and its gradients are made of: u + 1, g s and its slope.
-struct Parts {
-  float up, value, slope;
-
-  __device__ __forceinline__ Parts(float gate, float raw_up, float alpha, float limit) {
-    const float g = Upper(gate, limit), s = cuda::Logistic(alpha * g);
-    up = Within(raw_up, limit) + 1.0f;
-    value = g * s;
-    slope = s * fmaf(alpha * g, 1.0f - s, 1.0f);
-  }
-};
 
 template <typename V>
 __global__ void __launch_bounds__(cuda::kGluThreads)
@@ -49,7 +33,7 @@ __global__ void __launch_bounds__(cuda::kGluThreads)
     up.Unpack(ups[k]);
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) {
-      const Parts parts(gate.value[i], up.value[i], alpha, limit);
+      const cuda::ClampedGateParts parts(gate.value[i], up.value[i], alpha, limit);
       up.value[i] = parts.up * parts.value;
     }
     const uint32_t v = first + k * cuda::kGluThreads;
@@ -85,7 +69,7 @@ __global__ void __launch_bounds__(cuda::kGluThreads)
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) {
       const float a = gate.value[i], b = up.value[i];
-      const Parts parts(a, b, alpha, limit);
+      const cuda::ClampedGateParts parts(a, b, alpha, limit);
       gate.value[i] = a > limit ? 0.0f : d.value[i] * parts.up * parts.slope;
       up.value[i] = b > limit || b < -limit ? 0.0f : d.value[i] * parts.value;
       d.value[i] = parts.up * parts.value;

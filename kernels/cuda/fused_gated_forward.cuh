@@ -16,26 +16,13 @@
 #include <type_traits>
 
 #include "kernels/cuda/fused_gated_linear.h"
+#include "kernels/cuda/gated_chunks.cuh"
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/product_tiles.cuh"
 #include "kernels/cuda/shared_address.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace coxswain::kernels::cuda::fused_gated_forward {
-
-inline constexpr int kStages = 4;
-inline constexpr int kDepth = 64;
-inline constexpr int kGatedColumns = 128;  // of gate, and of up
-// What follows a tile goes by chunks of a warpgroup's rows.
-inline constexpr int kChunkColumns = 32;
-inline constexpr unsigned kChunkBytes = 64 * kChunkColumns * kBf16Bytes;
-inline constexpr int kChunks = kGatedColumns / kChunkColumns;
-static_assert(2 * kGatedColumns == kTileColumns);
-static_assert(kChunkColumns % 16 == 0 && kGatedColumns % kChunkColumns == 0);
-// Forward::Finish takes the parity of `stored` from the chunk within its tile, not from the count
-// of all chunks: the two agree when each tile takes an even number of phases.
-static_assert(kChunks % 2 == 0);
 
 struct ForwardMaps {
   TensorMap x, gate_weight, up_weight, gate, up, y;
@@ -50,7 +37,7 @@ struct ForwardAdapters {
   __device__ __forceinline__ Columns Of(const Tile&) const { return Columns::kAll; }
   template <typename Add>
   __device__ __forceinline__ void ForAdded(const Tile&, const Add& add) const {
-    for (int member = 0; member < 2; ++member) ForRank<kDepth>(member, rank, add);
+    for (int member = 0; member < 2; ++member) ForRank<kGatedDepth>(member, rank, add);
   }
   __device__ __forceinline__ void Load(const Tile& tile, const AddedStep& step, void* left,
                                        unsigned char* right, uint64_t* barrier) const {
@@ -58,32 +45,22 @@ struct ForwardAdapters {
     const int half = static_cast<int>(ClusterRank());
     // Behind the last row there are zeros.
     const int row = half == step.member ? tile.column * kGatedColumns : columns;
-    LoadBoxForAll(right + half * Operands<kStages, kDepth>::kHalfBytes, b[step.member], step.k, row,
-                  barrier, 3);
+    LoadBoxForAll(right + half * Operands<kGatedStages, kGatedDepth>::kHalfBytes, b[step.member],
+                  step.k, row, barrier, 3);
   }
 #endif
 };
-
-struct alignas(1024) ForwardShared {
-  Operands<kStages, kDepth> operands;
-  unsigned char chunks[2][3][kChunkBytes];  // gate, up and y of each warpgroup
-  OperandBarriers<kStages> barriers;
-  uint64_t written[2];  // a chunk is complete
-  uint64_t stored[2];   // and has been read
-};
-// Dynamic shared memory starts at a multiple of 16.
-inline constexpr int kSharedBytes = sizeof(ForwardShared) + 1024;
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // By one thread for each warpgroup that multiplies.
 __device__ __forceinline__ void StoreChunks(const ForwardMaps& maps, const TileGrid& grid,
-                                            bool wants_y, ForwardShared* shared, int half) {
+                                            bool wants_y, GatedShared* shared, int half) {
   unsigned phase = 0;
   ForTiles(grid, [&](const Tile& tile) {
     const int row = tile.row * kTileRows + half * 64;
-    for (int c = 0; c < kChunks; ++c) {
-      const int column = tile.column * kGatedColumns + c * kChunkColumns;
+    for (int c = 0; c < kGatedChunks; ++c) {
+      const int column = tile.column * kGatedColumns + c * kGatedChunkColumns;
       WaitForOwnPhase(&shared->written[half], phase);
       StoreBox(maps.gate, column, row, shared->chunks[half][0]);
       StoreBox(maps.up, column, row, shared->chunks[half][1]);
@@ -99,7 +76,7 @@ __device__ __forceinline__ void StoreChunks(const ForwardMaps& maps, const TileG
 
 template <typename Terms>
 __device__ __forceinline__ void LoadStages(const ForwardMaps& maps, const TileGrid& grid,
-                                           const Terms& terms, ForwardShared* shared) {
+                                           const Terms& terms, GatedShared* shared) {
   const bool first = ClusterRank() == 0;
   const TensorMap& weight = first ? maps.gate_weight : maps.up_weight;
   const unsigned offset = first ? 0 : shared->operands.kHalfBytes;
@@ -115,13 +92,13 @@ __device__ __forceinline__ void LoadStages(const ForwardMaps& maps, const TileGr
 template <typename Activation>
 class Forward {
  public:
-  static constexpr int kParts = kChunks, kSlices = kChunkColumns / 16;
+  static constexpr int kParts = kGatedChunks, kSlices = kGatedChunkColumns / 16;
 
-  __device__ __forceinline__ Forward(ForwardShared* shared, int half, bool wants_y)
+  __device__ __forceinline__ Forward(GatedShared* shared, int half, bool wants_y)
       : shared_(shared), half_(half), wants_y_(wants_y) {
     const unsigned chunk = SharedAddress(shared->chunks[half][0]);
 #pragma unroll
-    for (int s = 0; s < kSlices; ++s) at_[s] = chunk + BlocksOffset<kChunkColumns>(s);
+    for (int s = 0; s < kSlices; ++s) at_[s] = chunk + BlocksOffset<kGatedChunkColumns>(s);
   }
   __device__ __forceinline__ void Fetch(int, int) {}
   __device__ __forceinline__ void Finish(int chunk, int s, const uint32_t (&tile)[64]) {
@@ -136,7 +113,7 @@ class Forward {
  private:
   __device__ __forceinline__ void Put(const uint32_t* gates, const uint32_t* ups, unsigned at) {
     StoreBlocks4(at, gates[0], gates[1], gates[2], gates[3]);
-    StoreBlocks4(at + kChunkBytes, ups[0], ups[1], ups[2], ups[3]);
+    StoreBlocks4(at + kGatedChunkBytes, ups[0], ups[1], ups[2], ups[3]);
     if (!wants_y_) return;
     uint32_t ys[4];
 #pragma unroll
@@ -144,10 +121,10 @@ class Forward {
       ys[i] = PackPair(Low(ups[i]) * Activation::Value(Low(gates[i])),
                        High(ups[i]) * Activation::Value(High(gates[i])));
     }
-    StoreBlocks4(at + 2 * kChunkBytes, ys[0], ys[1], ys[2], ys[3]);
+    StoreBlocks4(at + 2 * kGatedChunkBytes, ys[0], ys[1], ys[2], ys[3]);
   }
 
-  ForwardShared* shared_;
+  GatedShared* shared_;
   int half_;
   bool wants_y_;
   unsigned at_[kSlices];
@@ -155,19 +132,11 @@ class Forward {
 
 template <typename Activation, typename Terms>
 __device__ __forceinline__ void MultiplyTiles(const TileGrid& grid, const Terms& terms,
-                                              bool wants_y, ForwardShared* shared, int half) {
-  Multiplier<false, kStages, kDepth> multiplier(&shared->operands, &shared->barriers, half);
+                                              bool wants_y, GatedShared* shared, int half) {
+  Multiplier<false, kGatedStages, kGatedDepth> multiplier(&shared->operands, &shared->barriers,
+                                                          half);
   Forward<Activation> work(shared, half, wants_y);
   multiplier.Run(grid, terms, &work);
-}
-
-__device__ __forceinline__ void InitForward(ForwardShared* shared) {
-  InitOperandBarriers(&shared->barriers);
-  for (int half = 0; half < 2; ++half) {
-    InitBarrier(&shared->written[half], 4);
-    InitBarrier(&shared->stored[half]);
-  }
-  PublishBarriers();
 }
 
 #endif
@@ -179,8 +148,8 @@ __global__ void __launch_bounds__(kProductThreads, 1)
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char dynamic[];
   auto* shared =
-      reinterpret_cast<ForwardShared*>(dynamic + (1024 - SharedAddress(dynamic) % 1024) % 1024);
-  if (threadIdx.x == 0) InitForward(shared);
+      reinterpret_cast<GatedShared*>(dynamic + (1024 - SharedAddress(dynamic) % 1024) % 1024);
+  if (threadIdx.x == 0) InitGated(shared);
   ClusterBarrier();
   const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == 0) {
@@ -201,11 +170,11 @@ inline ForwardMaps MapsOf(const GatedLinearForwardArgs& args) {
   const auto* weight = static_cast<const bf16*>(args.weight);
   auto* gate_up = static_cast<bf16*>(args.gate_up);
   const auto output = [&](const void* data, int64_t stride) {
-    return MakeTensorMap({data, args.rows, n, stride, 64, kChunkColumns});
+    return MakeTensorMap({data, args.rows, n, stride, 64, kGatedChunkColumns});
   };
-  return {.x = MakeTensorMap({args.x, args.rows, h, h, kTileRows, kDepth}),
-          .gate_weight = MakeTensorMap({weight, n, h, h, kGatedColumns, kDepth}),
-          .up_weight = MakeTensorMap({weight + n * h, n, h, h, kGatedColumns, kDepth}),
+  return {.x = MakeTensorMap({args.x, args.rows, h, h, kTileRows, kGatedDepth}),
+          .gate_weight = MakeTensorMap({weight, n, h, h, kGatedColumns, kGatedDepth}),
+          .up_weight = MakeTensorMap({weight + n * h, n, h, h, kGatedColumns, kGatedDepth}),
           .gate = output(gate_up, 2 * n),
           .up = output(gate_up + n, 2 * n),
           .y = output(args.y != nullptr ? args.y : gate_up, n)};
@@ -219,8 +188,8 @@ inline ForwardAdapters AdaptersOf(const GatedLinearForwardArgs& args,
   terms.rank = static_cast<int>(r);
   terms.columns = static_cast<int>(n);
   for (int j = 0; j < 2; ++j) {
-    terms.h[j] = MakeTensorMap({h + j * r, args.rows, r, 2 * r, kTileRows, kDepth});
-    terms.b[j] = MakeTensorMap({adapters.b[j], n, r, r, kGatedColumns, kDepth});
+    terms.h[j] = MakeTensorMap({h + j * r, args.rows, r, 2 * r, kTileRows, kGatedDepth});
+    terms.b[j] = MakeTensorMap({adapters.b[j], n, r, r, kGatedColumns, kGatedDepth});
   }
   return terms;
 }
@@ -230,9 +199,9 @@ void Launch(const GatedLinearForwardArgs& args, const GatedForwardAdapters* adap
             Stream* stream) {
   const ForwardMaps maps = MapsOf(args);
   const TileGrid grid =
-      MakeTileGrid(args.rows, args.spec.intermediate, kGatedColumns, args.spec.hidden, kDepth);
+      MakeTileGrid(args.rows, args.spec.intermediate, kGatedColumns, args.spec.hidden, kGatedDepth);
   const auto launch = [&](const auto& terms) {
-    LaunchProduct(Kernel<Activation, std::decay_t<decltype(terms)>>, kSharedBytes, grid,
+    LaunchProduct(Kernel<Activation, std::decay_t<decltype(terms)>>, kGatedSharedBytes, grid,
                   Handle(stream), "GatedLinearForward", maps, terms, grid, args.y != nullptr);
   };
   if (adapters == nullptr) {
