@@ -1,6 +1,6 @@
-/* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h, grouped_lora.h,
- * combine.h, sigmoid_gate.h, router_loss.h, expert_use.h and balance_bias.h, the ops of a mixture
- * of experts. */
+/* Of kernels/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h,
+ * grouped_gated_linear.h, grouped_lora.h, combine.h, sigmoid_gate.h, router_loss.h, expert_use.h
+ * and balance_bias.h, the ops of a mixture of experts. */
 #ifndef COXSWAIN_KERNELS_C_API_EXPERTS_H_
 #define COXSWAIN_KERNELS_C_API_EXPERTS_H_
 
@@ -99,6 +99,21 @@ typedef struct {
 int coxswain_grouped_linear_forward(const coxswain_grouped_linear_args* args, void* stream);
 int coxswain_grouped_linear_input_gradient(const coxswain_grouped_linear_args* args, void* stream);
 int coxswain_grouped_linear_weight_gradient(const coxswain_grouped_linear_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype;
+  int64_t rows, experts, in_features, intermediate;
+  float alpha, limit;     /* of the clamped gate; limit 0: SwiGLU */
+  const int32_t* offsets; /* [experts + 1] */
+  const void* x;          /* [rows, in_features] */
+  const void* weight;     /* [experts, 2 intermediate, in_features] */
+  const void* bias;       /* [experts, 2 intermediate]; null: none */
+  void* gate_up;          /* [rows, 2 intermediate] */
+  int32_t leaves_gate_up; /* gate_up may be left with any value */
+  void* y;                /* [rows, intermediate] */
+} coxswain_grouped_gated_linear_args;
+int coxswain_grouped_gated_linear_forward(const coxswain_grouped_gated_linear_args* args,
+                                          void* stream);
 
 typedef struct {
   int32_t dtype, grad_dtype;

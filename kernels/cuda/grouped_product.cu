@@ -64,7 +64,8 @@ struct RowTerms : WholeTiles {
     LoadWeights<kBoxes>(tile, Of(tile), [&](int box, bool shared) {
       unsigned char* place = to + box * kBoxColumns * kStoredDepth * kBf16Bytes;
       const int column = tile.column * kTileColumns + box * kBoxColumns;
-      LoadWeightBox(place, map, kAcross ? column : k, kAcross ? k : column, tile, shared, barrier);
+      LoadWeightBox(place, map, kAcross ? column : k, kAcross ? k : column, tile.expert, shared,
+                    barrier);
     });
   }
 #endif

@@ -115,12 +115,11 @@ __device__ __forceinline__ void LoadWeights(const RowTile& tile, Columns of, con
 
 // A box of a stack of weights, for both blocks where `shared`.
 __device__ __forceinline__ void LoadWeightBox(unsigned char* to, const TensorMap& map, int column,
-                                              int row, const RowTile& tile, bool shared,
-                                              uint64_t* barrier) {
+                                              int row, int matrix, bool shared, uint64_t* barrier) {
   if (shared) {
-    LoadBoxForAll(to, map, column, row, tile.expert, barrier, 3);
+    LoadBoxForAll(to, map, column, row, matrix, barrier, 3);
   } else {
-    LoadBox(to, map, column, row, tile.expert, barrier);
+    LoadBox(to, map, column, row, matrix, barrier);
   }
 }
 
@@ -164,14 +163,16 @@ inline int64_t MostTiles(const RowGrid& grid, int64_t rows) {
 
 // The windows of the kRowBox rows ahead of each row and of the end. They begin before the matrix,
 // of which nothing before its first row is read or written.
-inline TensorMap MakeWindowMap(const void* data, int64_t rows, int64_t columns, int64_t stride) {
+inline TensorMap MakeWindowMap(const void* data, int64_t rows, int64_t columns, int64_t stride,
+                               int box_row_bytes = 128) {
   return MakeStackMap({.data = static_cast<const bf16*>(data) - kRowBox * stride,
                        .matrices = rows + 1,
                        .rows = kRowBox,
                        .columns = columns,
                        .stride = stride,
                        .matrix_stride = stride,
-                       .box_rows = kRowBox});
+                       .box_rows = kRowBox,
+                       .box_row_bytes = box_row_bytes});
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -86,11 +86,12 @@ TensorMap MakeStackMap(const StackBoxes& boxes) {
        .extents = {static_cast<cuuint64_t>(boxes.columns), static_cast<cuuint64_t>(boxes.rows),
                    static_cast<cuuint64_t>(boxes.matrices)},
        .strides = {Bytes(boxes.stride, boxes.dtype), Bytes(boxes.matrix_stride, boxes.dtype)},
-       .box = {static_cast<cuuint32_t>(128 / DTypeBytes(boxes.dtype)),
-               static_cast<cuuint32_t>(boxes.box_rows), 1},
+       .box = {static_cast<cuuint32_t>(boxes.box_row_bytes / DTypeBytes(boxes.dtype)),
+               static_cast<cuuint32_t>(boxes.box_rows),
+               static_cast<cuuint32_t>(boxes.box_matrices)},
        .type = boxes.dtype == DType::kFloat32 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
                                               : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16},
-      CU_TENSOR_MAP_SWIZZLE_128B);
+      boxes.box_row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
 }
 
 }  // namespace coxswain::kernels::cuda

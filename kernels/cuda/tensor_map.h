@@ -37,15 +37,17 @@ struct HeadBoxes {
 };
 TensorMap MakeHeadMap(const HeadBoxes& boxes);
 
-// Matrices of the same extents, and boxes of one of them; also windows of one matrix, a fixed
-// number of rows from each row on: they lie a row apart. A box may be read from before row 0 on, as
-// zeros, but not stored: what is stored starts within.
+// Matrices of the same extents, and boxes of one or more of them; also windows of one matrix, a
+// fixed number of rows from each row on: they lie a row apart. A box may be read from before row 0
+// on, as zeros, but not stored: what is stored starts within.
 struct StackBoxes {
   const void* data = nullptr;  // aligned to 16 bytes
   int64_t matrices = 0, rows = 0, columns = 0;
   int64_t stride = 0, matrix_stride = 0;  // elements between rows, between matrices, of 16 bytes
-  int box_rows = 0;                       // at most 256; 128 bytes of columns
+  int box_rows = 0;                       // at most 256
   DType dtype = DType::kBFloat16;
+  int box_row_bytes = 128;  // of columns: 64 or 128
+  int box_matrices = 1;     // behind each other in shared memory
 };
 TensorMap MakeStackMap(const StackBoxes& boxes);
 

@@ -5,7 +5,7 @@
   coxswain_kernels.rms_norm(x, weight)    # or single ops; they work in torch.compile, FSDP2, DDP and checkpointing
 """
 from .ops import (add_rms_norm, attention, combine, cross_entropy, dispatch, dora_linear, embedding,
-                  fp8_blocks_dequantize, gated_mlp, geglu, gelu, grouped_linear, grouped_lora_linear, int8_dequantize, int8_quantize,
+                  fp8_blocks_dequantize, gated_mlp, geglu, gelu, grouped_gated_linear, grouped_linear, grouped_lora_linear, int8_dequantize, int8_quantize,
                   layer_norm, linear_cross_entropy, lora_linear, mxfp4_dequantize, mxfp4_quantize, nf4_dequantize,
                   nf4_quantize, packed_attention, qkv_projection, rms_norm, rope, route, router_loss, sort_by_expert,
                   swiglu, tune_products)
@@ -13,7 +13,7 @@ from .optimizer import AdamW
 from .patch import patch, unpatch
 
 __all__ = ['AdamW', 'add_rms_norm', 'attention', 'combine', 'cross_entropy', 'dispatch', 'dora_linear', 'embedding',
-           'fp8_blocks_dequantize', 'gated_mlp', 'geglu', 'gelu', 'grouped_linear', 'grouped_lora_linear', 'int8_dequantize', 'int8_quantize',
+           'fp8_blocks_dequantize', 'gated_mlp', 'geglu', 'gelu', 'grouped_gated_linear', 'grouped_linear', 'grouped_lora_linear', 'int8_dequantize', 'int8_quantize',
            'layer_norm', 'linear_cross_entropy', 'lora_linear', 'mxfp4_dequantize', 'mxfp4_quantize', 'nf4_dequantize',
            'nf4_quantize', 'packed_attention', 'patch', 'qkv_projection', 'rms_norm', 'rope', 'route', 'router_loss',
            'sort_by_expert', 'swiglu', 'tune_products', 'unpatch']

@@ -117,7 +117,7 @@ def experts(self, original, hidden_states, top_k_index, top_k_weights):
         return original(hidden_states, top_k_index, top_k_weights)
     order, places, offsets, _ = ops.sort_by_expert(top_k_index.to(torch.int32), self.gate_up_proj.shape[0])
     rows = ops.dispatch(hidden_states, order, places)
-    rows = ops.swiglu(ops.grouped_linear(rows, self.gate_up_proj, offsets))
+    rows = ops.grouped_gated_linear(rows, self.gate_up_proj, offsets)
     rows = ops.grouped_linear(rows, self.down_proj, offsets)
     return ops.combine(rows, top_k_weights.float(), order, places).to(hidden_states.dtype)
 

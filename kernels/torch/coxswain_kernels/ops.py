@@ -146,6 +146,12 @@ def grouped_linear(x, weight, offsets, bias=None):
     return _ops.grouped_linear(x, weight, bias, offsets)
 
 
+def grouped_gated_linear(x, weight, offsets, bias=None):
+    """swiglu of grouped_linear, whose weight [E, 2 I, K] has the rows of gate before those of up: [R, I]. A GPU of compute
+    capability 9.0 runs both in one launch."""
+    return _ops.grouped_gated_linear(x, weight, bias, offsets)[0]
+
+
 def grouped_lora_linear(x, weight, offsets, a, b, scale, bias=None):
     """grouped_linear of frozen weight and bias, plus scale times (x by a [E, r, K]) by b [E, N, r] of the row's expert."""
     return _ops.grouped_lora_linear(x, weight, bias, offsets, a, b, scale)[0]

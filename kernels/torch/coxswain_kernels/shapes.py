@@ -287,6 +287,11 @@ def _(dy, x, weight, offsets, wants_x, wants_weight, wants_bias):
     return _wanted(x, wants_x), _wanted(weight, wants_weight), dbias
 
 
+@register_fake('coxswain::grouped_gated_linear')
+def _(x, weight, bias, offsets):
+    return x.new_empty((x.shape[0], weight.shape[1] // 2)), x.new_empty((x.shape[0], weight.shape[1]))
+
+
 @register_fake('coxswain::grouped_lora_linear')
 def _(x, weight, bias, offsets, a, b, scale):
     return x.new_empty((x.shape[0], weight.shape[1])), x.new_empty((x.shape[0], a.shape[1]))

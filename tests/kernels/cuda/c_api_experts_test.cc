@@ -4,6 +4,7 @@
 #include "kernels/combine.h"
 #include "kernels/dispatch.h"
 #include "kernels/expert_use.h"
+#include "kernels/grouped_gated_linear.h"
 #include "kernels/grouped_linear.h"
 #include "kernels/grouped_lora.h"
 #include "kernels/route.h"
@@ -213,6 +214,54 @@ TEST(CApiExpertsGpuTest, GroupedLinear) {
   EXPECT_REFUSED(coxswain_grouped_linear_forward(&args, nullptr), "rows is -1");
   EXPECT_REFUSED(coxswain_grouped_linear_input_gradient(&args, nullptr), "rows is -1");
   EXPECT_REFUSED(coxswain_grouped_linear_weight_gradient(&args, nullptr), "rows is -1");
+}
+
+TEST(CApiExpertsGpuTest, GroupedGatedLinear) {
+  constexpr int64_t kRows = 70, kIn = 24, kInner = 40, kMatrices = 3;
+  const DeviceValues<int32_t> offsets({0, 3, 3, 69});
+  const DeviceTensor x(kType, Normal(kRows * kIn, 1, kType));
+  const DeviceTensor w(kType, Normal(kMatrices * 2 * kInner * kIn, 2, kType));
+  const DeviceTensor bias(kType, Normal(kMatrices * 2 * kInner, 3, kType));
+  coxswain_grouped_gated_linear_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.experts = kMatrices;
+  args.in_features = kIn;
+  args.intermediate = kInner;
+  args.alpha = 1.5f;
+  args.offsets = offsets.data();
+  args.x = x.data();
+  args.weight = w.data();
+  args.bias = bias.data();
+  for (const float limit : {0.0f, 2.0f}) {
+    const Twins gate_up{Floats(kRows * 2 * kInner)}, y{Floats(kRows * kInner)};
+    GroupedGatedLinearForward({.spec = {.dtype = kType,
+                                        .experts = kMatrices,
+                                        .in_features = kIn,
+                                        .intermediate = kInner,
+                                        .alpha = 1.5f,
+                                        .limit = limit},
+                               .rows = kRows,
+                               .offsets = offsets.data(),
+                               .x = x.data(),
+                               .weight = w.data(),
+                               .bias = bias.data(),
+                               .gate_up = gate_up.op.data(),
+                               .y = y.op.data()},
+                              TestStream());
+    args.rows = kRows;
+    args.limit = limit;
+    args.gate_up = gate_up.c.data();
+    args.y = y.c.data();
+    EXPECT_OK(coxswain_grouped_gated_linear_forward(&args, nullptr));
+    gate_up.ExpectSame("gate_up");
+    y.ExpectSame("y");
+    args.leaves_gate_up = 1;
+    EXPECT_OK(coxswain_grouped_gated_linear_forward(&args, nullptr));
+    y.ExpectSame("y alone");
+    args.leaves_gate_up = 0;
+    args.rows = -1;
+    EXPECT_REFUSED(coxswain_grouped_gated_linear_forward(&args, nullptr), "rows is -1");
+  }
 }
 
 TEST(CApiExpertsGpuTest, GroupedLora) {

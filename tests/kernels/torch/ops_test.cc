@@ -433,6 +433,31 @@ TEST_F(OpsTest, ExpertsFromDispatchToCombine) {
       });
 }
 
+// Expert 1 has no rows.
+TEST_F(OpsTest, ExpertsWithTheirGate) {
+  const std::vector<int> counts = {2, 0, 5, 1};  // rows of each expert
+  const Tensor offsets = at::tensor({0, 2, 2, 7, 8}, at::kInt);
+  Expect(
+      {Normal({8, 6}), Normal({4, 10, 6}, 0.5), Normal({4, 10}, 0.5)}, 1,
+      [&](const Tensors& in) {
+        return Tensors{Call("grouped_gated_linear", {in[0], in[1], in[2], offsets})[0]};
+      },
+      [&](const Tensors& in) {
+        Tensors rows;
+        int64_t row = 0;
+        for (int64_t e = 0; e < 4; ++e) {
+          const Tensor x = in[0].narrow(0, row, counts[static_cast<size_t>(e)]);
+          row += x.size(0);
+          const Tensor gate_up = at::linear(x, in[1].select(0, e), in[2].select(0, e));
+          rows.push_back(at::silu(gate_up.narrow(1, 0, 5)) * gate_up.narrow(1, 5, 5));
+        }
+        return Tensors{at::cat(rows)};
+      });
+  EXPECT_THROW(
+      Call("grouped_gated_linear", {Normal({8, 6}), Normal({4, 9, 6}), c10::IValue(), offsets}),
+      c10::Error);
+}
+
 TEST_F(OpsTest, AdaptersOfExperts) {
   const Tensor weight = Normal({4, 7, 6}, 0.3), bias = Normal({4, 7});
   const std::vector<int> counts = {2, 0, 5, 1};  // rows of each expert

@@ -225,6 +225,7 @@ class OpsTest(unittest.TestCase):
             self.assertEqual(ck.gated_mlp(x, *w).dtype, torch.bfloat16)
             ends = torch.tensor([0, 3, 8], dtype=torch.int32, device=DEVICE)
             self.assertEqual(ck.grouped_linear(x, torch.stack(w[:2]), ends).dtype, torch.bfloat16)
+            self.assertEqual(ck.grouped_gated_linear(x, torch.stack(w[:2]), ends).dtype, torch.bfloat16)
 
 
 if __name__ == '__main__':

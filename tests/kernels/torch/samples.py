@@ -151,6 +151,12 @@ def _expert_samples(dtype, n):
     yield 'experts', [n(4, 8), n(6, 5, 8), n(6, 5), n(4, 2)], ours, theirs
     offsets, base, bias = ck.sort_by_expert(ids, 6)[2], n(6, 16, 8, scale=0.3), n(6, 16)
     expert = torch.repeat_interleave(offsets.diff())
+
+    def gated(x, w, b):
+        gate, up = torch.stack([F.linear(row, w[e], b[e]) for row, e in zip(x, expert)]).chunk(2, -1)
+        return F.silu(gate) * up
+    yield ('grouped_gated_linear', [n(8, 8), n(6, 16, 8, scale=0.3), n(6, 16)],
+           lambda x, w, b: ck.grouped_gated_linear(x, w, offsets, b), gated)
     yield ('grouped_lora_linear', [n(8, 8), n(6, 4, 8, scale=0.3), n(6, 16, 4)],
            lambda x, a, b: ck.grouped_lora_linear(x, base, offsets, a, b, 2.0, bias),
            lambda x, a, b: torch.stack([F.linear(row, base[e].to(row.dtype), bias[e].to(row.dtype)) +
