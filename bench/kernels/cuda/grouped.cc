@@ -3,9 +3,9 @@
 // Rows an expert: the same for all; as many as draws give each; one with four times the mean. The
 // draws have too many shapes to tune each.
 #include <algorithm>
-#include <random>
 #include <vector>
 
+#include "bench/kernels/cuda/expert_rows.h"
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/gemm.h"
 #include "kernels/grouped_linear.h"
@@ -40,22 +40,11 @@ struct Spread {
   std::vector<int32_t> offsets;
 };
 
-std::vector<int32_t> OffsetsOf(const std::vector<int64_t>& counts) {
-  std::vector<int32_t> offsets = {0};
-  for (const int64_t count : counts) {
-    offsets.push_back(offsets.back() + static_cast<int32_t>(count));
-  }
-  return offsets;
-}
-
 std::vector<Spread> Spreads(int64_t mean) {
-  std::vector<int64_t> drawn(kExperts), fullest(kExperts, (kExperts - 4) * mean / (kExperts - 1));
-  std::mt19937 random(1);
-  std::uniform_int_distribution<size_t> expert(0, kExperts - 1);
-  for (int64_t row = 0; row < kExperts * mean; ++row) ++drawn[expert(random)];
+  std::vector<int64_t> fullest(kExperts, (kExperts - 4) * mean / (kExperts - 1));
   fullest[kExperts / 2] = 4 * mean;
   return {{"equal", true, OffsetsOf(std::vector<int64_t>(kExperts, mean))},
-          {"drawn", false, OffsetsOf(drawn)},
+          {"drawn", false, OffsetsOf(DrawnRows(kExperts, mean))},
           {"fullest 4x", true, OffsetsOf(fullest)}};
 }
 

@@ -141,6 +141,7 @@ void BenchRotations(Bench* bench);
 void BenchActivations(Bench* bench);
 void BenchGatedLinear(Bench* bench);
 void BenchGrouped(Bench* bench);
+void BenchGroupedGated(Bench* bench);
 void BenchAttention(Bench* bench);
 void BenchLoss(Bench* bench);
 void BenchLmHead(Bench* bench);

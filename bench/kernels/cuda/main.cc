@@ -35,10 +35,10 @@ nlohmann::json Versions() {
 
 void BenchAll(Bench* bench) {
   bench->MeasureCopy();
-  for (auto* family :
-       {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations, BenchActivations,
-        BenchGatedLinear, BenchGrouped, BenchLoss, BenchRows, BenchExperts, BenchElementwise,
-        BenchAttention, BenchLora, BenchGemm, BenchResidual, BenchRotated, BenchQuantized}) {
+  for (auto* family : {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations,
+                       BenchActivations, BenchGatedLinear, BenchGrouped, BenchGroupedGated,
+                       BenchLoss, BenchRows, BenchExperts, BenchElementwise, BenchAttention,
+                       BenchLora, BenchGemm, BenchResidual, BenchRotated, BenchQuantized}) {
     family(bench);
   }
 }
