@@ -276,6 +276,12 @@ struct GatedLinearOp {
   GateOp gate;
 };
 
+// What fusion makes of the GroupedLinearOp of gate and up and its GateOp.
+struct GroupedGatedLinearOp {
+  GroupedLinearOp linear;
+  GateOp gate;
+};
+
 // What fusion makes, for backward, of a GateOp and the down projection behind it.
 struct GateDownOp {
   GateOp gate;
@@ -296,7 +302,7 @@ using PlainOp = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, 
 using Op = std::variant<NormOp, LinearOp, QkNormOp, RotateOp, AttentionOp, GateOp, ActivationOp,
                         AddOp, RouteOp, DispatchOp, GroupedLinearOp, CombineOp, SigmoidGateOp,
                         SplitOp, LatentHeadsOp, LinearRotateOp, LinearAddOp, AddNormOp,
-                        GatedLinearOp, GateDownOp, RotatedAttentionOp>;
+                        GatedLinearOp, GroupedGatedLinearOp, GateDownOp, RotatedAttentionOp>;
 
 }  // namespace coxswain::model
 

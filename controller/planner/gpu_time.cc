@@ -156,6 +156,11 @@ struct OpTraffic {
     return {rows, rows};
   }
   Touched operator()(const model::GatedLinearOp& both) const { return (*this)(both.gate); }
+  // The product reads and writes what it would alone, and writes y.
+  Touched operator()(const model::GroupedGatedLinearOp& both) const {
+    const int64_t rows = std::max<int64_t>(1, both.gate.routed.chosen);
+    return {static_cast<double>(rows * both.gate.width), 0};
+  }
   Touched operator()(const model::GateDownOp& both) const { return (*this)(both.gate); }
   template <typename ProductOrAttention>
   Touched operator()(const ProductOrAttention& /*op*/) const {

@@ -195,6 +195,7 @@ struct Backward {
   void operator()(const BoundLinearAdd& /*op*/) const {}
   void operator()(const BoundAddNorm& /*op*/) const {}
   void operator()(const BoundGatedLinear& /*op*/) const {}
+  void operator()(const BoundGroupedGatedLinear& /*op*/) const {}
 };
 
 }  // namespace

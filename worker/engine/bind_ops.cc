@@ -28,6 +28,7 @@ struct NumberOf {
   int32_t operator()(const model::LinearAddOp& op) const { return op.linear.id; }
   int32_t operator()(const model::AddNormOp& op) const { return op.norm.id; }
   int32_t operator()(const model::GatedLinearOp& op) const { return op.linear.id; }
+  int32_t operator()(const model::GroupedGatedLinearOp& op) const { return op.linear.id; }
   template <typename Plain>
   int32_t operator()(const Plain& op) const {
     return op.id;
@@ -160,6 +161,11 @@ class BlockBinder {
     return BoundAddNorm{.add = BindAdd(op.add), .norm = BindNorm(op.norm)};
   }
   BoundOp operator()(const model::GatedLinearOp& op) { return BindGated(op); }
+  BoundOp operator()(const model::GroupedGatedLinearOp& op) {
+    BoundGroupedGatedLinear bound = BindGatedExperts(op);
+    bound.keeps_gate_up = needed_.at(op.gate.id).of_output && !IsComputedAgain(op.linear.out);
+    return bound;
+  }
   BoundOp operator()(const model::GateDownOp& op) {
     const BoundLinear down = BindLinear(op.down);
     BoundOp bound(down);
@@ -251,6 +257,12 @@ class BlockBinder {
             .y = At(op.out),
             .dy = GradientAt(op.out),
             .dx = needed_.at(op.id).of_input ? GradientAt(op.in) : nullptr};
+  }
+
+  BoundGroupedGatedLinear BindGatedExperts(const model::GroupedGatedLinearOp& op) {
+    return {.spec = GatedExpertsSpec(model_, op),
+            .linear = BindExperts(op.linear),
+            .gate = BindGate(op.gate)};
   }
 
   BoundLinear BindLinear(const model::LinearOp& op) {
@@ -346,6 +358,10 @@ class BlockBinder {
     return found != again_.end() && plan::ComputesAgain(plan_, found->second);
   }
 
+  // The rows of the last block are still there in backward.
+  bool IsLast() const { return layer_ + 1 == plan_.model.num_layers; }
+  bool IsComputedAgain(const Row& row) const { return !IsLast() && IsShared(row); }
+
   // Whether an op at the end of a block writes what the block's own backward reads.
   bool WritesOwn(const Op& op) const {
     if (std::holds_alternative<model::AddOp>(op)) return false;
@@ -388,11 +404,10 @@ void BlockBinder::BindForward(const plan::Ops& ops, BoundBlock* out) {
 
 void BlockBinder::BindBackward(const plan::Ops& ops, BoundBlock* out) {
   written_.clear();
-  const bool again = layer_ + 1 < plan_.model.num_layers;
   for (const Op& op : ops) {
     if (!NeedOf(op).of_output) continue;
     const auto* both = std::get_if<model::GateDownOp>(&op);
-    const bool shared = again && both != nullptr && IsShared(both->gate.out);
+    const bool shared = both != nullptr && IsComputedAgain(both->gate.out);
     if (shared && NeedOf(op).of_input) products_come_back_.insert(both->gate.id);
     out->backward.push_back(std::visit(*this, op));
   }
@@ -413,6 +428,12 @@ void BlockBinder::BindOneAgain(const Op& op, std::vector<BoundOp>* out) {
     } else if (IsShared(gated->gate.out) && bound.wants_product) {
       out->emplace_back(bound.gate);
     }
+  } else if (const auto* stack = std::get_if<model::GroupedGatedLinearOp>(&op)) {
+    if (IsShared(stack->linear.out)) {
+      out->emplace_back(BindGatedExperts(*stack));
+    } else if (IsShared(stack->gate.out)) {
+      out->emplace_back(BindGate(stack->gate));
+    }
   } else if (const auto* gate = std::get_if<model::GateOp>(&op)) {
     if (IsShared(gate->out) && !ComesBack(*gate)) out->emplace_back(BindGate(*gate));
   } else if (const auto* activation = std::get_if<model::ActivationOp>(&op)) {
@@ -425,8 +446,7 @@ void BlockBinder::BindOneAgain(const Op& op, std::vector<BoundOp>* out) {
 }
 
 void BlockBinder::BindAgain(const plan::Ops& forward, BoundBlock* out) {
-  // The rows of the last block are still there.
-  if (layer_ + 1 == plan_.model.num_layers) return;
+  if (IsLast()) return;
   for (const Op& op : forward) BindOneAgain(op, &out->again);
 }
 

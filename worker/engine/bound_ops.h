@@ -14,6 +14,7 @@
 #include "kernels/gated_linear.h"
 #include "kernels/geglu.h"
 #include "kernels/gelu.h"
+#include "kernels/grouped_gated_linear.h"
 #include "kernels/grouped_linear.h"
 #include "kernels/grouped_lora.h"
 #include "kernels/latent_heads.h"
@@ -216,6 +217,13 @@ struct BoundGatedLinear {
   bool wants_product = true;
 };
 
+struct BoundGroupedGatedLinear {
+  kernels::GroupedGatedLinearSpec spec;
+  BoundGroupedLinear linear;
+  BoundGate gate;
+  bool keeps_gate_up = true;  // backward reads it before it is computed again
+};
+
 struct BoundGateDown {
   kernels::GatedLinearSpec spec;
   BoundGate gate;
@@ -230,11 +238,12 @@ struct BoundRotatedAttention {
   BoundRotation rotation;
 };
 
-using BoundOp = std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention,
-                             BoundGate, BoundActivation, BoundAdd, BoundRoute, BoundDispatch,
-                             BoundGroupedLinear, BoundCombine, BoundSigmoidGate, BoundSplit,
-                             BoundLatentHeads, BoundLinearRotation, BoundLinearAdd, BoundAddNorm,
-                             BoundGatedLinear, BoundGateDown, BoundRotatedAttention>;
+using BoundOp =
+    std::variant<BoundNorm, BoundLinear, BoundQkNorm, BoundRotation, BoundAttention, BoundGate,
+                 BoundActivation, BoundAdd, BoundRoute, BoundDispatch, BoundGroupedLinear,
+                 BoundCombine, BoundSigmoidGate, BoundSplit, BoundLatentHeads, BoundLinearRotation,
+                 BoundLinearAdd, BoundAddNorm, BoundGatedLinear, BoundGroupedGatedLinear,
+                 BoundGateDown, BoundRotatedAttention>;
 
 struct BoundBlock {
   std::vector<BoundOp> forward, backward;

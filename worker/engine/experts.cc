@@ -64,8 +64,15 @@ void ForExpertRanges(const Sweep& sweep, const BoundGroupedLinear& op, const Pro
   }
 }
 
-void LinearOfRange(const Sweep& sweep, const BoundGroupedLinear& op, const ExpertRange& range) {
+// [count, out]; null without.
+const void* BiasOfRange(const BoundGroupedLinear& op, const ExpertRange& range) {
   const Tensor& bias = op.linear->bias;
+  if (bias.value == nullptr) return nullptr;
+  return static_cast<const char*>(bias.value) +
+         range.first * op.spec.out_features * kernels::DTypeBytes(bias.dtype);
+}
+
+void LinearOfRange(const Sweep& sweep, const BoundGroupedLinear& op, const ExpertRange& range) {
   kernels::GroupedLinearForwardArgs linear;
   linear.spec = op.spec;
   linear.spec.experts = range.count;
@@ -73,13 +80,27 @@ void LinearOfRange(const Sweep& sweep, const BoundGroupedLinear& op, const Exper
   linear.offsets = op.rows.offsets + range.first;
   linear.x = op.x;
   linear.weight = range.weight;
-  if (bias.value != nullptr) {
-    linear.bias = static_cast<const char*>(bias.value) +
-                  range.first * op.spec.out_features * kernels::DTypeBytes(bias.dtype);
-  }
+  linear.bias = BiasOfRange(op, range);
   linear.y = op.y;
   linear.zeros_behind = range.last;
   kernels::GroupedLinearForward(linear, sweep.stream);
+}
+
+void GatedLinearOfRange(const Sweep& sweep, const BoundGroupedGatedLinear& op,
+                        const ExpertRange& range) {
+  kernels::GroupedGatedLinearForwardArgs gated;
+  gated.spec = op.spec;
+  gated.spec.experts = range.count;
+  gated.rows = RowsOf(sweep, op.linear.rows);
+  gated.offsets = op.linear.rows.offsets + range.first;
+  gated.x = op.linear.x;
+  gated.weight = range.weight;
+  gated.bias = BiasOfRange(op.linear, range);
+  gated.gate_up = op.gate.gate_up;
+  gated.wants_gate_up = op.keeps_gate_up && sweep.batch.train;
+  gated.y = op.gate.y;
+  gated.zeros_behind = range.last;
+  kernels::GroupedGatedLinearForward(gated, sweep.stream);
 }
 
 void InputGradientOfRange(const Sweep& sweep, const BoundGroupedLinear& op,
@@ -111,6 +132,11 @@ void ExpertsForward(const Sweep& sweep, const BoundGroupedLinear& op) {
   adapter.h = op.h;
   adapter.y = op.y;
   kernels::GroupedLoraForward(adapter, sweep.stream);
+}
+
+void GatedExpertsForward(const Sweep& sweep, const BoundGroupedGatedLinear& op) {
+  ForExpertRanges(sweep, op.linear,
+                  [&](const ExpertRange& range) { GatedLinearOfRange(sweep, op, range); });
 }
 
 namespace {

@@ -11,6 +11,7 @@ void DispatchForward(const Sweep& sweep, const BoundDispatch& op);
 void DispatchBackward(const Sweep& sweep, const BoundDispatch& op);
 
 void ExpertsForward(const Sweep& sweep, const BoundGroupedLinear& op);
+void GatedExpertsForward(const Sweep& sweep, const BoundGroupedGatedLinear& op);
 void ExpertsBackward(const Sweep& sweep, const BoundGroupedLinear& op);
 
 void CombineForward(const Sweep& sweep, const BoundCombine& op);

@@ -147,6 +147,7 @@ struct Forward {
   void operator()(const BoundRoute& op) const { RouteForward(sweep, op); }
   void operator()(const BoundDispatch& op) const { DispatchForward(sweep, op); }
   void operator()(const BoundGroupedLinear& op) const { ExpertsForward(sweep, op); }
+  void operator()(const BoundGroupedGatedLinear& op) const { GatedExpertsForward(sweep, op); }
   void operator()(const BoundCombine& op) const { CombineForward(sweep, op); }
 
   void operator()(const BoundSigmoidGate& op) const {

@@ -165,6 +165,19 @@ kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedL
           .out_features = op.out_features};
 }
 
+kernels::GroupedGatedLinearSpec GatedExpertsSpec(const Model& model,
+                                                 const model::GroupedGatedLinearOp& op) {
+  kernels::GroupedGatedLinearSpec spec{.dtype = model.compute_dtype,
+                                       .experts = op.linear.experts,
+                                       .in_features = op.linear.in_features,
+                                       .intermediate = op.gate.width};
+  if (op.gate.activation == model::Activation::kClampedSilu) {
+    spec.alpha = static_cast<float>(op.gate.alpha);
+    spec.limit = static_cast<float>(op.gate.limit);
+  }
+  return spec;
+}
+
 kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::GroupedLinearOp& op,
                                            const ExpertLinear& experts) {
   return {.dtype = model.compute_dtype,

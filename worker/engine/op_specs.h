@@ -35,6 +35,8 @@ kernels::RouteSpec RouterSpec(const model::RouteOp& op);
 // Of the gradient of a router's bias, out of that of its logits.
 kernels::BiasSpec RouterBiasSpec(const Tensor& bias);
 kernels::GroupedLinearSpec ExpertsSpec(const Model& model, const model::GroupedLinearOp& op);
+kernels::GroupedGatedLinearSpec GatedExpertsSpec(const Model& model,
+                                                 const model::GroupedGatedLinearOp& op);
 // Rank 0 without adapters.
 kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::GroupedLinearOp& op,
                                            const ExpertLinear& experts);

@@ -3,9 +3,9 @@
 namespace coxswain::plan {
 
 const std::vector<Fusion>& Fusions() {
-  static const auto* const kFusions =
-      new std::vector<Fusion>{kLinearRotateFusion, kLinearAddFusion, kAddNormFusion,
-                              kGatedLinearFusion,  kGateDownFusion,  kAttentionRotateFusion};
+  static const auto* const kFusions = new std::vector<Fusion>{
+      kLinearRotateFusion,       kLinearAddFusion, kAddNormFusion,        kGatedLinearFusion,
+      kGroupedGatedLinearFusion, kGateDownFusion,  kAttentionRotateFusion};
   return *kFusions;
 }
 

@@ -17,7 +17,7 @@ struct Fusion {
 };
 
 extern const Fusion kLinearRotateFusion, kLinearAddFusion, kAddNormFusion, kGatedLinearFusion,
-    kGateDownFusion, kAttentionRotateFusion;
+    kGroupedGatedLinearFusion, kGateDownFusion, kAttentionRotateFusion;
 
 // In the order in which they apply.
 const std::vector<Fusion>& Fusions();

@@ -136,6 +136,45 @@ TEST(FusedOpsTest, AttentionsGradientTurnsBack) {
   }
 }
 
+// A mixture of two blocks.
+Plan MixtureOf(const std::string& architecture) {
+  Plan plan = PlanOf("LlamaForCausalLM");
+  plan.model.architecture = architecture;
+  plan.model.mixture = {.experts = 4, .chosen = 2, .width = 8, .renormalise = true};
+  plan.architecture = model::ArchitectureOf(plan.model);
+  plan.parameters = model::BaseParameterTable(plan.architecture);
+  plan.fusions = ApplicableFusions(plan);
+  return plan;
+}
+
+TEST(FusedOpsTest, TheProductOfExpertsHasItsGate) {
+  for (const char* architecture : {"Qwen3MoeForCausalLM", "GptOssForCausalLM"}) {
+    const Plan plan = MixtureOf(architecture);
+    EXPECT_EQ(CountForward<model::GroupedGatedLinearOp>(plan), 2) << architecture;
+    EXPECT_EQ(CountForward<model::GroupedLinearOp>(plan), 2) << architecture;  // down
+    EXPECT_EQ(CountForward<model::GateOp>(plan), 0) << architecture;
+    EXPECT_EQ(CountBackward<model::GroupedLinearOp>(plan), 4) << architecture;
+    EXPECT_EQ(CountBackward<model::GateOp>(plan), 2) << architecture;
+  }
+}
+
+// An adapter adds to gate and up before the gate reads them.
+TEST(FusedOpsTest, AnAdaptedProductOfExpertsKeepsItsGateApart) {
+  const Plan plain = MixtureOf("Qwen3MoeForCausalLM");
+  const auto adapted = [&plain](const std::string& stack) {
+    Plan plan = plain;
+    plan.parameters =
+        *model::WithLora(plan.parameters, plan.model,
+                         {.rank = 2, .targets = {}, .parameters = {"mlp.experts." + stack}});
+    plan.fusions = ApplicableFusions(plan);
+    return plan;
+  };
+  const Plan gate_up = adapted("gate_up_proj"), down = adapted("down_proj");
+  EXPECT_EQ(CountForward<model::GroupedGatedLinearOp>(gate_up), 0);
+  EXPECT_EQ(CountForward<model::GateOp>(gate_up), 2);
+  EXPECT_EQ(CountForward<model::GroupedGatedLinearOp>(down), 2);
+}
+
 // A norm stands between linear and add, or two linears add to one branch.
 TEST(FusedOpsTest, OtherBlocksKeepTheirAdds) {
   for (const char* architecture : {"Gemma3ForCausalLM", "Olmo2ForCausalLM", "CohereForCausalLM"}) {

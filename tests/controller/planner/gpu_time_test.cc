@@ -174,6 +174,18 @@ TEST_F(GpuTimeTest, MixturesTakeTheTimeOfTheExpertsOfAToken) {
   EXPECT_NEAR(16384 * experts.token + experts.step, 0.703, 0.0703);
 }
 
+// Of 8 experts, gate and up of 768 columns are not read again in each of 48 layers.
+TEST_F(GpuTimeTest, TheGateOfExpertsTakesNoPass) {
+  const support::ScratchFolder folder;
+  folder.Write("config.json", kQwen3Moe);
+  plan_.model = *model::ReadModelConfig(folder.path());
+  const GpuTime plain = Time();
+  plan_.fusions = {"grouped_gated_linear"};
+  const double read = 48 * 2 * 8 * 768 * 2 / kBytesPerSecond;
+  EXPECT_NEAR(plain.forward_token - Time().forward_token, read, 1e-6 * read);
+  EXPECT_NEAR(plain.token - Time().token, read, 1e-6 * read);
+}
+
 TEST_F(GpuTimeTest, ForwardIsAPart) {
   const GpuTime time = Time();
   EXPECT_GT(time.forward_token, 0.2 * time.token);
