@@ -141,6 +141,7 @@ TEST(GroupedGatedLinearTest, AFewExpertsAtATimeGiveTheSameBits) {
       args.zeros_behind = e + at_once >= kExperts;
       GroupedGatedLinearForward(args, nullptr);
       EXPECT_EQ(std::isnan(few.gate_up.back()), !args.zeros_behind);
+      EXPECT_EQ(std::isnan(few.y.front()), !args.zeros_behind) << "the gate runs once";
     }
     EXPECT_TRUE(SameBits(few.gate_up, all.gate_up) && SameBits(few.y, all.y)) << at_once;
   }
