@@ -4,10 +4,10 @@
 //
 // What it saves, of a layer of Qwen3-30B-A3B: 16,384 tokens of 8 experts are R = 131,072 rows, K =
 // 2,048, I = 768, E = 128. The pass behind the product reads 4 R I bytes and writes 2 R I, 604 MB:
-// 0.21 ms at the 2.9 TB/s of an H100's copy, 0.14 ms at the 4.28 of an H200's. The product is 4 R K
+// 0.20 ms at the 3.0 TB/s of an H100's copy, 0.14 ms at the 4.25 of an H200's. The product is 4 R K
 // I = 0.825 TFLOP, 1.30 ms at 635 TFLOP/s, and moves 2 R K + 4 E K I + 4 R I = 1.75 GB. With y
-// written by it, 1.95 GB take 0.67 ms of an H100's copy: hidden behind the tensor cores. So one
-// launch of 1.30 ms stands for two of 1.51 (1.44): 14 % (10 %) less, at most; in 48 layers 10 ms (7
+// written by it, 1.95 GB take 0.65 ms of an H100's copy: hidden behind the tensor cores. So one
+// launch of 1.30 ms stands for two of 1.50 (1.44): 13 % (10 %) less, at most; in 48 layers 10 ms (7
 // ms) of a forward pass, and as much where recomputation repeats the product. gate_up that nothing
 // reads again, 403 MB, is not written.
 //
