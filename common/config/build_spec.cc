@@ -177,6 +177,26 @@ TrainSpec Train(const Json& json) {
   return train;
 }
 
+// What the method does not read is null.
+PreferenceSpec Preference(const Json& json) {
+  const auto number = [&json](const char* key) { return Optional<double>(json[key]).value_or(0); };
+  PreferenceSpec preference;
+  if (json["loss"].is_null()) return preference;
+  preference.loss = json["loss"].get<std::vector<std::string>>();
+  preference.loss_weights.assign(preference.loss.size(), 1.0);
+  if (json["loss_weights"].is_array()) {
+    preference.loss_weights = json["loss_weights"].get<std::vector<double>>();
+  }
+  preference.beta = number("beta");
+  preference.label_smoothing = number("label_smoothing");
+  preference.gamma = number("gamma");
+  preference.nll_weight = number("nll_weight");
+  preference.reference = json["reference"];
+  preference.desirable_weight = number("desirable_weight");
+  preference.undesirable_weight = number("undesirable_weight");
+  return preference;
+}
+
 PackingSpec Packing(const Json& json) {
   PackingSpec packing;
   packing.strategy = Word<PackingStrategy, 4>(
@@ -335,6 +355,7 @@ JobSpec BuildSpec(const Json& effective) {
   job.moe = Moe(spec["moe"]);
   ReadData(spec, &job);
   job.train = Train(spec["train"]);
+  job.preference = Preference(spec["preference"]);
   ReadExecution(spec, &job);
   return job;
 }

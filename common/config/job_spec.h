@@ -141,6 +141,20 @@ struct TrainSpec {
   uint64_t seed{};
 };
 
+// The loss of a preference method, with the method's own defaults. Of a method that has no
+// preference, empty.
+struct PreferenceSpec {
+  // Words of the schema, at least one; their sum is trained, each times its weight.
+  std::vector<std::string> loss;
+  std::vector<double> loss_weights;  // one for each loss
+  double beta{};
+  double label_smoothing{};  // probability that a label is wrong
+  double gamma{};            // simpo: margin of rewards
+  double nll_weight{};       // of the negative log-likelihood beside the loss: orpo, cpo, simpo
+  std::string reference;     // "start" | "base" | "cached" | "none"
+  double desirable_weight{}, undesirable_weight{};  // kto
+};
+
 // What is answered, and how: of eval.sample_prompts greedily, of method generate as it says.
 // How a prompt is asked: as one user message of the chat template, as an Alpaca record's
 // instruction, or as it is.
@@ -182,7 +196,7 @@ struct JobSpec {
   std::vector<std::string> added_tokens;
   std::string init;  // "pretrained" | "random"
   uint64_t init_seed{};
-  std::string method;  // "sft" | "pretrain" | "generate"
+  std::string method;  // "sft" | "pretrain" | "generate" | "dpo" | "orpo" | "cpo" | "simpo" | "kto"
   Adapter adapter{};
   // Of the base: "" (none, but MXFP4 of the files) | "none" | "nf4" | "nf4_double" | "int8" |
   // "mxfp4" | "auto" (that of the files, else nf4_double) | "auto_single" (likewise, else nf4).
@@ -204,6 +218,7 @@ struct JobSpec {
   ExcessLength excess_length{};
   PackingSpec packing;
   TrainSpec train;
+  PreferenceSpec preference;
   Recompute recompute{};
   int64_t recompute_every{};  // blocks of a segment; above 1 only with kBlock
   // Resolved from precision.compute and the device; "auto" while the device is.

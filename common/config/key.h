@@ -20,6 +20,8 @@ enum class Type {
   kWord,     // one of `words`
   kModules,  // a module or a list of modules: words, paths behind a dot, regular expressions
   kStringList,
+  kWordList,    // one of `words`, or a list of them
+  kNumberList,  // of numbers in `range`
   kBool,
   kInt,
   kIntOrAuto,  // integer or "auto"

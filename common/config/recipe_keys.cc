@@ -38,6 +38,15 @@ constexpr std::initializer_list<const char*> kDeciding = {
     "train.label_smoothing",
     "train.z_loss",
     "train.seed",
+    "preference.loss",
+    "preference.loss_weights",
+    "preference.beta",
+    "preference.label_smoothing",
+    "preference.gamma",
+    "preference.nll_weight",
+    "preference.reference",
+    "preference.desirable_weight",
+    "preference.undesirable_weight",
 };
 
 constexpr std::initializer_list<const char*> kPossible = {
@@ -75,16 +84,21 @@ constexpr std::initializer_list<const char*> kPossible = {
     "precision.gradients",
 };
 
+Json::json_pointer PointerOf(const std::string& key) {
+  return Json::json_pointer(absl::StrCat("/", absl::StrReplaceAll(key, {{".", "/"}})));
+}
+
 // Whether the job reads the key at all.
 bool Reads(const Json& spec, const std::string& key) {
   if (absl::StartsWith(key, "lora.")) return spec.at("adapter") != "none";
+  if (absl::StartsWith(key, "preference.")) return !spec.at(PointerOf(key)).is_null();
   if (key == "base_model.seed") return spec.at("base_model").at("init") == "random";
   return true;
 }
 
 void AddKeys(const Json& spec, std::initializer_list<const char*> keys, KeyValues* values) {
   for (const std::string key : keys) {
-    const Json::json_pointer at(absl::StrCat("/", absl::StrReplaceAll(key, {{".", "/"}})));
+    const Json::json_pointer at = PointerOf(key);
     if (!spec.contains(at) || !Reads(spec, key)) continue;
     // By name, whatever order the job has: a stored job has another than one just parsed.
     const nlohmann::json sorted = spec.at(at);

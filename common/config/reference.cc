@@ -48,6 +48,10 @@ std::string TypeText(const Key& key) {
                          fmt::join(key.words, "` \\| `"));
     case Type::kStringList:
       return "list of strings";
+    case Type::kWordList:
+      return fmt::format("one or a list of `{}`", fmt::join(key.words, "` \\| `"));
+    case Type::kNumberList:
+      return "list of numbers";
     case Type::kBool:
       return "`true` \\| `false`";
     case Type::kInt:
@@ -79,7 +83,7 @@ std::string Row(const Key& key) {
   const std::string range = RangeText(key.range);
   const bool number = key.type == Type::kInt || key.type == Type::kIntOrAuto ||
                       key.type == Type::kNumber || key.type == Type::kNumberOrAuto ||
-                      key.type == Type::kNumberPair;
+                      key.type == Type::kNumberPair || key.type == Type::kNumberList;
   if (number && !range.empty()) type += ", " + range;
   if (!key.later.empty()) type += fmt::format("; later: {}", fmt::join(key.later, ", "));
   if (key.only_default) type += "; later: other values";

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/preference_rules.h"
 #include "common/config/push_rules.h"
 #include "common/config/schema.h"
 #include "common/config/source_rules.h"
@@ -346,13 +347,22 @@ void ResolveScheduler(Json* train) {
 }
 
 // Documents of 64 tokens fill a bin; a data set of shorter ones is rare. `none` does not read it,
-// and the stems of recipes have 32 there.
+// and the stems of recipes have 32 there. A bin of pairs is twice as long.
 void ResolvePacking(Json* spec) {
   Json& packing = (*spec)["packing"];
   Json& most = packing["max_documents_per_bin"];
   if (most != "auto") return;
-  const auto length = (*spec)["sequence_len"].get<int64_t>();
+  const bool pairs = IsPreferenceMethod((*spec)["method"].get<std::string>());
+  const int64_t length = (*spec)["sequence_len"].get<int64_t>() * (pairs ? 2 : 1);
   most = packing["strategy"] == "none" ? 32 : std::max<int64_t>(32, (length + 63) / 64);
+}
+
+// Source of the rates on preferences: TRL 1.10 dpo_config.py, and its page on DPO, "Train
+// adapters".
+double DefaultLearningRate(const Json& spec) {
+  const bool full = spec["adapter"] == "none";
+  if (IsPreferenceMethod(spec["method"].get<std::string>())) return full ? 1e-6 : 1e-5;
+  return full ? 2e-5 : 1e-4;
 }
 
 }  // namespace
@@ -361,8 +371,8 @@ void ResolveDefaults(Json* effective) {
   Json& spec = (*effective)["spec"];
   ResolvePacking(&spec);
   Json& train = spec["train"];
-  if (train["learning_rate"].is_null())
-    train["learning_rate"] = spec["adapter"] == "none" ? 2e-5 : 1e-4;
+  ResolvePreference(&spec);
+  if (train["learning_rate"].is_null()) train["learning_rate"] = DefaultLearningRate(spec);
   if (train["num_epochs"].is_null() && train["max_steps"].is_null()) train["num_epochs"] = 1.0;
   if (train["warmup_ratio"].is_null() && train["warmup_steps"].is_null())
     train["warmup_ratio"] = 0.03;
@@ -388,6 +398,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckDatasets(job);
   CheckGeneration(job);
   CheckPretrain(job);
+  CheckPreference(job);
   CheckRoles(job);
   CheckTargets(job);
   CheckDora(job);

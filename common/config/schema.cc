@@ -7,6 +7,7 @@
 
 #include "common/config/data_keys.h"
 #include "common/config/key_ranges.h"
+#include "common/config/preference_keys.h"
 #include "common/foreign_keys/key_tables.h"
 
 namespace coxswain::config {
@@ -65,8 +66,11 @@ void AppendTop(std::vector<Key>* t) {
               "no multiple. A token that exists already stays what it is, with a warning. With "
               "`adapter: lora`, put `embed_tokens` and `lm_head` into `lora.modules_to_save`."},
       {.path = "spec.method", .type = Type::kWord, .def = "sft",
-       .words = {"sft", "pretrain", "generate"}, .later = {"dpo", "orpo", "kto"},
-       .doc = "Training objective. `pretrain` reads only `format: completion`. `generate` trains "
+       .words = {"sft", "pretrain", "dpo", "orpo", "cpo", "simpo", "kto", "generate"},
+       .later = {"reward", "classification"},
+       .doc = "Training objective. `pretrain` reads only `format: completion`. `dpo`, `orpo`, "
+              "`cpo` and `simpo` train on pairs of a chosen and a rejected completion, `kto` on "
+              "completions that are labelled good or bad; see `preference`. `generate` trains "
               "nothing; it answers the prompts of `generate`."},
       {.path = "spec.adapter", .type = Type::kWord, .def = "none",
        .words = {"none", "lora", "qlora"},
@@ -203,7 +207,8 @@ void AppendTrain(std::vector<Key>* t) {
       {.path = "spec.train.max_steps", .type = Type::kInt, .def = "null", .range = kAtLeastOne,
        .doc = "Optimizer steps.", .nullable = true},
       {.path = "spec.train.learning_rate", .type = Type::kNumber, .def = "null", .range = kPositive,
-       .doc = "Peak learning rate; absent: 1.0e-4 for LoRA, 2.0e-5 for `adapter: none`.",
+       .doc = "Peak learning rate; absent: 1.0e-4 for LoRA, 2.0e-5 for `adapter: none`; "
+              "on preferences 1.0e-5 and 1.0e-6.",
        .nullable = true},
       {.path = "spec.train.lr_scheduler", .type = Type::kWord, .def = "cosine",
        .words = {"cosine", "linear", "constant", "cosine_with_restarts", "polynomial",
@@ -460,6 +465,7 @@ std::vector<Key> MakeSchema() {
   AppendMoe(&table);
   AppendDataKeys(&table);
   AppendTrain(&table);
+  AppendPreferenceKeys(&table);
   AppendExecution(&table);
   AppendResources(&table);
   return table;

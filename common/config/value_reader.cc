@@ -103,6 +103,16 @@ absl::StatusOr<Json> ReadPair(const Key& key, const Node& node) {
   return pair;
 }
 
+absl::StatusOr<Json> ReadNumbers(const Key& key, const Node& node) {
+  if (node.kind != Node::Kind::kList) return Expected("a list of numbers", node);
+  Json list = Json::array();
+  for (const Node& item : node.items) {
+    ASSIGN_OR_RETURN(const double value, ReadDouble(key, item));
+    list.push_back(value);
+  }
+  return list;
+}
+
 absl::StatusOr<Json> ReadBool(const Node& node) {
   if (!IsPlainScalar(node) || !IsBool(node.text)) {
     return Expected("true or false", node);
@@ -146,6 +156,25 @@ absl::StatusOr<Json> ReadWord(const Key& key, const Node& node) {
   const std::string hint =
       near.empty() ? "" : absl::StrCat("; did you mean ", std::string(near), "?");
   return Bad(absl::StrCat("expected ", one_of, ", got ", Describe(node), hint));
+}
+
+// A list of one where it is one word.
+absl::StatusOr<Json> ReadWords(const Key& key, const Node& node) {
+  Json list = Json::array();
+  if (node.kind != Node::Kind::kList) {
+    ASSIGN_OR_RETURN(Json word, ReadWord(key, node));
+    list.push_back(std::move(word));
+    return list;
+  }
+  if (node.items.empty()) return Expected("at least one word", node);
+  for (const Node& item : node.items) {
+    ASSIGN_OR_RETURN(Json word, ReadWord(key, item));
+    if (std::find(list.begin(), list.end(), word) != list.end()) {
+      return Bad(absl::StrCat(item.text, " is named twice"));
+    }
+    list.push_back(std::move(word));
+  }
+  return list;
 }
 
 // What no name of one part holds: a path or a regular expression is looked up in the model later.
@@ -314,6 +343,10 @@ absl::StatusOr<Json> ReadTyped(const Key& key, const Node& node, const std::stri
       return ReadModules(key, node);
     case Type::kStringList:
       return ReadStringList(node);
+    case Type::kWordList:
+      return ReadWords(key, node);
+    case Type::kNumberList:
+      return ReadNumbers(key, node);
     case Type::kBool:
       return ReadBool(node);
     case Type::kIntOrAuto:

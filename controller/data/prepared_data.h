@@ -31,6 +31,9 @@ struct DatasetStats {
 struct PreparedData {
   std::unique_ptr<TokenStore> train;
   std::unique_ptr<TokenStore> eval;  // null: the job evaluates nothing
+  // Of both stores. 2: documents 2u and 2u + 1 are unit u, which is dealt and packed as one; of a
+  // pair the first is chosen and the second rejected (config::DocumentsPerUnit).
+  int64_t documents_per_unit = 1;
   DatasetStats train_stats;
   DatasetStats eval_stats;
   int64_t vocab_size = 0;          // of the tokenizer with added tokens: largest id + 1

@@ -1,5 +1,7 @@
 #include "controller/planner/plan_scalars.h"
 
+#include "common/config/bin_capacity.h"
+
 namespace coxswain::planner {
 
 void SetScalars(const std::string& job_id, const config::JobSpec& job,
@@ -11,9 +13,9 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job,
   plan->init_seed = job.init_seed;
   plan->seed = job.train.seed;
   plan->overlap = job.overlap;
-  plan->sequence_len = job.sequence_len;
+  plan->sequence_len = config::BinCapacity(job);
   plan->max_documents_per_bin = job.packing.strategy == config::PackingStrategy::kNone
-                                    ? 1
+                                    ? config::DocumentsPerUnit(job)
                                     : job.packing.max_documents_per_bin;
   plan->optimizer = job.train.optimizer;
   plan->beta1 = job.train.beta1;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/config/bin_capacity.h"
 #include "common/hash.h"
 #include "controller/planner/learning_rate.h"
 #include "controller/planner/quantization.h"
@@ -213,6 +214,23 @@ void AddTrain(const RecipeFacts& facts, Lines& lines) {
   AddOptimizer(train, lines);
 }
 
+// Nothing under the methods that were there before it.
+void AddPreference(const config::JobSpec& job, Lines& lines) {
+  if (!config::TrainsPreferences(job)) return;
+  const config::PreferenceSpec& preference = job.preference;
+  for (size_t i = 0; i < preference.loss.size(); ++i) {
+    lines.Text("preference.loss", preference.loss[i]);
+    lines.Real("preference.loss_weight", preference.loss_weights[i]);
+  }
+  lines.Real("preference.beta", preference.beta);
+  lines.Real("preference.label_smoothing", preference.label_smoothing);
+  lines.Real("preference.gamma", preference.gamma);
+  lines.Real("preference.nll_weight", preference.nll_weight);
+  lines.Text("preference.reference", preference.reference);
+  lines.Real("preference.desirable_weight", preference.desirable_weight);
+  lines.Real("preference.undesirable_weight", preference.undesirable_weight);
+}
+
 // Model, adapter and data.
 void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   AddModel(facts.model, lines);
@@ -232,6 +250,7 @@ void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   AddAdapter(facts.job, facts.model, facts.adapter_identity, lines);
   lines.Text("data", facts.data_hash);
   lines.Int("sequence_len", facts.job.sequence_len);
+  AddPreference(facts.job, lines);
 }
 
 void AddBins(const data::Bins& bins, Lines& lines) {

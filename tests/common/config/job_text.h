@@ -92,6 +92,8 @@ spec:
     label_smoothing: 0.1
     z_loss: 1.0e-4
     seed: 7
+  preference: {loss: null, loss_weights: null, beta: null, label_smoothing: null, gamma: null, nll_weight: null,
+               reference: null, desirable_weight: null, undesirable_weight: null}
   precision: {compute: auto, master_weights: auto, gradients: auto}
   recompute: block
   attention: {deterministic: true, workspace_gib: 4}

@@ -212,6 +212,24 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
         j.lora.target_modules = {"embed_tokens"};
         j.lora.loraplus_lr_embedding = 1e-5;
       },
+      [](auto& j) { j.method = "dpo"; },
+      [](auto& j) {
+        j.method = "dpo";
+        j.preference.loss = {"ipo"};
+        j.preference.loss_weights = {1};
+      },
+      [](auto& j) {
+        j.method = "dpo";
+        j.preference.loss = {"ipo"};
+        j.preference.loss_weights = {2};
+      },
+      [](auto& j) { j.method = "dpo", j.preference.beta = 0.2; },
+      [](auto& j) { j.method = "dpo", j.preference.label_smoothing = 0.2; },
+      [](auto& j) { j.method = "dpo", j.preference.gamma = 0.2; },
+      [](auto& j) { j.method = "dpo", j.preference.nll_weight = 0.2; },
+      [](auto& j) { j.method = "dpo", j.preference.reference = "cached"; },
+      [](auto& j) { j.method = "dpo", j.preference.desirable_weight = 0.2; },
+      [](auto& j) { j.method = "dpo", j.preference.undesirable_weight = 0.2; },
       [](auto& j) { j.sequence_len = 128; },
       [](auto& j) { j.packing.strategy = config::PackingStrategy::kNone; },
       [](auto& j) { j.packing.max_documents_per_bin = 2; },
