@@ -96,8 +96,21 @@ struct TokenStoreWriter::Impl {
     return excess == 0 ? absl::OkStatus()
                        : AppendDocumentBytes({kZeros, static_cast<size_t>(multiple - excess)});
   }
+  absl::StatusOr<TokenStoreEntry> AppendDocument(const StoredDocument& document);
   absl::Status CopyIndex();
 };
+
+absl::StatusOr<TokenStoreEntry> TokenStoreWriter::Impl::AppendDocument(
+    const StoredDocument& document) {
+  const int targets =
+      std::accumulate(document.target_bits.begin(), document.target_bits.end(), 0,
+                      [](int sum, uint8_t byte) { return sum + std::popcount(byte); });
+  const TokenStoreEntry entry = {offset, static_cast<int32_t>(document.ids.size()), targets};
+  RETURN_IF_ERROR(AppendDocumentBytes(BytesOf(document.ids)));
+  RETURN_IF_ERROR(AppendDocumentBytes(BytesOf(document.target_bits)));
+  RETURN_IF_ERROR(Pad(4));
+  return entry;
+}
 
 absl::Status TokenStoreWriter::Impl::CopyIndex() {
   StreamHash hash;
@@ -128,23 +141,27 @@ absl::StatusOr<std::unique_ptr<TokenStoreWriter>> TokenStoreWriter::Create(
 
 absl::Status TokenStoreWriter::Add(std::span<const int32_t> ids,
                                    std::span<const uint8_t> target_bits, int64_t copies) {
+  const StoredDocument document{.ids = ids, .target_bits = target_bits};
+  return Add(std::span(&document, 1), copies);
+}
+
+absl::Status TokenStoreWriter::Add(std::span<const StoredDocument> unit, int64_t copies) {
   Impl& impl = *impl_;
-  const int targets =
-      std::accumulate(target_bits.begin(), target_bits.end(), 0,
-                      [](int sum, uint8_t byte) { return sum + std::popcount(byte); });
-  const TokenStoreEntry entry = {impl.offset, static_cast<int32_t>(ids.size()), targets};
-  RETURN_IF_ERROR(impl.AppendDocumentBytes(BytesOf(ids)));
-  RETURN_IF_ERROR(impl.AppendDocumentBytes(BytesOf(target_bits)));
-  RETURN_IF_ERROR(impl.Pad(4));
+  std::vector<TokenStoreEntry> entries;
+  for (const StoredDocument& document : unit) {
+    ASSIGN_OR_RETURN(const TokenStoreEntry entry, impl.AppendDocument(document));
+    entries.push_back(entry);
+    impl.trailer.num_documents += copies;
+    impl.trailer.num_tokens += copies * entry.length;
+    impl.trailer.num_targets += copies * entry.targets;
+    impl.trailer.longest_document = std::max<int64_t>(impl.trailer.longest_document, entry.length);
+  }
   for (int64_t copy = 0; copy < copies; ++copy) {
-    if (std::fwrite(&entry, sizeof(entry), 1, impl.spill) != 1) {
+    if (std::fwrite(entries.data(), sizeof(TokenStoreEntry), entries.size(), impl.spill) !=
+        entries.size()) {
       return ErrnoStatus(errno, "write the index of", impl.path);
     }
   }
-  impl.trailer.num_documents += copies;
-  impl.trailer.num_tokens += copies * entry.length;
-  impl.trailer.num_targets += copies * entry.targets;
-  impl.trailer.longest_document = std::max<int64_t>(impl.trailer.longest_document, entry.length);
   return absl::OkStatus();
 }
 

@@ -12,6 +12,12 @@
 
 namespace coxswain::data {
 
+struct StoredDocument {
+  std::span<const int32_t> ids;  // at least one
+  // ceil(ids.size()/8) bytes, LSB first; the bit of the last token is 0.
+  std::span<const uint8_t> target_bits;
+};
+
 // A writer is not thread-safe. Until Finish the file has a temporary name beside `path`; a writer
 // destroyed before Finish leaves nothing behind.
 class TokenStoreWriter {
@@ -19,10 +25,11 @@ class TokenStoreWriter {
   static absl::StatusOr<std::unique_ptr<TokenStoreWriter>> Create(const std::string& path);
   ~TokenStoreWriter();
 
-  // Appends a document of ids.size() >= 1 tokens `copies` >= 1 times; its bytes are stored once.
-  // target_bits has ceil(ids.size()/8) bytes, LSB first; the bit of the last token is 0.
+  // Appends a document `copies` >= 1 times; its bytes are stored once.
   absl::Status Add(std::span<const int32_t> ids, std::span<const uint8_t> target_bits,
                    int64_t copies);
+  // The same of documents that stay together: each copy has all of them, in this order.
+  absl::Status Add(std::span<const StoredDocument> unit, int64_t copies);
 
   // Writes index and trailer, syncs, and renames to `path`. Call once; nothing may follow.
   absl::Status Finish();

@@ -136,5 +136,25 @@ TEST_F(TokenStoreTest, AMissingFileIsNotFoundAndAnImpossiblePlaceIsAnError) {
   EXPECT_FALSE(TokenStoreWriter::Create(scratch_.path() + "/none/x").ok());
 }
 
+TEST_F(TokenStoreTest, CopiesOfAUnitKeepItsDocumentsTogether) {
+  const std::string path = scratch_.path() + "/pairs.tokens";
+  auto writer = *TokenStoreWriter::Create(path);
+  const std::vector<int32_t> chosen = {1, 2, 3}, rejected = {4, 5};
+  const std::vector<uint8_t> two = {3}, one = {1};
+  const std::vector<StoredDocument> unit = {{.ids = chosen, .target_bits = two},
+                                            {.ids = rejected, .target_bits = one}};
+  ASSERT_TRUE(writer->Add(unit, 2).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const auto store = *TokenStore::Open(path);
+  ASSERT_EQ(store->num_documents(), 4);
+  for (const int64_t first : {0, 2}) {
+    EXPECT_EQ(store->length(first), 3);
+    EXPECT_EQ(store->length(first + 1), 2);
+  }
+  EXPECT_EQ(store->tokens(2).data(), store->tokens(0).data()) << "stored once";
+  EXPECT_EQ(store->num_targets(), 6);
+  EXPECT_EQ(store->longest_document(), 3);
+}
+
 }  // namespace
 }  // namespace coxswain::data
