@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/config/preference_rules.h"
+
 namespace coxswain::config {
 namespace {
 
@@ -41,14 +43,24 @@ HubSource Hub(const Json& source) {
 }
 
 DatasetFormat Format(const Json& word) {
-  return Word<DatasetFormat, 8>(word, {{{"auto", DatasetFormat::kAuto},
-                                        {"alpaca", DatasetFormat::kAlpaca},
-                                        {"chat", DatasetFormat::kChat},
-                                        {"sharegpt", DatasetFormat::kSharegpt},
-                                        {"prompt_completion", DatasetFormat::kPromptCompletion},
-                                        {"completion", DatasetFormat::kCompletion},
-                                        {"input_output", DatasetFormat::kInputOutput},
-                                        {"tokenized", DatasetFormat::kTokenized}}});
+  return Word<DatasetFormat, 10>(word,
+                                 {{{"auto", DatasetFormat::kAuto},
+                                   {"alpaca", DatasetFormat::kAlpaca},
+                                   {"chat", DatasetFormat::kChat},
+                                   {"sharegpt", DatasetFormat::kSharegpt},
+                                   {"prompt_completion", DatasetFormat::kPromptCompletion},
+                                   {"completion", DatasetFormat::kCompletion},
+                                   {"input_output", DatasetFormat::kInputOutput},
+                                   {"tokenized", DatasetFormat::kTokenized},
+                                   {"preference", DatasetFormat::kPreference},
+                                   {"unpaired_preference", DatasetFormat::kUnpairedPreference}}});
+}
+
+// What `auto` means under a method that reads one format alone; other methods look at the records.
+DatasetFormat FormatOfMethod(const std::string& method, DatasetFormat format) {
+  if (method == "pretrain") return DatasetFormat::kCompletion;
+  if (!IsPreferenceMethod(method)) return format;
+  return method == "kto" ? DatasetFormat::kUnpairedPreference : DatasetFormat::kPreference;
 }
 
 RecordFields Fields(const Json& item) {
@@ -62,6 +74,9 @@ RecordFields Fields(const Json& item) {
                       .history = text("field_history"),
                       .prompt = text("field_prompt"),
                       .completion = text("field_completion"),
+                      .chosen = text("field_chosen"),
+                      .rejected = text("field_rejected"),
+                      .label = text("field_label"),
                       .text = text("field_text"),
                       .role = text("message_role_key"),
                       .content = text("message_content_key"),
@@ -214,7 +229,7 @@ void ReadData(const Json& spec, JobSpec* job) {
   job->test_datasets = Datasets(spec["test_datasets"], /*held_out=*/true);
   for (auto* datasets : {&job->datasets, &job->test_datasets}) {
     for (DatasetSpec& dataset : *datasets) {
-      if (job->method == "pretrain") dataset.format = DatasetFormat::kCompletion;
+      dataset.format = FormatOfMethod(job->method, dataset.format);
     }
   }
   job->val_set_size = Optional<double>(spec["val_set_size"]);

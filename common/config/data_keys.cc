@@ -50,15 +50,19 @@ void AppendDataKeys(std::vector<Key>* table) {
        .nullable = true},
       {.path = "spec.datasets[].format", .type = Type::kWord, .def = "auto",
        .words = {"auto", "alpaca", "chat", "sharegpt", "prompt_completion", "completion",
-                 "input_output", "tokenized"},
+                 "input_output", "tokenized", "preference", "unpaired_preference"},
        .doc = "`alpaca`: instruction, input, output. `chat`: messages (role, content, tool_calls, "
               "...). `sharegpt`: conversations (from, value). `prompt_completion`: prompt, "
               "completion. `completion`: text. `input_output`: segments (text, label). "
-              "`tokenized`: input_ids, labels... `auto`: the fields of the first record decide. "
+              "`tokenized`: input_ids, labels... `preference`: chosen, rejected, and their prompt. "
+              "`unpaired_preference`: a completion and its label. `auto`: under a preference "
+              "method its own format, else the fields of the first record decide. "
               "controller/data/RECORDS.md shows each by a record."},
       {.path = "spec.datasets[].prompt_style", .type = Type::kWord, .def = "alpaca",
        .words = {"alpaca", "chat"},
-       .doc = "With `format: alpaca`: the Stanford text, or a user turn of `chat_template`."},
+       .doc = "With `format: alpaca`: the Stanford text, or a user turn of `chat_template`. In "
+              "preference records `chat` makes turns of a `prompt` and completions that are text, "
+              "which else stay text as in TRL."},
       {.path = "spec.datasets[].weight", .type = Type::kNumber, .def = "1.0", .range = kPositive,
        .doc = "Number of copies of each record per pass. It does not scale the loss."},
       {.path = "spec.datasets[].special_tokens", .type = Type::kWord, .def = "auto",
@@ -90,6 +94,15 @@ void AppendDataKeys(std::vector<Key>* table) {
        .doc = "Field of the prompt in prompt_completion: text or messages."},
       {.path = "spec.datasets[].field_completion", .type = Type::kString, .def = "completion",
        .doc = "Field of the completion in prompt_completion: text or messages."},
+      {.path = "spec.datasets[].field_chosen", .type = Type::kString, .def = "null",
+       .doc = "Field of the better completion in preference: text or messages; absent: chosen or "
+              "chosen_response.", .nullable = true},
+      {.path = "spec.datasets[].field_rejected", .type = Type::kString, .def = "null",
+       .doc = "Field of the worse completion in preference: text or messages; absent: rejected or "
+              "rejected_response.", .nullable = true},
+      {.path = "spec.datasets[].field_label", .type = Type::kString, .def = "null",
+       .doc = "Field that says whether a completion is good, in unpaired_preference: true, false, "
+              "1 or 0; absent: label or kto_tag.", .nullable = true},
       {.path = "spec.datasets[].field_text", .type = Type::kString, .def = "text",
        .doc = "Field of the text in completion."},
       {.path = "spec.datasets[].message_role_key", .type = Type::kString, .def = "null",
@@ -137,7 +150,8 @@ void AppendDataKeys(std::vector<Key>* table) {
        .doc = "`error`: a bad record fails the job. `skip`: bad records are counted and left out."},
       {.path = "spec.sequence_len", .type = Type::kInt, .def = "2048",
        .range = {.min = 2, .max = 1048576},
-       .doc = "Tokens of a bin, and the most tokens of a document."},
+       .doc = "Tokens of a bin, and the most tokens of a document. A bin of pairs has twice as "
+              "many."},
       {.path = "spec.excess_length", .type = Type::kWord, .def = "truncate",
        .words = {"truncate", "drop", "error", "split"},
        .doc = "What happens to documents longer than `sequence_len`. `split` cuts them into "

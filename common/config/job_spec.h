@@ -21,7 +21,9 @@ enum class DatasetFormat {
   kPromptCompletion,
   kInputOutput,
   kTokenized,
-  kAuto
+  kAuto,
+  kPreference,         // pairs
+  kUnpairedPreference  // single completions with a label
 };
 enum class PromptStyle { kAlpaca, kChat };
 enum class SpecialTokens { kAuto, kPlain, kContent };
@@ -80,6 +82,8 @@ struct RecordFields {
   std::string tools, system;
   std::string instruction, input, output, history;
   std::string prompt, completion;
+  std::string chosen, rejected;  // empty: chosen, rejected, or chosen_response, rejected_response
+  std::string label;             // empty: label or kto_tag
   std::string text;
   std::string role, content;                 // of a message; empty: by the format
   std::map<std::string, std::string> roles;  // what records call a role -> the role

@@ -88,6 +88,7 @@ class PreferenceCheck {
     name_ = method.get<std::string>();
     const Method* found = FindMethod(name_);
     CheckKeys(found);
+    CheckFormats(found);
     if (found == nullptr) return;
     CheckLosses(*found);
     CheckWeights();
@@ -130,6 +131,36 @@ class PreferenceCheck {
         absl::StrAppend(&message, ". Add the loss sft, with its factor in loss_weights");
       }
       ErrorOf(key.c_str(), std::move(message));
+    }
+  }
+
+  // Pairs are also read as good and bad completions.
+  void CheckFormats(const Method* method) {
+    const Words ours = method == nullptr ? Words()
+                       : name_ == "kto"  ? Words{"auto", "unpaired_preference", "preference"}
+                                         : Words{"auto", "preference"};
+    for (const std::string list : {"spec.datasets", "spec.test_datasets"}) {
+      const Json sources = At(list);
+      for (size_t i = 0; sources.is_array() && i < sources.size(); ++i) {
+        const auto format = sources[i].find("format");
+        if (format == sources[i].end() || !format->is_string()) continue;
+        CheckFormat(absl::StrCat(list, "[", i, "].format"), *format, ours);
+      }
+    }
+  }
+
+  void CheckFormat(const std::string& path, const std::string& format, const Words& ours) {
+    if (Has(ours, format)) return;
+    if (!ours.empty()) {
+      return Error(path,
+                   absl::StrCat("method ", name_, " reads format: ", ours[1], ", got ", format));
+    }
+    if (format == "preference") {
+      Error(path, absl::StrCat("preference goes with method dpo, orpo, cpo, simpo, kto; method is ",
+                               name_));
+    }
+    if (format == "unpaired_preference") {
+      Error(path, absl::StrCat("unpaired_preference goes with method kto; method is ", name_));
     }
   }
 

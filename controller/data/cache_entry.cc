@@ -44,8 +44,9 @@ absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
   return stats;
 }
 
-// `split` and the counts of turns came later than the others: an entry without them was made before
-// there were such documents. The largest id of one that does not say it is looked for.
+// `split`, counts of pairs and the counts of turns came later than the others: an entry without
+// them was made before there were such documents. The largest id of one that does not say it is
+// looked for.
 constexpr std::pair<const char*, int64_t TurnCounts::*> kTurnCounts[] = {
     {"rewritten", &TurnCounts::rewritten},
     {"as_said", &TurnCounts::as_said},
@@ -57,6 +58,8 @@ constexpr std::pair<const char*, int64_t TurnCounts::*> kTurnCounts[] = {
 nlohmann::json StatsJson(const DatasetStats& stats) {
   nlohmann::json json = stats;
   json["split"] = stats.split;
+  json["equal_sides"] = stats.equal_sides;
+  json["equal_once_cut"] = stats.equal_once_cut;
   json["largest_id"] = stats.largest_id;
   for (const auto& [name, count] : kTurnCounts) json[name] = stats.turns.*count;
   return json;
@@ -78,6 +81,8 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
   try {
     stats.at(part).get_to(result);
     result.split = stats.at(part).value("split", int64_t{0});
+    result.equal_sides = stats.at(part).value("equal_sides", int64_t{0});
+    result.equal_once_cut = stats.at(part).value("equal_once_cut", int64_t{0});
     result.largest_id = stats.at(part).contains("largest_id")
                             ? stats.at(part).at("largest_id").get<int64_t>()
                             : LargestId(store);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/bin_capacity.h"
 #include "common/config/schema.h"
 #include "common/hash.h"
 #include "common/status_macros.h"
@@ -31,6 +32,8 @@ nlohmann::json DescribeFields(const config::RecordFields& fields) {
       {"field_history", &fields.history},       {"field_prompt", &fields.prompt},
       {"field_completion", &fields.completion}, {"field_text", &fields.text},
       {"message_role_key", &fields.role},       {"message_content_key", &fields.content},
+      {"field_chosen", &fields.chosen},         {"field_rejected", &fields.rejected},
+      {"field_label", &fields.label},
   };
   nlohmann::json described = nlohmann::json::object();
   for (const auto& [key, name] : all) {
@@ -131,6 +134,10 @@ absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
       {"val_set_size", job.val_set_size.value_or(0)},
   };
   DescribeTargets(job, &all);
+  if (config::TrainsPreferences(job)) {
+    all["units"] = job.method == "kto" ? "labelled" : "pairs";
+    all["documents_per_unit"] = config::DocumentsPerUnit(job);
+  }
   if (job.data_rules >= kAddedTokensCount && !job.added_tokens.empty()) {
     all["added_tokens"] = job.added_tokens;
   }

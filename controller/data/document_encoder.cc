@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/data/model_ends.h"
+#include "controller/data/readers/conversations_of.h"
 #include "controller/data/templates/content_guard.h"
 
 namespace coxswain::data {
@@ -26,6 +27,27 @@ size_t TokensWithin(const Tokenizer& tokenizer, std::span<const int32_t> ids, si
     ++count;
   }
   return count;
+}
+
+// Trains all from the first trained token to the last.
+void CloseGaps(std::vector<bool>* trained) {
+  const auto first = std::find(trained->begin(), trained->end(), true);
+  if (first == trained->end()) return;
+  const auto last = std::find(trained->rbegin(), trained->rend(), true).base();
+  std::fill(first, last, true);
+}
+
+// Two sides are kept or dropped together, and equal ones are dropped: nothing sets them apart.
+void JoinOutcomes(EncodedDocument* chosen, EncodedDocument* rejected) {
+  const auto both = [&](Outcome outcome) {
+    if (chosen->outcome != outcome && rejected->outcome != outcome) return false;
+    chosen->outcome = rejected->outcome = outcome;
+    return true;
+  };
+  if (both(Outcome::kTooLong) || both(Outcome::kNoTarget)) return;
+  if (chosen->ids != rejected->ids || chosen->target_bits != rejected->target_bits) return;
+  const bool cut = chosen->outcome == Outcome::kTruncated;
+  chosen->outcome = rejected->outcome = cut ? Outcome::kEqualOnceCut : Outcome::kEqual;
 }
 
 }  // namespace
@@ -59,8 +81,8 @@ absl::StatusOr<DocumentEncoder> DocumentEncoder::Create(const config::JobSpec& j
     ASSIGN_OR_RETURN(encoder.renderer_, MakeRecordRenderer(job, dataset, tokens));
   }
   std::shared_ptr<const ConversationTemplate> chat_template;
-  if (UsesChatTemplate(dataset) || dataset.format == config::DatasetFormat::kPromptCompletion) {
-    // Prompts of text need none.
+  if (UsesChatTemplate(dataset) || MayUseChatTemplate(dataset)) {
+    // Text needs none.
     absl::StatusOr<ConversationTemplate> parsed = ConversationTemplate::Create(job, tokens);
     if (parsed.ok()) {
       chat_template = std::make_shared<const ConversationTemplate>(*std::move(parsed));
@@ -70,6 +92,7 @@ absl::StatusOr<DocumentEncoder> DocumentEncoder::Create(const config::JobSpec& j
   RETURN_IF_ERROR(encoder.Use(tokenizer, tokens, std::move(chat_template)));
   if (dataset.format == config::DatasetFormat::kInputOutput) encoder.front_.clear();
   encoder.train_on_inputs_ = job.train_on_inputs;
+  encoder.unpairs_ = job.method == "kto";
   encoder.sequence_len_ = job.sequence_len;
   encoder.excess_length_ = job.excess_length;
   return encoder;
@@ -127,9 +150,11 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
     RETURN_IF_ERROR(EncodeGiven(*tokenized, &documents));
     return documents;
   }
-  if (const auto* chat = std::get_if<ChatRecord>(&record); chat != nullptr && notes_) {
-    notes_->Add(*chat, notes);
+  if (notes_) {
+    for (const ChatRecord* chat : ConversationsOf(record)) notes_->Add(*chat, notes);
   }
+  const bool preference =
+      std::holds_alternative<PairRecord>(record) || std::holds_alternative<LabelledRecord>(record);
   ASSIGN_OR_RETURN(const std::vector<RenderedDocument> rendered, renderer_(record));
   std::vector<int32_t> special_as_text;
   for (const RenderedDocument& document : rendered) {
@@ -137,6 +162,7 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
     Tokens tokens;
     RETURN_IF_ERROR(AppendSegments(document.segments, &tokens, &special_as_text));
     if (document.rule == TargetRule::kFormat) PutFront(&tokens);
+    if (preference) CloseGaps(&tokens.trained);
     RETURN_IF_ERROR(AppendPieces(tokens, &documents));
     for (size_t i = first; i < documents.size(); ++i) {
       documents[i].rule = document.rule;
@@ -147,7 +173,21 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
   for (const int32_t id : special_as_text) {
     Note(NoteKind::kSpecialAsText, std::string(tokenizer_->IdToToken(id)), notes);
   }
+  SetRoles(record, &documents);
   return documents;
+}
+
+void DocumentEncoder::SetRoles(const Record& record,
+                               std::vector<EncodedDocument>* documents) const {
+  if (const auto* labelled = std::get_if<LabelledRecord>(&record)) {
+    documents->front().role =
+        labelled->desirable ? DocumentRole::kDesirable : DocumentRole::kUndesirable;
+  }
+  if (!std::holds_alternative<PairRecord>(record)) return;
+  EncodedDocument &chosen = (*documents)[0], &rejected = (*documents)[1];
+  chosen.role = unpairs_ ? DocumentRole::kDesirable : DocumentRole::kChosen;
+  rejected.role = unpairs_ ? DocumentRole::kUndesirable : DocumentRole::kRejected;
+  if (!unpairs_) JoinOutcomes(&chosen, &rejected);
 }
 
 absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodePrompt(const std::string& text) const {

@@ -22,13 +22,19 @@ namespace coxswain::data {
 enum class Outcome {
   kKept,
   kTruncated,
-  kSplit,     // a piece of a document above sequence_len
-  kTooLong,   // dropped by excess_length: drop
-  kNoTarget,  // dropped: no trainable token, perhaps after truncation or in this piece
+  kSplit,         // a piece of a document above sequence_len
+  kTooLong,       // dropped by excess_length: drop
+  kNoTarget,      // dropped: no trainable token, perhaps after truncation or in this piece
+  kEqual,         // dropped: the two sides of a pair are the same tokens
+  kEqualOnceCut,  // dropped: they are, once cut to sequence_len
 };
+
+// What a document is in its record.
+enum class DocumentRole { kAlone, kChosen, kRejected, kDesirable, kUndesirable };
 
 struct EncodedDocument {
   Outcome outcome = Outcome::kKept;
+  DocumentRole role = DocumentRole::kAlone;
   std::vector<int32_t> ids;
   std::vector<uint8_t>
       target_bits;  // ceil(ids/8); bit t: token t+1 is a target, never for the last t
@@ -52,7 +58,10 @@ class DocumentEncoder {
       const Tokenizer& tokenizer, const TemplateTokens& tokens,
       std::shared_ptr<const ConversationTemplate> chat_template);
 
-  // The record's document; under train_on: split one document for each trained turn. Under
+  // The record's document; under train_on: split one document for each trained turn; of a pair the
+  // chosen side and the rejected one, which are kept or dropped together, unless job.method is kto:
+  // then they are a good and a bad completion. Of preferences all tokens from the first to the last
+  // target are targets, whoever speaks. Under
   // excess_length: split a document may become several pieces. The first token of a piece is no
   // target, because nothing precedes it there. The ids of a conversation are those of its whole
   // text tokenized at once. Errors have no path and line. InvalidArgument: a bad record.
@@ -84,6 +93,7 @@ class DocumentEncoder {
                               std::vector<int32_t>* special_as_text) const;
   absl::Status AppendSegment(const Segment& segment, Tokens* tokens,
                              std::vector<int32_t>* special_as_text) const;
+  void SetRoles(const Record& record, std::vector<EncodedDocument>* documents) const;
   void PutFront(Tokens* tokens) const;
   EncodedDocument Cut(const Tokens& tokens, int64_t begin, int64_t end, Outcome outcome) const;
   absl::Status AppendText(const Segment& segment, std::vector<int32_t>* ids,
@@ -105,6 +115,7 @@ class DocumentEncoder {
   std::vector<std::string> breakable_;  // turn markers that EncodePlain would recognise in content
   std::vector<std::string> guarded_;    // markers that content must not forge
   bool train_on_inputs_ = false;
+  bool unpairs_ = false;  // the sides of a pair are documents of their own
   int64_t sequence_len_ = 0;
   config::ExcessLength excess_length_ = config::ExcessLength::kTruncate;
 };

@@ -40,6 +40,10 @@ constexpr Kind kKinds[] = {
     {NoteKind::kWithoutThought, "without_thought", "turns trained without their reasoning"},
     {NoteKind::kEmptyAnswer, "empty_answer", "empty answer"},
     {NoteKind::kSplit, "split", "cut into pieces of sequence_len"},
+    {NoteKind::kEqualSides, "equal_sides", "dropped: chosen equals rejected"},
+    {NoteKind::kEqualOnceCut, "equal_once_cut",
+     "dropped: chosen equals rejected once both are cut to sequence_len"},
+    {NoteKind::kScoresDisagree, "scores_disagree", "scores prefer the rejected side"},
     {NoteKind::kDuplicate, "duplicate", "trains the same tokens as an earlier record"},
 };
 
@@ -142,6 +146,11 @@ std::vector<std::string> FindingWarnings(const std::string& source, const Findin
     warnings.push_back(absl::StrCat(
         source, ": sequence_len cuts off targets of ", Records(cut->second.records),
         ", which then teach no end of an answer; excess_length: drop leaves them out"));
+  }
+  const auto disagree = findings.all().find({NoteKind::kScoresDisagree, ""});
+  if (disagree != findings.all().end()) {
+    warnings.push_back(absl::StrCat(source, ": the scores of ", Records(disagree->second.records),
+                                    " prefer the rejected side; the names of the sides decide"));
   }
   const auto empty = findings.all().find({NoteKind::kEmptyAnswer, ""});
   if (empty != findings.all().end()) {

@@ -34,7 +34,7 @@ class Inspector {
       : job_(job), dataset_(std::move(dataset)) {}
 
   absl::StatusOr<DatasetReport> Inspect() {
-    ASSIGN_OR_RETURN(dataset_.format, FormatOf(dataset_, config::OnBadRecord::kSkip));
+    ASSIGN_OR_RETURN(dataset_.format, AnyFormatOf(dataset_));
     ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset_));
     RETURN_IF_ERROR(Begin());
     RawRecord raw;
@@ -56,7 +56,7 @@ class Inspector {
  private:
   absl::Status Begin() {
     report_.format = dataset_.format;
-    parser_ = std::make_unique<RecordParser>(dataset_.format, dataset_.fields);
+    parser_ = std::make_unique<RecordParser>(dataset_);
     if (job_.model_path.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(job_.model_path, job_.added_tokens));
     config::JobSpec whole = job_;  // lengths are those before any cut

@@ -25,6 +25,9 @@ void NoteLosses(const std::vector<EncodedDocument>& documents, RecordNotes* note
     if (document.outcome == Outcome::kTruncated) notes->push_back({NoteKind::kTruncated});
     if (document.outcome == Outcome::kTooLong) notes->push_back({NoteKind::kTooLong});
     if (document.outcome == Outcome::kNoTarget) notes->push_back({NoteKind::kNoTarget});
+    if (document.role == DocumentRole::kRejected) continue;  // told of its pair
+    if (document.outcome == Outcome::kEqual) notes->push_back({NoteKind::kEqualSides});
+    if (document.outcome == Outcome::kEqualOnceCut) notes->push_back({NoteKind::kEqualOnceCut});
     split |= document.outcome == Outcome::kSplit;
   }
   if (split) notes->push_back({NoteKind::kSplit});

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/data/token_store_writer.h"
+#include "common/config/bin_capacity.h"
 #include "common/status_macros.h"
 #include "controller/data/cache_entry.h"
 #include "controller/data/cache_failure.h"
@@ -14,6 +14,7 @@
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/pipeline/ingest.h"
+#include "controller/data/pipeline/unit_writer.h"
 #include "controller/data/resolve_formats.h"
 #include "controller/data/template_check.h"
 #include "controller/data/templates/named_templates.h"
@@ -39,11 +40,11 @@ class Builder {
   absl::Status Build(CacheEntry& entry) {
     ASSIGN_OR_RETURN(const std::string directory, Written(entry.BeginBuild()));
     ASSIGN_OR_RETURN(train_.writer,
-                     Written(TokenStoreWriter::Create(absl::StrCat(directory, "/", kTrainFile))));
+                     Written(UnitWriter::Create(job_, absl::StrCat(directory, "/", kTrainFile))));
     const bool evaluates = job_.val_set_size.value_or(0) > 0 || !job_.test_datasets.empty();
     if (evaluates) {
       ASSIGN_OR_RETURN(eval_.writer,
-                       Written(TokenStoreWriter::Create(absl::StrCat(directory, "/", kEvalFile))));
+                       Written(UnitWriter::Create(job_, absl::StrCat(directory, "/", kEvalFile))));
     }
     CountBytes();
     RETURN_IF_ERROR(IngestTraining());
@@ -56,7 +57,7 @@ class Builder {
  private:
   // A store being written, and its statistics.
   struct Part {
-    std::unique_ptr<TokenStoreWriter> writer;
+    std::unique_ptr<UnitWriter> writer;
     DatasetStats stats;
 
     absl::Status Finish(const std::string& directory, const char* file, const char* name) {
@@ -174,6 +175,11 @@ void WarnOfLosses(const config::JobSpec& job, const std::vector<Findings>& findi
   warn(stats.truncated, "were truncated to sequence_len", NoteKind::kTruncated);
   warn(stats.dropped_too_long, "were dropped: above sequence_len", NoteKind::kTooLong);
   warn(stats.bad_records, "were skipped: bad records", NoteKind::kBadRecord);
+  warn(stats.equal_sides, "were dropped: chosen equals rejected", NoteKind::kEqualSides);
+  warn(stats.equal_once_cut,
+       "were dropped: chosen equals rejected once both are cut to "
+       "sequence_len",
+       NoteKind::kEqualOnceCut);
   for (const std::string& note : TurnNotes(stats.turns)) {
     warnings->push_back(absl::StrCat(part, ": ", note));
   }
@@ -250,7 +256,7 @@ absl::StatusOr<std::string> TemplateInHash(const config::JobSpec& job, const Tok
   for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
     for (const config::DatasetSpec& dataset : *datasets) {
       conversations |= UsesChatTemplate(dataset);
-      prompts |= dataset.format == config::DatasetFormat::kPromptCompletion;
+      prompts |= MayUseChatTemplate(dataset);
     }
   }
   if (!conversations && !prompts) return std::string();
@@ -264,8 +270,9 @@ absl::StatusOr<std::string> TemplateInHash(const config::JobSpec& job, const Tok
 std::vector<std::string> EndsInHash(const config::JobSpec& job, const Tokenizer& tokenizer) {
   for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
     for (const config::DatasetSpec& dataset : *datasets) {
-      const bool prompts = dataset.format == config::DatasetFormat::kPromptCompletion;
-      if (prompts || UsesChatTemplate(dataset)) return TokensOf(tokenizer, job.model_path).ends;
+      if (MayUseChatTemplate(dataset) || UsesChatTemplate(dataset)) {
+        return TokensOf(tokenizer, job.model_path).ends;
+      }
     }
   }
   return {};
@@ -294,6 +301,7 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
                                EndsInHash(job, *tokenizer), options.cancelled));
   ASSIGN_OR_RETURN(PreparedData data, LoadOrBuild(job, options, *tokenizer, hash));
   data.content_hash = hash;
+  data.documents_per_unit = config::DocumentsPerUnit(job);
   data.vocab_size = tokenizer->vocab_size();
   data.added_tokens = static_cast<int64_t>(tokenizer->added().size());
   WarnOfKnownTokens(given, *tokenizer, &data.warnings);

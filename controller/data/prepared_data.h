@@ -18,10 +18,12 @@ struct DatasetStats {
   int64_t documents = 0;  // in the store, copies included
   int64_t dropped_too_long = 0;
   int64_t truncated = 0;
-  int64_t split = 0;        // records cut into pieces, each a document
-  TurnCounts turns;         // of conversations
-  int64_t bad_records = 0;  // skipped by on_bad_record: skip
-  int64_t no_target = 0;    // dropped: no trainable token
+  int64_t split = 0;           // records cut into pieces, each a document
+  TurnCounts turns;            // of conversations
+  int64_t bad_records = 0;     // skipped by on_bad_record: skip
+  int64_t no_target = 0;       // dropped: no trainable token
+  int64_t equal_sides = 0;     // pairs dropped: chosen equals rejected
+  int64_t equal_once_cut = 0;  // pairs dropped: they do, once cut to sequence_len
   int64_t tokens = 0;
   int64_t targets = 0;
   int64_t longest_document = 0;  // tokens

@@ -33,10 +33,30 @@ std::string NoteOf(Outcome outcome) {
       return "of a document above sequence_len";
     case Outcome::kTooLong:
       return "dropped: above sequence_len";
+    case Outcome::kEqual:
+      return "dropped: chosen equals rejected";
+    case Outcome::kEqualOnceCut:
+      return "dropped: chosen equals rejected once both are cut to sequence_len";
     case Outcome::kNoTarget:
       break;
   }
   return "dropped: no trainable token";
+}
+
+std::string RoleText(DocumentRole role) {
+  switch (role) {
+    case DocumentRole::kAlone:
+      return "";
+    case DocumentRole::kChosen:
+      return "chosen";
+    case DocumentRole::kRejected:
+      return "rejected";
+    case DocumentRole::kDesirable:
+      return "desirable";
+    case DocumentRole::kUndesirable:
+      break;
+  }
+  return "undesirable";
 }
 
 std::string RuleText(TargetRule rule) {
@@ -76,7 +96,8 @@ void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDoc
   for (size_t i = 0; i < encoded.size(); ++i) {
     PreviewDocument document = record;
     document.note = NoteOf(encoded[i].outcome);
-    if (encoded.size() > 1) {
+    document.role = RoleText(encoded[i].role);
+    if (encoded.size() > 1 && document.role.empty()) {
       const bool piece = encoded[i].outcome == Outcome::kSplit;
       const bool turn = encoded[i].rule != TargetRule::kFormat;
       document.note = absl::StrCat(piece  ? "piece "
@@ -149,7 +170,7 @@ class DatasetPreview {
       : job_(job),
         dataset_(dataset),
         tokenizer_(tokenizer),
-        parser_(std::make_unique<RecordParser>(dataset.format, dataset.fields)) {}
+        parser_(std::make_unique<RecordParser>(dataset)) {}
 
   absl::Status AddRecord(const RawRecord& raw, std::vector<PreviewDocument>* documents) {
     PreviewDocument document;

@@ -72,8 +72,9 @@ void AppendParts(const PreviewDocument& document, std::string* out) {
 std::string PreviewText(const std::vector<PreviewDocument>& documents, PreviewForm form) {
   std::string out;
   for (const PreviewDocument& document : documents) {
-    absl::StrAppend(&out, document.path, ":", document.line, ": ", document.tokens.size(),
-                    " tokens, ", CountTargets(document), " targets");
+    absl::StrAppend(&out, document.path, ":", document.line, ": ", document.role,
+                    document.role.empty() ? "" : ": ", document.tokens.size(), " tokens, ",
+                    CountTargets(document), " targets");
     if (!document.rule.empty()) absl::StrAppend(&out, ", ", document.rule);
     if (!document.note.empty()) absl::StrAppend(&out, "; ", document.note);
     const std::string notes = NotesText(document.notes);
@@ -110,6 +111,7 @@ std::string PreviewJson(const std::vector<PreviewDocument>& documents) {
     }
     all.push_back({{"path", document.path},
                    {"line", document.line},
+                   {"role", document.role},
                    {"rule", document.rule},
                    {"note", document.note},
                    {"notes", NotesText(document.notes)},

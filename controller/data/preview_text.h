@@ -14,11 +14,11 @@ struct PreviewForm {
   bool color = false;  // targets green, the rest grey
 };
 
-// For each document: the text with its targets between ⟦ and ⟧, the field of each part, and the
-// text that is left out. Then the warnings.
+// For each document: its side of a preference, the text with its targets between ⟦ and ⟧, the field
+// of each part, and the text that is left out. Then the warnings.
 std::string PreviewText(const std::vector<PreviewDocument>& documents, PreviewForm form);
 
-// {"documents": [{path, line, rule, note, notes, unwritten, parts: [{field, text}], tokens,
+// {"documents": [{path, line, role, rule, note, notes, unwritten, parts: [{field, text}], tokens,
 // targets, input_ids, labels, text}], "warnings": []}
 std::string PreviewJson(const std::vector<PreviewDocument>& documents);
 

@@ -1,6 +1,7 @@
 #include "controller/data/resolve_formats.h"
 
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -12,10 +13,13 @@ namespace {
 
 constexpr int kLookedAt = 100;
 
+using Detect = absl::StatusOr<config::DatasetFormat>(std::string_view, const config::RecordFields&);
+
 absl::StatusOr<config::DatasetFormat> FormatOfRecord(const RawRecord& record,
-                                                     const config::RecordFields& fields) {
+                                                     const config::RecordFields& fields,
+                                                     Detect* detect) {
   absl::StatusOr<config::DatasetFormat> format =
-      record.error.empty() ? DetectFormat(record.json, fields)
+      record.error.empty() ? detect(record.json, fields)
                            : absl::InvalidArgumentError(std::string(record.error));
   if (format.ok()) return format;
   return absl::InvalidArgumentError(
@@ -32,9 +36,7 @@ absl::Status WithColumns(const absl::Status& refused, DatasetReader& reader) {
   return absl::Status(refused.code(), absl::StrCat(std::string(refused.message()), columns));
 }
 
-}  // namespace
-
-absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& dataset,
+absl::StatusOr<config::DatasetFormat> FormatBy(Detect* detect, const config::DatasetSpec& dataset,
                                                config::OnBadRecord on_bad_record) {
   if (dataset.format != config::DatasetFormat::kAuto) return dataset.format;
   ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
@@ -44,12 +46,23 @@ absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& datase
   for (int i = 0; i < most; ++i) {
     ASSIGN_OR_RETURN(const bool any, reader->Next(&record));
     if (!any) break;
-    const auto format = FormatOfRecord(record, dataset.fields);
+    const auto format = FormatOfRecord(record, dataset.fields, detect);
     if (format.ok()) return format;
     refused.Update(format.status());
   }
   if (!refused.ok()) return WithColumns(refused, *reader);
   return config::DatasetFormat::kCompletion;
+}
+
+}  // namespace
+
+absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& dataset,
+                                               config::OnBadRecord on_bad_record) {
+  return FormatBy(&DetectFormat, dataset, on_bad_record);
+}
+
+absl::StatusOr<config::DatasetFormat> AnyFormatOf(const config::DatasetSpec& dataset) {
+  return FormatBy(&DetectAnyFormat, dataset, config::OnBadRecord::kSkip);
 }
 
 absl::StatusOr<config::JobSpec> ResolveFormats(config::JobSpec job) {

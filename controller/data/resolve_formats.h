@@ -14,6 +14,9 @@ namespace coxswain::data {
 absl::StatusOr<config::DatasetFormat> FormatOf(const config::DatasetSpec& dataset,
                                                config::OnBadRecord on_bad_record);
 
+// The format of a dataset whatever it is for: also those of preferences. Bad records are skipped.
+absl::StatusOr<config::DatasetFormat> AnyFormatOf(const config::DatasetSpec& dataset);
+
 // Returns the job with every `format: auto` resolved. Errors as FormatOf.
 absl::StatusOr<config::JobSpec> ResolveFormats(config::JobSpec job);
 

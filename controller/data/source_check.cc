@@ -20,6 +20,7 @@
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/loss_notes.h"
+#include "controller/data/readers/conversations_of.h"
 #include "controller/data/readers/detect_format.h"
 #include "controller/data/readers/fields_read.h"
 #include "controller/data/readers/record_parser.h"
@@ -74,14 +75,14 @@ class Checker {
  private:
   absl::StatusOr<std::unique_ptr<DatasetReader>> Begin() {
     ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(job_.model_path, job_.added_tokens));
-    ASSIGN_OR_RETURN(dataset_.format, FormatOf(dataset_, config::OnBadRecord::kSkip));
+    ASSIGN_OR_RETURN(dataset_.format, AnyFormatOf(dataset_));
     config::JobSpec job = job_;
     job.datasets = {dataset_};
     job.test_datasets.clear();
     ASSIGN_OR_RETURN(report_.warnings, CheckTemplates(job, *tokenizer_));
     ASSIGN_OR_RETURN(encoder_, DocumentEncoder::Create(job, dataset_, *tokenizer_));
     ASSIGN_OR_RETURN(auto reader, DatasetReader::Open(dataset_));
-    parser_ = std::make_unique<RecordParser>(dataset_.format, dataset_.fields);
+    parser_ = std::make_unique<RecordParser>(dataset_);
     read_ = FieldsRead(dataset_.format, dataset_.fields);
     report_.format = dataset_.format;
     report_.files = reader->paths();
@@ -121,7 +122,7 @@ class Checker {
     if (!raw.error.empty()) return absl::InvalidArgumentError(std::string(raw.error));
     CountFields(raw.json);
     ASSIGN_OR_RETURN(const Record record, parser_->Parse(raw.json, notes));
-    if (const auto* chat = std::get_if<ChatRecord>(&record)) {
+    for (const ChatRecord* chat : ConversationsOf(record)) {
       for (const Message& message : chat->messages) {
         ++report_.roles[message.role];
         const bool empty =

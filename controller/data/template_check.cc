@@ -53,7 +53,7 @@ absl::StatusOr<Compared> CompareFirstRecords(const config::DatasetSpec& dataset,
                                              const ConversationTemplate& ours,
                                              const ConversationTemplate& own) {
   ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
-  RecordParser parser(dataset.format, dataset.fields);
+  RecordParser parser(dataset);
   RawRecord raw;
   Compared compared;
   for (int scanned = 0; scanned < kComparedRecords; ++scanned) {
@@ -69,7 +69,7 @@ absl::StatusOr<Compared> CompareFirstRecords(const config::DatasetSpec& dataset,
 absl::StatusOr<int> RecordsWithoutTheirTools(const config::DatasetSpec& dataset,
                                              const ConversationTemplate& ours) {
   ASSIGN_OR_RETURN(const auto reader, DatasetReader::Open(dataset));
-  RecordParser parser(dataset.format, dataset.fields);
+  RecordParser parser(dataset);
   RawRecord raw;
   int without = 0;
   for (int scanned = 0; scanned < kComparedRecords; ++scanned) {

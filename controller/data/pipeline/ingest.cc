@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -86,7 +88,8 @@ class Sink {
         "dataset ", args_.dataset->path, " has no trainable token: of ", seen_.records_read,
         " records ", seen_.bad_records, " were bad, ", seen_.dropped_too_long,
         " above sequence_len ", args_.job->sequence_len, " were dropped, and ", seen_.no_target,
-        " had no target (no assistant turn or answer, or a prompt that fills sequence_len)"));
+        " had no target (no assistant turn or answer, or a prompt that fills sequence_len)",
+        EqualText()));
   }
 
  private:
@@ -110,11 +113,12 @@ class Sink {
     stats.split += std::any_of(
         item.documents->begin(), item.documents->end(),
         [](const EncodedDocument& document) { return document.outcome == Outcome::kSplit; });
-    for (const EncodedDocument& document : *item.documents) {
-      stats.turns += document.turns;
-      RETURN_IF_ERROR(ConsumeDocument(document, target));
-    }
-    return absl::OkStatus();
+    return ConsumeDocuments(*item.documents, target);
+  }
+
+  std::string EqualText() const {
+    const int64_t equal = seen_.equal_sides + seen_.equal_once_cut;
+    return equal == 0 ? "" : absl::StrCat("; the chosen side of ", equal, " equals the rejected");
   }
 
   RecordPlace PlaceOf(const EncodedBatch::Item& item) {
@@ -122,30 +126,48 @@ class Sink {
     return {.file = static_cast<int64_t>(file_), .line = item.line};
   }
 
-  absl::Status ConsumeDocument(const EncodedDocument& document, const IngestTarget& target) {
-    DatasetStats& stats = *target.stats;
-    switch (document.outcome) {
-      case Outcome::kTooLong:
-        ++stats.dropped_too_long;
-        ++seen_.dropped_too_long;
-        return absl::OkStatus();
-      case Outcome::kNoTarget:
-        ++stats.no_target;
-        ++seen_.no_target;
-        return absl::OkStatus();
-      case Outcome::kTruncated:
-        ++stats.truncated;
-        break;
-      case Outcome::kSplit:
-      case Outcome::kKept:
-        break;
+  absl::Status ConsumeDocuments(const std::vector<EncodedDocument>& documents,
+                                const IngestTarget& target) {
+    std::span<const EncodedDocument> left = documents;
+    while (!left.empty()) {
+      const size_t of_unit = left.front().role == DocumentRole::kChosen ? 2 : 1;
+      RETURN_IF_ERROR(ConsumeUnit(left.first(of_unit), target));
+      left = left.subspan(of_unit);
     }
+    return absl::OkStatus();
+  }
+
+  // Documents that are kept or dropped together.
+  absl::Status ConsumeUnit(std::span<const EncodedDocument> unit, const IngestTarget& target) {
+    DatasetStats& stats = *target.stats;
+    for (const EncodedDocument& document : unit) stats.turns += document.turns;
+    for (DatasetStats* counts : {&stats, &seen_}) CountUnit(unit, counts);
+    if (!IsKept(unit.front().outcome)) return absl::OkStatus();
     any_target_ = true;
     if (target.copies == 0) return absl::OkStatus();
-    for (const int32_t id : document.ids) {
-      stats.largest_id = std::max(stats.largest_id, static_cast<int64_t>(id));
+    for (const EncodedDocument& document : unit) {
+      for (const int32_t id : document.ids) {
+        stats.largest_id = std::max(stats.largest_id, static_cast<int64_t>(id));
+      }
     }
-    return OfTokenCache(target.writer->Add(document.ids, document.target_bits, target.copies));
+    return OfTokenCache(target.writer->Add(unit, target.copies));
+  }
+
+  static bool IsKept(Outcome outcome) {
+    return outcome == Outcome::kKept || outcome == Outcome::kSplit ||
+           outcome == Outcome::kTruncated;
+  }
+
+  static void CountUnit(std::span<const EncodedDocument> unit, DatasetStats* stats) {
+    const Outcome outcome = unit.front().outcome;
+    stats->dropped_too_long += outcome == Outcome::kTooLong ? 1 : 0;
+    stats->no_target += outcome == Outcome::kNoTarget ? 1 : 0;
+    stats->equal_sides += outcome == Outcome::kEqual ? 1 : 0;
+    stats->equal_once_cut += outcome == Outcome::kEqualOnceCut ? 1 : 0;
+    const bool cut = std::any_of(unit.begin(), unit.end(), [](const EncodedDocument& document) {
+      return document.outcome == Outcome::kTruncated;
+    });
+    stats->truncated += cut ? 1 : 0;
   }
 
   // The record's error with its place. A document above sequence_len (OutOfRange) and a record of
@@ -185,7 +207,7 @@ absl::Status Ingest(const IngestArgs& args) {
     return true;
   };
   stages.make_map = [&]() -> std::function<EncodedBatch(RecordBatch)> {
-    auto parser = std::make_shared<RecordParser>(args.dataset->format, args.dataset->fields);
+    auto parser = std::make_shared<RecordParser>(*args.dataset);
     return [&encoder, parser](const RecordBatch& batch) {
       return EncodeBatch(encoder, *parser, batch);
     };

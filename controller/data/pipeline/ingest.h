@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "common/config/job_spec.h"
-#include "common/data/token_store_writer.h"
 #include "controller/data/cancelled.h"
 #include "controller/data/findings.h"
+#include "controller/data/pipeline/unit_writer.h"
 #include "controller/data/prepared_data.h"
 #include "controller/data/sampling.h"
 #include "controller/data/tokenizer/tokenizer.h"
@@ -19,7 +19,7 @@ namespace coxswain::data {
 
 // The destination of a record's documents.
 struct IngestTarget {
-  TokenStoreWriter* writer = nullptr;
+  UnitWriter* writer = nullptr;
   DatasetStats* stats = nullptr;
   int64_t copies = 1;  // 0: the record is left out
 };

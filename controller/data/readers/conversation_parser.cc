@@ -223,6 +223,8 @@ absl::Status AddContent(const Json& content, const std::string& name, const std:
   return absl::OkStatus();
 }
 
+}  // namespace
+
 absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFields& fields,
                                      const std::string& where, RecordNotes* notes) {
   if (!message.is_object()) {
@@ -274,6 +276,8 @@ absl::StatusOr<Message> ParseMessage(const Json& message, const config::RecordFi
   return parsed;
 }
 
+namespace {
+
 absl::Status AddMessages(const Json& record, const std::string& key,
                          const config::RecordFields& fields, ChatRecord* chat, RecordNotes* notes) {
   const Json* list = Find(record, key);
@@ -323,7 +327,8 @@ absl::Status AddSystem(const Json& system, const std::string& key, ChatRecord* c
   return absl::OkStatus();
 }
 
-// What stands beside the messages.
+}  // namespace
+
 absl::Status AddContext(const Json& record, const config::RecordFields& fields, ChatRecord* chat,
                         RecordNotes* notes) {
   if (const Json* tools = Find(record, fields.tools)) {
@@ -343,8 +348,6 @@ absl::Status AddContext(const Json& record, const config::RecordFields& fields, 
   ASSIGN_OR_RETURN(chat->kwargs, jinja::FromJson(parsed));
   return absl::OkStatus();
 }
-
-}  // namespace
 
 Message TextMessage(const std::string& role, const std::string& text) {
   Message message;

@@ -31,6 +31,14 @@ absl::StatusOr<ChatRecord> ParsePromptMessages(const nlohmann::ordered_json& rec
                                                const config::RecordFields& fields,
                                                RecordNotes* notes = nullptr);
 
+// The parts of which the above are made. `where` names the message in errors.
+absl::StatusOr<Message> ParseMessage(const nlohmann::ordered_json& message,
+                                     const config::RecordFields& fields, const std::string& where,
+                                     RecordNotes* notes);
+// Adds tools, system text and variables of the template, which stand beside messages in `record`.
+absl::Status AddContext(const nlohmann::ordered_json& record, const config::RecordFields& fields,
+                        ChatRecord* chat, RecordNotes* notes);
+
 // Roles that every chat template is assumed to know.
 inline constexpr std::string_view kRoles[] = {"system", "user", "assistant", "tool", "developer"};
 

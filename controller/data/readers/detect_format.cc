@@ -11,6 +11,8 @@
 #include "common/status_macros.h"
 #include "controller/data/readers/conversation_parser.h"
 #include "controller/data/readers/preference.h"
+#include "controller/data/readers/preference_parser.h"
+#include "controller/data/readers/preference_sides.h"
 
 namespace coxswain::data {
 
@@ -64,6 +66,18 @@ absl::StatusOr<DatasetFormat> DetectFormat(std::string_view record,
       "; segments; input_ids"));
 }
 
+absl::StatusOr<DatasetFormat> DetectAnyFormat(std::string_view record,
+                                              const config::RecordFields& fields) {
+  const auto json = nlohmann::ordered_json::parse(record, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && NamesSides(json, fields)) return DatasetFormat::kPreference;
+  ASSIGN_OR_RETURN(const DatasetFormat format, DetectFormat(record, fields));
+  const bool answers = format == DatasetFormat::kChat || format == DatasetFormat::kSharegpt ||
+                       format == DatasetFormat::kAlpaca ||
+                       format == DatasetFormat::kPromptCompletion;
+  if (answers && HasLabel(json, fields)) return DatasetFormat::kUnpairedPreference;
+  return format;
+}
+
 std::string_view FormatName(DatasetFormat format) {
   switch (format) {
     case DatasetFormat::kAuto:
@@ -80,6 +94,10 @@ std::string_view FormatName(DatasetFormat format) {
       return "completion";
     case DatasetFormat::kInputOutput:
       return "input_output";
+    case DatasetFormat::kPreference:
+      return "preference";
+    case DatasetFormat::kUnpairedPreference:
+      return "unpaired_preference";
     case DatasetFormat::kTokenized:
       break;
   }

@@ -15,6 +15,10 @@ namespace coxswain::data {
 absl::StatusOr<config::DatasetFormat> DetectFormat(std::string_view record,
                                                    const config::RecordFields& fields);
 
+// The same, but two sides, or a label beside a completion, are the formats of preferences.
+absl::StatusOr<config::DatasetFormat> DetectAnyFormat(std::string_view record,
+                                                      const config::RecordFields& fields);
+
 // The name of the format in job files.
 std::string_view FormatName(config::DatasetFormat format);
 

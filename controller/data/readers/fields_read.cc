@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "controller/data/readers/preference_parser.h"
 #include "controller/data/readers/tokenized_parser.h"
 
 namespace coxswain::data {
@@ -41,6 +42,10 @@ std::vector<std::string> FieldsRead(config::DatasetFormat format,
     case config::DatasetFormat::kChat:
     case config::DatasetFormat::kSharegpt:
       return ConversationFields(fields);
+    case config::DatasetFormat::kPreference:
+      return PairFields(fields);
+    case config::DatasetFormat::kUnpairedPreference:
+      return LabelledFields(fields);
     case config::DatasetFormat::kAuto:
       break;
   }

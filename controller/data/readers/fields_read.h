@@ -15,6 +15,12 @@ namespace coxswain::data {
 std::vector<std::string> FieldsRead(config::DatasetFormat format,
                                     const config::RecordFields& fields);
 
+// Whether records of the format are pairs, or single completions with a label.
+inline bool IsPreferenceFormat(config::DatasetFormat format) {
+  return format == config::DatasetFormat::kPreference ||
+         format == config::DatasetFormat::kUnpairedPreference;
+}
+
 // Fields that mark a record of preference tuning, unless the job uses them as its own fields. Pairs
 // have `chosen` and `rejected`; single answers have a verdict `label` or `kto_tag`.
 inline constexpr std::string_view kPreferenceFields[] = {"chosen", "rejected", "label", "kto_tag"};

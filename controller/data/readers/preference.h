@@ -1,5 +1,5 @@
-// Refuses records of preference tuning, which is not supported yet. Trained as plain records,
-// rejected answers would be learnt.
+// Refuses records of preference tuning under other methods. Trained as plain records, rejected
+// answers would be learnt.
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_PREFERENCE_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_PREFERENCE_H_
 

@@ -63,8 +63,21 @@ struct TokenizedRecord {
   std::vector<size_t> begins = {};  // first tokens of its documents, except the first document
 };
 
+// A prompt and a completion. Of a conversation the messages of the completion are marked as
+// trained, all others as not.
+using SideRecord = std::variant<PromptRecord, ChatRecord>;
+
+struct PairRecord {
+  SideRecord chosen, rejected;  // of one prompt
+};
+
+struct LabelledRecord {
+  SideRecord side;
+  bool desirable = false;
+};
+
 using Record = std::variant<AlpacaRecord, ChatRecord, PromptRecord, CompletionRecord,
-                            SegmentsRecord, TokenizedRecord>;
+                            SegmentsRecord, TokenizedRecord, PairRecord, LabelledRecord>;
 
 }  // namespace coxswain::data
 

@@ -26,6 +26,9 @@ enum class NoteKind {
   kWithoutThought,  // a turn is trained without its reasoning
   kEmptyAnswer,     // only the answer's end is trained
   kSplit,           // cut into pieces: the first token of each is no target
+  kEqualSides,      // dropped: chosen and rejected are the same tokens
+  kEqualOnceCut,    // dropped: they are, once they are cut to sequence_len
+  kScoresDisagree,  // its scores prefer what it calls rejected
   kDuplicate,       // it trains the same tokens as an earlier record; only CheckSource
 };
 

@@ -16,6 +16,7 @@
 #include "controller/data/readers/fields_read.h"
 #include "controller/data/readers/not_utf8.h"
 #include "controller/data/readers/preference.h"
+#include "controller/data/readers/preference_parser.h"
 #include "controller/data/readers/tokenized_parser.h"
 #include "controller/data/readers/typed_fields.h"
 
@@ -124,11 +125,16 @@ absl::StatusOr<Record> ParseSegments(object from, RecordNotes* notes) {
 }
 
 absl::StatusOr<Record> ParseMessages(std::string_view json, DatasetFormat format,
-                                     const RecordFields& fields, RecordNotes* notes) {
+                                     const RecordFields& fields, config::PromptStyle style,
+                                     RecordNotes* notes) {
   // simdjson has validated it; what it takes and this parser does not is a number too large.
   const auto record = nlohmann::ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (record.is_discarded()) return Bad("bad JSON: a number is out of range");
   if (format == DatasetFormat::kPromptCompletion) return ParsePromptMessages(record, fields, notes);
+  if (format == DatasetFormat::kPreference) return ParsePair(record, fields, style, notes);
+  if (format == DatasetFormat::kUnpairedPreference) {
+    return ParseLabelled(record, fields, style, notes);
+  }
   return ParseConversation(record, fields, notes);
 }
 
@@ -191,6 +197,7 @@ std::string VerdictOf(std::string_view key, element value, DatasetFormat format)
 
 struct RecordParser::Impl {
   DatasetFormat format;
+  config::PromptStyle style;
   RecordFields fields;
   std::vector<std::string> read;       // names of fields
   std::vector<std::string> text_read;  // those of a prompt and a completion that are texts
@@ -218,6 +225,7 @@ absl::Status RecordParser::Impl::LookAtFields(object from, bool is_text, RecordN
     if (notes == nullptr || HoldsNothing(field.value)) continue;
     notes->push_back({NoteKind::kUnreadField, std::string(field.key)});
   }
+  if (IsPreferenceFormat(format)) return absl::OkStatus();
   const bool both = fields.messages.empty() && Reads("conversations", is_text) &&
                     from.at_key("messages").error() == simdjson::SUCCESS &&
                     from.at_key("conversations").error() == simdjson::SUCCESS;
@@ -225,9 +233,10 @@ absl::Status RecordParser::Impl::LookAtFields(object from, bool is_text, RecordN
   return marks.Refuse();
 }
 
-RecordParser::RecordParser(DatasetFormat format, RecordFields fields)
+RecordParser::RecordParser(DatasetFormat format, RecordFields fields, config::PromptStyle style)
     : impl_(std::make_unique<Impl>()) {
   impl_->format = format;
+  impl_->style = style;
   impl_->read = FieldsRead(format, fields);
   impl_->text_read = {fields.prompt, fields.completion};
   impl_->fields = std::move(fields);
@@ -269,10 +278,12 @@ absl::StatusOr<Record> RecordParser::Parse(std::string_view json, RecordNotes* n
     }
     case DatasetFormat::kChat:
     case DatasetFormat::kSharegpt:
+    case DatasetFormat::kPreference:
+    case DatasetFormat::kUnpairedPreference:
     case DatasetFormat::kAuto:
       break;
   }
-  return ParseMessages(json, impl_->format, fields, notes);
+  return ParseMessages(json, impl_->format, fields, impl_->style, notes);
 }
 
 }  // namespace coxswain::data

@@ -15,8 +15,12 @@ namespace coxswain::data {
 // Use a parser from one thread only: it keeps the JSON parser's memory.
 class RecordParser {
  public:
-  // `format` must not be kAuto: DetectFormat (detect_format.h) resolves that.
-  RecordParser(config::DatasetFormat format, config::RecordFields fields);
+  // `format` must not be kAuto: DetectFormat (detect_format.h) resolves that. `style` is read by
+  // the formats of preferences.
+  RecordParser(config::DatasetFormat format, config::RecordFields fields,
+               config::PromptStyle style = config::PromptStyle::kAlpaca);
+  explicit RecordParser(const config::DatasetSpec& dataset)
+      : RecordParser(dataset.format, dataset.fields, dataset.prompt_style) {}
   ~RecordParser();
 
   // InvalidArgument names the fault, without path and line. The whole text is validated. Fields, by
@@ -28,8 +32,9 @@ class RecordParser {
   //   completion         text: a string
   //   input_output       segments: [{text: a string, label: true or false}]
   //   tokenized          tokenized_parser.h
+  //   preference, unpaired_preference  preference_parser.h
   // Other fields that are not empty are added to `notes`, which may be null. Unimplemented: a
-  // record of preference tuning (preference.h).
+  // record of preference tuning in another format (preference.h).
   absl::StatusOr<Record> Parse(std::string_view json, RecordNotes* notes = nullptr);
 
  private:

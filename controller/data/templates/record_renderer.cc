@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/data/readers/conversation_parser.h"
+#include "controller/data/readers/detect_format.h"
+#include "controller/data/readers/fields_read.h"
 #include "controller/data/templates/alpaca.h"
 
 namespace coxswain::data {
@@ -55,11 +57,64 @@ std::vector<RenderedDocument> OneDocument(std::vector<Segment> segments) {
   return documents;
 }
 
+// Renders records that are text, or messages: that is known by the record alone.
+class TextOrChatRenderer {
+ public:
+  // `chat`: nothing where there is no template.
+  TextOrChatRenderer(SpecialToken eos, std::optional<ChatRenderer> chat, bool markup,
+                     bool train_history)
+      : eos_(std::move(eos)),
+        chat_(std::move(chat)),
+        markup_(markup),
+        train_history_(train_history) {}
+
+  absl::StatusOr<std::vector<RenderedDocument>> operator()(const Record& record) const {
+    if (const auto* labelled = std::get_if<LabelledRecord>(&record)) {
+      return RenderSide(labelled->side);
+    }
+    if (const auto* pair = std::get_if<PairRecord>(&record)) return RenderPair(*pair);
+    if (auto text = RenderText(record, eos_, markup_, train_history_)) {
+      return OneDocument(*std::move(text));
+    }
+    if (chat_) return (*chat_)(std::get<ChatRecord>(record));
+    return absl::InvalidArgumentError(
+        "prompt and completion are messages, for which the model has no chat template; set "
+        "chat_template");
+  }
+
+ private:
+  absl::StatusOr<std::vector<RenderedDocument>> RenderSide(const SideRecord& side) const {
+    return std::visit([this](const auto& one) { return (*this)(Record(one)); }, side);
+  }
+
+  absl::StatusOr<std::vector<RenderedDocument>> RenderPair(const PairRecord& pair) const {
+    std::vector<RenderedDocument> both;
+    for (const auto& [name, side] :
+         {std::pair("chosen", &pair.chosen), std::pair("rejected", &pair.rejected)}) {
+      absl::StatusOr<std::vector<RenderedDocument>> documents = RenderSide(*side);
+      if (!documents.ok()) {
+        return absl::Status(documents.status().code(),
+                            absl::StrCat(name, ": ", std::string(documents.status().message())));
+      }
+      both.push_back(std::move(documents->front()));
+    }
+    return both;
+  }
+
+  SpecialToken eos_;
+  std::optional<ChatRenderer> chat_;
+  bool markup_, train_history_;
+};
+
 }  // namespace
 
 bool UsesChatTemplate(const config::DatasetSpec& dataset) {
   return dataset.format == DatasetFormat::kChat || dataset.format == DatasetFormat::kSharegpt ||
          (dataset.format == DatasetFormat::kAlpaca && dataset.prompt_style == PromptStyle::kChat);
+}
+
+bool MayUseChatTemplate(const config::DatasetSpec& dataset) {
+  return dataset.format == DatasetFormat::kPromptCompletion || IsPreferenceFormat(dataset.format);
 }
 
 bool SpecialTokensCount(const config::DatasetSpec& dataset, bool messages) {
@@ -103,29 +158,17 @@ absl::StatusOr<RecordRenderer> MakeRecordRenderer(const config::JobSpec& job,
       return OneDocument(RenderSegments(std::get<SegmentsRecord>(record), markup));
     };
   }
-  // A prompt and a completion may be messages: that is known by the record.
   std::optional<ChatRenderer> chat;
-  if (dataset.format == DatasetFormat::kPromptCompletion) {
+  if (MayUseChatTemplate(dataset)) {
     auto made = MakeChatRenderer(job, tokens, content);
     if (made.ok()) chat = *std::move(made);
   }
   const std::string needed_by =
       dataset.format == DatasetFormat::kAlpaca
           ? "prompt_style alpaca"
-          : absl::StrCat("format ", dataset.format == DatasetFormat::kCompletion
-                                        ? "completion"
-                                        : "prompt_completion");
+          : absl::StrCat("format ", std::string(FormatName(dataset.format)));
   ASSIGN_OR_RETURN(SpecialToken eos, tokens.RequireEos(needed_by));
-  return [eos, chat, markup,
-          train_history](const Record& record) -> absl::StatusOr<std::vector<RenderedDocument>> {
-    if (std::optional<std::vector<Segment>> text = RenderText(record, eos, markup, train_history)) {
-      return OneDocument(*std::move(text));
-    }
-    if (chat) return (*chat)(std::get<ChatRecord>(record));
-    return absl::InvalidArgumentError(
-        "prompt and completion are messages, for which the model has no chat template; set "
-        "chat_template");
-  };
+  return TextOrChatRenderer(std::move(eos), std::move(chat), markup, train_history);
 }
 
 }  // namespace coxswain::data

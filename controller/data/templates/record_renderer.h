@@ -14,7 +14,8 @@
 
 namespace coxswain::data {
 
-// InvalidArgument (without path and line): a bad record.
+// Of a pair: its chosen side, then its rejected one. InvalidArgument (without path and line): a bad
+// record.
 using RecordRenderer = std::function<absl::StatusOr<std::vector<RenderedDocument>>(const Record&)>;
 
 // A renderer for records of dataset.format; tokenized records need none. Errors as
@@ -25,6 +26,9 @@ absl::StatusOr<RecordRenderer> MakeRecordRenderer(const config::JobSpec& job,
 
 // True when job.chat_template decides how such records are rendered.
 bool UsesChatTemplate(const config::DatasetSpec& dataset);
+
+// True when that is so for records whose parts are messages, and others are text.
+bool MayUseChatTemplate(const config::DatasetSpec& dataset);
 
 // The conversation that the chat template renders for a record. Answers in its history are trained
 // only with `train_history`.

@@ -54,6 +54,9 @@ spec:
       special_tokens: auto
       field_prompt: prompt
       field_completion: completion
+      field_chosen: null
+      field_rejected: null
+      field_label: null
       field_text: text
       message_role_key: role
       message_content_key: content

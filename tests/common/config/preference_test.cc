@@ -146,6 +146,12 @@ TEST(PreferenceTest, WhatAMethodDoesNotReadIsRefusedByName) {
       {"dpo", "{}", "  packing: {max_documents_per_bin: 1}\n", "spec.packing.max_documents_per_bin",
        "keeps two documents in a bin"},
       {"reward", "{}", "", "spec.method", "reward is not supported yet"},
+      {"dpo", "{}", "  test_datasets: [{path: ./a.jsonl, format: chat}]\n",
+       "spec.test_datasets[0].format", "method dpo reads format: preference, got chat"},
+      {"dpo", "{}", "  test_datasets: [{path: ./a.jsonl, format: unpaired_preference}]\n",
+       "spec.test_datasets[0].format", "reads format: preference, got unpaired_preference"},
+      {"sft", "{}", "  test_datasets: [{path: ./a.jsonl, format: preference}]\n",
+       "spec.test_datasets[0].format", "preference goes with method dpo, orpo, cpo, simpo, kto"},
   };
   for (const auto& c : cases) {
     const ParsedJob job = PreferenceJob(c.method, c.preference, c.more);
@@ -163,6 +169,15 @@ TEST(PreferenceTest, WhatActsIsAccepted) {
   PreferenceSpecOf("simpo", "{nll_weight: 0.5, label_smoothing: 0.1, reference: none}");
   PreferenceSpecOf("dpo", "{reference: base}", "  adapter: lora\n");
   PreferenceSpecOf("kto", "{loss: apo_zero_unpaired}", "  packing: {max_documents_per_bin: 1}\n");
+}
+
+TEST(PreferenceTest, FormatsAreThoseOfTheMethod) {
+  const auto format = [](const char* method) {
+    return PreferenceSpecOf(method).datasets.front().format;
+  };
+  EXPECT_EQ(format("orpo"), DatasetFormat::kPreference);
+  EXPECT_EQ(format("kto"), DatasetFormat::kUnpairedPreference);
+  EXPECT_EQ(format("sft"), DatasetFormat::kAuto);
 }
 
 TEST(PreferenceTest, RecipeKeysAreThoseThatTheMethodReads) {
