@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/bin_capacity.h"
 #include "common/status_macros.h"
 
 namespace coxswain::planner {
@@ -44,9 +45,10 @@ absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& mod
 
 absl::Status CheckDevice(const config::JobSpec& job, const model::ModelConfig& model,
                          int32_t compute_capability) {
-  if (model.rope.type == "dynamic" && job.sequence_len > model.rope.original_max_position) {
+  const int64_t positions = config::BinCapacity(job);
+  if (model.rope.type == "dynamic" && positions > model.rope.original_max_position) {
     return absl::UnimplementedError(
-        absl::StrCat("sequence_len is ", job.sequence_len, ": a rope type \"dynamic\" is known up ",
+        absl::StrCat("bins have ", positions, " tokens: a rope type \"dynamic\" is known up ",
                      "to max_position_embeddings, here ", model.rope.original_max_position,
                      "; lower sequence_len, or write rope type yarn or linear into config.json"));
   }

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/bin_capacity.h"
 #include "common/files/weight_files.h"
 #include "common/status_macros.h"
 #include "controller/planner/ceil_div.h"
 #include "controller/planner/recipe_hash.h"
+#include "controller/planner/unit_bins.h"
 #include "controller/planner/weights_identity.h"
 
 namespace coxswain::planner {
@@ -56,32 +58,6 @@ bool NeedsPass(const config::TrainSpec& train, int64_t pass, int64_t done) {
   return static_cast<double>(pass) < train.num_epochs.value_or(1.0);
 }
 
-// Keeps file order: documents fill a bin until the next one does not fit.
-absl::StatusOr<data::Bins> PackInOrder(std::span<const int32_t> lengths,
-                                       const config::JobSpec& job) {
-  data::Bins bins;
-  const int64_t most = job.packing.strategy == config::PackingStrategy::kNone
-                           ? 1
-                           : job.packing.max_documents_per_bin;
-  int64_t filled = 0;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] > job.sequence_len) {
-      return absl::InvalidArgumentError(absl::StrCat("evaluation document ", i, " has ", lengths[i],
-                                                     " tokens, sequence_len is ",
-                                                     job.sequence_len));
-    }
-    const int64_t in_bin = static_cast<int64_t>(bins.documents.size()) - bins.offsets.back();
-    if (in_bin > 0 && (in_bin == most || filled + lengths[i] > job.sequence_len)) {
-      bins.offsets.push_back(static_cast<int64_t>(bins.documents.size()));
-      filled = 0;
-    }
-    bins.documents.push_back(static_cast<int64_t>(i));
-    filled += lengths[i];
-  }
-  if (!lengths.empty()) bins.offsets.push_back(static_cast<int64_t>(bins.documents.size()));
-  return bins;
-}
-
 config::KeyValues FactsFromFiles(const RecipeFacts& facts) {
   const auto start = [](const std::string& sha256) {
     return sha256.empty() ? std::string("none") : sha256.substr(0, 12);
@@ -95,7 +71,7 @@ config::KeyValues FactsFromFiles(const RecipeFacts& facts) {
 }  // namespace
 
 absl::Status Recipe::PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths,
-                                const data::Cancelled& cancelled) {
+                                int64_t of_unit, const data::Cancelled& cancelled) {
   const auto documents = static_cast<int64_t>(lengths.size());
   for (int64_t pass = 0; NeedsPass(job.train, pass, total_steps()); ++pass) {
     if ((pass + 1) * documents > kMaxDocumentsOfAllPasses) {
@@ -103,8 +79,7 @@ absl::Status Recipe::PackPasses(const config::JobSpec& job, std::span<const int3
           absl::StrCat("the job runs over more than ", kMaxDocumentsOfAllPasses, " documents (",
                        documents, " in each pass); lower train.num_epochs or train.max_steps"));
     }
-    ASSIGN_OR_RETURN(data::Bins bins, data::PackDocuments(lengths, job.sequence_len, job.packing,
-                                                          job.train.seed, pass, cancelled));
+    ASSIGN_OR_RETURN(data::Bins bins, PackUnits(lengths, of_unit, job, pass, cancelled));
     const int64_t steps =
         StepsOfPass(job.train, pass, total_steps(), CeilDiv(bins.size(), global_batch_bins_));
     passes_.push_back(std::move(bins));
@@ -113,15 +88,17 @@ absl::Status Recipe::PackPasses(const config::JobSpec& job, std::span<const int3
   return absl::OkStatus();
 }
 
-absl::Status Recipe::PackEvaluation(const config::JobSpec& job, const data::TokenStore& store) {
+absl::Status Recipe::PackEvaluation(const config::JobSpec& job, const data::TokenStore& store,
+                                    int64_t of_unit) {
   const std::vector<int32_t> lengths = Lengths(store);
   for (const int32_t length : lengths) eval_tokens_ += length;
-  ASSIGN_OR_RETURN(eval_bins_, PackInOrder(lengths, job));
+  ASSIGN_OR_RETURN(eval_bins_, PackUnitsInOrder(lengths, of_unit, job));
   return absl::OkStatus();
 }
 
-absl::Status Recipe::CountTokens(std::span<const int32_t> lengths, const config::JobSpec& job,
-                                 const data::Cancelled& cancelled) {
+absl::Status Recipe::CountTokens(std::span<const int32_t> lengths, int64_t of_unit,
+                                 const config::JobSpec& job, const data::Cancelled& cancelled) {
+  const int64_t capacity = config::BinCapacity(job);
   const auto tokens = [&](BinRef bin) {
     int64_t sum = 0;
     for (const int64_t document : documents(bin)) sum += lengths[static_cast<size_t>(document)];
@@ -143,9 +120,9 @@ absl::Status Recipe::CountTokens(std::span<const int32_t> lengths, const config:
     const int64_t held = tokens({.pass = 0, .index = bin});
     const auto count = static_cast<int64_t>(bins(0).bin(bin).size());
     filled += held;
-    if (packs && count == job.packing.max_documents_per_bin) lost += job.sequence_len - held;
+    if (packs && count + of_unit > job.packing.max_documents_per_bin) lost += capacity - held;
   }
-  const auto slots = static_cast<double>(bins_per_pass(0) * job.sequence_len);
+  const auto slots = static_cast<double>(bins_per_pass(0) * capacity);
   packing_efficiency_ = static_cast<double>(filled) / slots;
   slots_lost_ = static_cast<double>(lost) / slots;
   return absl::OkStatus();
@@ -158,9 +135,12 @@ absl::StatusOr<Recipe> Recipe::Make(const config::JobSpec& job, const model::Mod
   ASSIGN_OR_RETURN(recipe.global_batch_bins_, GlobalBatch(job));
   const std::vector<int32_t> lengths = Lengths(*data.train);
   if (lengths.empty()) return absl::InvalidArgumentError("the training set has no document");
-  RETURN_IF_ERROR(recipe.PackPasses(job, lengths, cancelled));
-  if (data.eval != nullptr) RETURN_IF_ERROR(recipe.PackEvaluation(job, *data.eval));
-  RETURN_IF_ERROR(recipe.CountTokens(lengths, job, cancelled));
+  const int64_t of_unit = data.documents_per_unit;
+  RETURN_IF_ERROR(recipe.PackPasses(job, lengths, of_unit, cancelled));
+  if (data.eval != nullptr) {
+    RETURN_IF_ERROR(recipe.PackEvaluation(job, *data.eval, of_unit));
+  }
+  RETURN_IF_ERROR(recipe.CountTokens(lengths, of_unit, job, cancelled));
   recipe.learning_rate_ = MakeLearningRate(job.train, recipe.total_steps());
 
   RecipeFacts facts{.job = job,

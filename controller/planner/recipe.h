@@ -31,7 +31,8 @@ class Recipe {
   // Packs the passes and fixes the global batch, in bins: spec.train.global_batch_size, else
   // micro_batch_size (auto: 1) x gradient_accumulation_steps x workers. The number of steps is
   // exact. With a fractional num_epochs the last pass ends early, rounded up to a step. max_steps
-  // may need several passes and may end inside one. InvalidArgument: the batch is too small for the
+  // may need several passes and may end inside one. Units of documents are packed as one and lie in
+  // one bin, in order. InvalidArgument: the batch is too small for the
   // workers, a document is longer than sequence_len, or all passes have more than 2^31 documents
   // together. NotFound: no weight files. Cancelled.
   static absl::StatusOr<Recipe> Make(const config::JobSpec& job, const model::ModelConfig& model,
@@ -76,11 +77,13 @@ class Recipe {
   const config::KeyValues& facts() const { return facts_; }
 
  private:
+  // of_unit: data::PreparedData::documents_per_unit.
   absl::Status PackPasses(const config::JobSpec& job, std::span<const int32_t> lengths,
-                          const data::Cancelled& cancelled);
-  absl::Status PackEvaluation(const config::JobSpec& job, const data::TokenStore& store);
-  absl::Status CountTokens(std::span<const int32_t> lengths, const config::JobSpec& job,
-                           const data::Cancelled& cancelled);
+                          int64_t of_unit, const data::Cancelled& cancelled);
+  absl::Status PackEvaluation(const config::JobSpec& job, const data::TokenStore& store,
+                              int64_t of_unit);
+  absl::Status CountTokens(std::span<const int32_t> lengths, int64_t of_unit,
+                           const config::JobSpec& job, const data::Cancelled& cancelled);
 
   int64_t global_batch_bins_ = 0;
   std::vector<data::Bins> passes_;

@@ -9,6 +9,7 @@
 #include "common/plan/runtime_bytes.h"
 #include "controller/planner/gpu_time.h"
 #include "controller/planner/memory.h"
+#include "controller/planner/plan_scalars.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
 
@@ -38,6 +39,24 @@ int64_t Elements(const plan::Plan& plan, int32_t group) {
   int64_t sum = 0;
   for (const model::Parameter& p : plan.parameters) sum += p.group == group ? p.elements() : 0;
   return sum;
+}
+
+TEST_F(PlannerTest, BinsOfPairsHaveRoomForTwoDocuments) {
+  job_.method = "dpo";
+  job_.preference.loss = {"sigmoid"};
+  plan::Plan plan;
+  SetScalars("small-1", job_, "", &plan);
+  EXPECT_EQ(plan.sequence_len, 128);
+  job_.packing.strategy = config::PackingStrategy::kNone;
+  SetScalars("small-1", job_, "", &plan);
+  EXPECT_EQ(plan.max_documents_per_bin, 2);
+}
+
+TEST_F(PlannerTest, PreferencesAreNotTrainedYet) {
+  job_.method = "orpo";
+  const absl::Status refused = Plan().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(refused.message().find("spec.method: orpo is not supported yet"), std::string::npos);
 }
 
 TEST_F(PlannerTest, CarriesTheJobToTheWorker) {

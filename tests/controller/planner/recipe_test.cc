@@ -175,6 +175,60 @@ TEST(RecipeTest, SlotsAreLostInBinsThatMayHoldNoMore) {
   EXPECT_EQ(MustMake(job, data).slots_lost_to_most_documents(), 0);
 }
 
+// Every document once, a unit in one bin, side by side and in order. Invariant planner-9.
+TEST(RecipeTest, UnitsArePackedAsOne) {
+  const data::PreparedData data = [] {
+    data::PreparedData pairs = SmallData(202, 58);
+    pairs.documents_per_unit = 2;
+    return pairs;
+  }();
+  config::JobSpec job = SmallJob();
+  job.method = "dpo";
+  job.preference.loss = {"sigmoid"};
+  job.preference.loss_weights = {1};
+  for (const auto strategy :
+       {config::PackingStrategy::kBestFit, config::PackingStrategy::kBestFitDecreasing,
+        config::PackingStrategy::kFirstFit, config::PackingStrategy::kNone}) {
+    job.packing.strategy = strategy;
+    const Recipe recipe = MustMake(job, data);
+    for (const auto& [bins, store] : {std::pair(&recipe.bins(0), data.train.get()),
+                                      std::pair(&recipe.eval_bins(), data.eval.get())}) {
+      std::set<int64_t> seen;
+      for (int64_t bin = 0; bin < bins->size(); ++bin) {
+        const auto documents = bins->bin(bin);
+        int64_t tokens = 0;
+        for (size_t i = 0; i < documents.size(); ++i) {
+          EXPECT_EQ(documents[i] % 2, static_cast<int64_t>(i % 2));
+          if (i % 2 == 1) {
+            EXPECT_EQ(documents[i], documents[i - 1] + 1);
+          }
+          tokens += store->length(documents[i]);
+          EXPECT_TRUE(seen.insert(documents[i]).second);
+        }
+        EXPECT_LE(tokens, 2 * job.sequence_len);
+        if (strategy == config::PackingStrategy::kNone) {
+          EXPECT_EQ(documents.size(), 2u);
+        }
+      }
+      EXPECT_EQ(static_cast<int64_t>(seen.size()), store->num_documents());
+    }
+  }
+}
+
+TEST(RecipeTest, SlotsOfPairsAreThoseOfTwoDocuments) {
+  data::PreparedData data = DataOf({60, 50, 64, 64}, {});
+  data.documents_per_unit = 2;
+  config::JobSpec job = SmallJob();
+  job.method = "dpo";
+  const Recipe recipe = MustMake(job, data);
+  EXPECT_EQ(recipe.bins_per_pass(0), 2);
+  EXPECT_DOUBLE_EQ(recipe.packing_efficiency(), 238.0 / 256.0);
+  job.packing.max_documents_per_bin = 1;
+  EXPECT_NE(std::string(Recipe::Make(job, SmallModel(), data).status().message())
+                .find("keeps 2 documents together"),
+            std::string::npos);
+}
+
 using Change = std::function<void(config::JobSpec&)>;
 
 // Invariant planner-3.
