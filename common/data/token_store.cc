@@ -26,6 +26,7 @@ struct TokenStore::Impl {
   int64_t file_bytes = 0;
   TokenStoreTrailer trailer;
   std::span<const TokenStoreEntry> index;
+  const char* values = nullptr;  // floats, not aligned; null: there are none
 
   absl::Status Damaged(std::string_view what, int64_t expected, int64_t got) const {
     return absl::DataLossError(absl::StrCat("token store ", path, ": ", std::string(what), " is ",
@@ -56,7 +57,8 @@ absl::Status TokenStore::Impl::CheckTrailer() {
                                             ": its magic is missing; it is "
                                             "not a token store or is cut short"));
   }
-  if (trailer.version != kTokenStoreVersion) {
+  const bool has_values = trailer.version == kTokenStoreWithValues;
+  if (trailer.version != kTokenStoreVersion && !has_values) {
     return Damaged("version", kTokenStoreVersion, trailer.version);
   }
   const uint64_t hash = XXH3_64bits(&trailer, offsetof(TokenStoreTrailer, trailer_xxh3));
@@ -68,7 +70,8 @@ absl::Status TokenStore::Impl::CheckTrailer() {
   }
   const int64_t index_bytes =
       file_bytes - static_cast<int64_t>(sizeof(trailer)) - trailer.index_offset;
-  const int64_t expected = trailer.num_documents * static_cast<int64_t>(sizeof(TokenStoreEntry));
+  const size_t of_document = sizeof(TokenStoreEntry) + (has_values ? sizeof(float) : 0);
+  const int64_t expected = trailer.num_documents * static_cast<int64_t>(of_document);
   if (index_bytes != expected) return Damaged("index size in bytes", expected, index_bytes);
   return absl::OkStatus();
 }
@@ -78,6 +81,11 @@ absl::Status TokenStore::Impl::CheckIndex() {
            static_cast<size_t>(trailer.num_documents)};
   if (XXH3_64bits(index.data(), index.size_bytes()) != trailer.index_xxh3) {
     return absl::DataLossError(absl::StrCat("token store ", path, ": its index is damaged"));
+  }
+  if (trailer.version != kTokenStoreWithValues) return absl::OkStatus();
+  values = bytes + trailer.index_offset + index.size_bytes();
+  if (XXH3_64bits(values, index.size() * sizeof(float)) != trailer.values_xxh3) {
+    return absl::DataLossError(absl::StrCat("token store ", path, ": its values are damaged"));
   }
   return absl::OkStatus();
 }
@@ -139,6 +147,15 @@ int64_t TokenStore::file_bytes() const { return impl_->file_bytes; }
 uint64_t TokenStore::fingerprint() const { return impl_->trailer.trailer_xxh3; }
 int32_t TokenStore::length(int64_t document) const { return impl_->index[document].length; }
 int64_t TokenStore::targets(int64_t document) const { return impl_->index[document].targets; }
+
+bool TokenStore::has_values() const { return impl_->values != nullptr; }
+
+float TokenStore::value(int64_t document) const {
+  float value = 0;
+  std::memcpy(&value, impl_->values + document * static_cast<int64_t>(sizeof(value)),
+              sizeof(value));
+  return value;
+}
 
 std::span<const int32_t> TokenStore::tokens(int64_t document) const {
   const TokenStoreEntry& entry = impl_->index[document];

@@ -35,6 +35,8 @@ class TokenStore {
   // Bit t (LSB first in byte t/8 of the document's own bytes): the token after t is a target of t.
   std::span<const uint8_t> target_bits(int64_t document) const;
   int64_t targets(int64_t document) const;  // set bits
+  bool has_values() const;
+  float value(int64_t document) const;  // of a store that has values
   const std::string& path() const;
   int64_t file_bytes() const;
   // XXH3-64 of the trailer, which holds the checksums of documents and index: equal for equal

@@ -1,11 +1,12 @@
-// The token store's file, version 1, little endian:
+// The token store's file, version 1 or 2, little endian:
 //
-//   magic (8 bytes) | documents | index | trailer (96 bytes)
+//   magic (8 bytes) | documents | index | values | trailer (96 bytes)
 //
 // A document is its ids (int32), then ceil(length/8) bytes of target bits, then zeros up to a
 // multiple of 4. The index begins at a multiple of 8 and has one entry per document; entries may
-// share a document's bytes (weighted copies). The trailer is last so that the file is written front
-// to back.
+// share a document's bytes (weighted copies). Version 2 has a float for each entry behind the
+// index; a store without values is of version 1. The trailer is last so that the file is written
+// front to back.
 #ifndef COXSWAIN_COMMON_DATA_TOKEN_STORE_FORMAT_H_
 #define COXSWAIN_COMMON_DATA_TOKEN_STORE_FORMAT_H_
 
@@ -16,6 +17,7 @@ namespace coxswain::data {
 
 inline constexpr std::array<char, 8> kTokenStoreMagic = {'C', 'O', 'X', 'T', 'O', 'K', 'E', 'N'};
 inline constexpr uint32_t kTokenStoreVersion = 1;
+inline constexpr uint32_t kTokenStoreWithValues = 2;
 
 struct TokenStoreTrailer {
   std::array<char, 8> magic = kTokenStoreMagic;
@@ -29,8 +31,8 @@ struct TokenStoreTrailer {
   int64_t file_bytes = 0;
   uint64_t documents_xxh3 = 0;  // XXH3-64 of the bytes before the index
   uint64_t index_xxh3 = 0;      // XXH3-64 of the index
-  uint64_t reserved = 0;
-  uint64_t trailer_xxh3 = 0;  // XXH3-64 of the 88 bytes before this field
+  uint64_t values_xxh3 = 0;     // XXH3-64 of the values; 0: there are none
+  uint64_t trailer_xxh3 = 0;    // XXH3-64 of the 88 bytes before this field
 };
 static_assert(sizeof(TokenStoreTrailer) == 96);
 

@@ -41,7 +41,7 @@ class StreamHash {
   XXH3_state_t* state_;
 };
 
-// An unlinked file beside `path`, for the index until it can be appended.
+// An unlinked file beside `path`, for what is kept until it can be appended.
 absl::StatusOr<std::FILE*> OpenSpill(const std::string& path) {
   std::string name = absl::StrCat(path, ".index.XXXXXX");
   const int fd = mkstemp(name.data());
@@ -66,14 +66,17 @@ std::string_view BytesOf(std::span<const T> values) {
 struct TokenStoreWriter::Impl {
   std::string path;
   std::unique_ptr<DurableFile> file;
-  std::FILE* spill = nullptr;
-  std::string buffer;  // bytes not yet appended to `file`
+  std::FILE* spill = nullptr;   // the index
+  std::FILE* values = nullptr;  // null: no document has one
+  std::string buffer;           // bytes not yet appended to `file`
   StreamHash documents_hash;
   int64_t offset = 0;  // of the next byte in the file
   TokenStoreTrailer trailer;
 
   ~Impl() {
-    if (spill != nullptr) std::fclose(spill);
+    for (std::FILE* kept : {spill, values}) {
+      if (kept != nullptr) std::fclose(kept);
+    }
   }
 
   absl::Status Append(std::string_view bytes) {
@@ -97,7 +100,9 @@ struct TokenStoreWriter::Impl {
                        : AppendDocumentBytes({kZeros, static_cast<size_t>(multiple - excess)});
   }
   absl::StatusOr<TokenStoreEntry> AppendDocument(const StoredDocument& document);
-  absl::Status CopyIndex();
+  absl::Status Keep(const void* bytes, size_t size, std::FILE* file) const;
+  // Appends all that was kept; its hash.
+  absl::StatusOr<uint64_t> CopyKept(std::FILE* kept);
 };
 
 absl::StatusOr<TokenStoreEntry> TokenStoreWriter::Impl::AppendDocument(
@@ -112,17 +117,22 @@ absl::StatusOr<TokenStoreEntry> TokenStoreWriter::Impl::AppendDocument(
   return entry;
 }
 
-absl::Status TokenStoreWriter::Impl::CopyIndex() {
+absl::Status TokenStoreWriter::Impl::Keep(const void* bytes, size_t size, std::FILE* file) const {
+  if (std::fwrite(bytes, 1, size, file) == size) return absl::OkStatus();
+  return ErrnoStatus(errno, "write the index of", path);
+}
+
+absl::StatusOr<uint64_t> TokenStoreWriter::Impl::CopyKept(std::FILE* kept) {
+  if (std::fflush(kept) != 0) return ErrnoStatus(errno, "write the index of", path);
   StreamHash hash;
   std::vector<char> chunk(kBufferBytes);
-  std::rewind(spill);
-  while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), spill)) {
+  std::rewind(kept);
+  while (const size_t n = std::fread(chunk.data(), 1, chunk.size(), kept)) {
     hash.Update({chunk.data(), n});
     RETURN_IF_ERROR(Append({chunk.data(), n}));
   }
-  if (std::ferror(spill)) return ErrnoStatus(errno, "read the index of", path);
-  trailer.index_xxh3 = hash.Digest();
-  return absl::OkStatus();
+  if (std::ferror(kept)) return ErrnoStatus(errno, "read the index of", path);
+  return hash.Digest();
 }
 
 TokenStoreWriter::TokenStoreWriter() : impl_(std::make_unique<Impl>()) {}
@@ -141,7 +151,7 @@ absl::StatusOr<std::unique_ptr<TokenStoreWriter>> TokenStoreWriter::Create(
 
 absl::Status TokenStoreWriter::Add(std::span<const int32_t> ids,
                                    std::span<const uint8_t> target_bits, int64_t copies) {
-  const StoredDocument document{.ids = ids, .target_bits = target_bits};
+  const StoredDocument document{.ids = ids, .target_bits = target_bits, .value = {}};
   return Add(std::span(&document, 1), copies);
 }
 
@@ -156,11 +166,18 @@ absl::Status TokenStoreWriter::Add(std::span<const StoredDocument> unit, int64_t
     impl.trailer.num_targets += copies * entry.targets;
     impl.trailer.longest_document = std::max<int64_t>(impl.trailer.longest_document, entry.length);
   }
+  std::vector<float> values;
+  for (const StoredDocument& document : unit) {
+    if (document.value) values.push_back(*document.value);
+  }
+  if (!values.empty() && impl.values == nullptr) {
+    ASSIGN_OR_RETURN(impl.values, OpenSpill(impl.path));
+  }
   for (int64_t copy = 0; copy < copies; ++copy) {
-    if (std::fwrite(entries.data(), sizeof(TokenStoreEntry), entries.size(), impl.spill) !=
-        entries.size()) {
-      return ErrnoStatus(errno, "write the index of", impl.path);
-    }
+    RETURN_IF_ERROR(
+        impl.Keep(entries.data(), entries.size() * sizeof(TokenStoreEntry), impl.spill));
+    if (values.empty()) continue;
+    RETURN_IF_ERROR(impl.Keep(values.data(), values.size() * sizeof(float), impl.values));
   }
   return absl::OkStatus();
 }
@@ -170,8 +187,11 @@ absl::Status TokenStoreWriter::Finish() {
   RETURN_IF_ERROR(impl.Pad(8));
   impl.trailer.documents_xxh3 = impl.documents_hash.Digest();
   impl.trailer.index_offset = impl.offset;
-  if (std::fflush(impl.spill) != 0) return ErrnoStatus(errno, "write the index of", impl.path);
-  RETURN_IF_ERROR(impl.CopyIndex());
+  ASSIGN_OR_RETURN(impl.trailer.index_xxh3, impl.CopyKept(impl.spill));
+  if (impl.values != nullptr) {
+    impl.trailer.version = kTokenStoreWithValues;
+    ASSIGN_OR_RETURN(impl.trailer.values_xxh3, impl.CopyKept(impl.values));
+  }
   impl.trailer.file_bytes = impl.offset + static_cast<int64_t>(sizeof(TokenStoreTrailer));
   impl.trailer.trailer_xxh3 = XXH3_64bits(&impl.trailer, offsetof(TokenStoreTrailer, trailer_xxh3));
   RETURN_IF_ERROR(

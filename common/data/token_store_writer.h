@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,6 +17,7 @@ struct StoredDocument {
   std::span<const int32_t> ids;  // at least one
   // ceil(ids.size()/8) bytes, LSB first; the bit of the last token is 0.
   std::span<const uint8_t> target_bits;
+  std::optional<float> value;  // all documents of a store have one, or none
 };
 
 // A writer is not thread-safe. Until Finish the file has a temporary name beside `path`; a writer

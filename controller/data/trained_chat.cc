@@ -4,14 +4,27 @@
 #include <string_view>
 
 #include "common/status_macros.h"
+#include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/readers/conversation_parser.h"
+#include "controller/data/readers/conversations_of.h"
+#include "controller/data/readers/fields_read.h"
+#include "controller/data/readers/record_parser.h"
 #include "controller/data/resolve_formats.h"
 #include "controller/data/templates/turn_end.h"
 #include "controller/data/templates/turn_targets.h"
 
 namespace coxswain::data {
 namespace {
+
+// Of records that may be texts: whether the first one is a conversation.
+bool BeginsWithConversation(const config::DatasetSpec& dataset) {
+  const auto reader = DatasetReader::Open(dataset);
+  RawRecord raw;
+  if (!reader.ok() || !(*reader)->Next(&raw).value_or(false)) return false;
+  const absl::StatusOr<Record> record = RecordParser(dataset).Parse(raw.json);
+  return record.ok() && !ConversationsOf(*record).empty();
+}
 
 bool TrainsConversations(const config::JobSpec& job) {
   return std::any_of(job.datasets.begin(), job.datasets.end(),
@@ -21,6 +34,7 @@ bool TrainsConversations(const config::JobSpec& job) {
                        if (format.ok()) known.format = *format;
                        if (known.format == config::DatasetFormat::kAuto)
                          return job.chat_template != "auto";
+                       if (IsPreferenceFormat(known.format)) return BeginsWithConversation(known);
                        return UsesChatTemplate(known);
                      });
 }

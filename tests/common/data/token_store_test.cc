@@ -1,5 +1,6 @@
 #include "common/data/token_store.h"
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -141,8 +142,8 @@ TEST_F(TokenStoreTest, CopiesOfAUnitKeepItsDocumentsTogether) {
   auto writer = *TokenStoreWriter::Create(path);
   const std::vector<int32_t> chosen = {1, 2, 3}, rejected = {4, 5};
   const std::vector<uint8_t> two = {3}, one = {1};
-  const std::vector<StoredDocument> unit = {{.ids = chosen, .target_bits = two},
-                                            {.ids = rejected, .target_bits = one}};
+  const std::vector<StoredDocument> unit = {{.ids = chosen, .target_bits = two, .value = {}},
+                                            {.ids = rejected, .target_bits = one, .value = {}}};
   ASSERT_TRUE(writer->Add(unit, 2).ok());
   ASSERT_TRUE(writer->Finish().ok());
   const auto store = *TokenStore::Open(path);
@@ -154,6 +155,39 @@ TEST_F(TokenStoreTest, CopiesOfAUnitKeepItsDocumentsTogether) {
   EXPECT_EQ(store->tokens(2).data(), store->tokens(0).data()) << "stored once";
   EXPECT_EQ(store->num_targets(), 6);
   EXPECT_EQ(store->longest_document(), 3);
+}
+
+TEST_F(TokenStoreTest, ValuesStandBesideTheirDocuments) {
+  const std::string path = scratch_.path() + "/values.tokens";
+  auto writer = *TokenStoreWriter::Create(path);
+  const std::vector<int32_t> ids = {1, 2, 3};
+  const std::vector<uint8_t> bits = {3};
+  for (const float value : {1.0f, 0.0f, 0.25f}) {
+    const StoredDocument document{.ids = ids, .target_bits = bits, .value = value};
+    ASSERT_TRUE(writer->Add({&document, 1}, value == 0 ? 2 : 1).ok());
+  }
+  ASSERT_TRUE(writer->Finish().ok());
+  const auto store = *TokenStore::Open(path);
+  ASSERT_TRUE(store->has_values());
+  const std::vector<float> expected = {1, 0, 0, 0.25};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(store->value(static_cast<int64_t>(i)), expected[i]);
+    EXPECT_EQ(store->length(static_cast<int64_t>(i)), 3);
+  }
+  EXPECT_TRUE(store->VerifyDocuments().ok());
+  Damage(path, -100);  // the last value
+  EXPECT_EQ(TokenStore::Open(path).status().code(), absl::StatusCode::kDataLoss);
+}
+
+// Stores of every release before values are such.
+TEST_F(TokenStoreTest, AStoreWithoutValuesIsOfVersionOne) {
+  const std::string path = Write(SomeDocuments(5));
+  EXPECT_FALSE((*TokenStore::Open(path))->has_values());
+  const std::string bytes = support::ReadFile(path);
+  TokenStoreTrailer trailer;
+  std::memcpy(&trailer, bytes.data() + bytes.size() - sizeof(trailer), sizeof(trailer));
+  EXPECT_EQ(trailer.version, 1u);
+  EXPECT_EQ(trailer.values_xxh3, 0u);
 }
 
 }  // namespace

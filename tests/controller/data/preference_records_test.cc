@@ -13,6 +13,7 @@
 #include "controller/data/preview.h"
 #include "controller/data/preview_text.h"
 #include "controller/data/source_check.h"
+#include "controller/data/trained_chat.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/controller/data/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
@@ -64,6 +65,12 @@ class PreferenceRecordsTest : public testing::Test {
   std::string Error(const std::string& json) {
     const Sides shown = Show(json);
     return shown.size() == 1 ? shown[0] : "no error";
+  }
+  // A public file, beside the golden models.
+  void UsePublic(const std::string& name) {
+    const char* fixtures = std::getenv("COXSWAIN_FIXTURES");
+    job_.datasets[0].path =
+        fixtures == nullptr ? "" : std::string(fixtures) + "/../data/preference/" + name;
   }
   PreparedData Prepare(const std::string& json) {
     Use(json);
@@ -219,6 +226,7 @@ TEST_F(PreferenceRecordsTest, FaultsAreOneLineWithTheirPlace) {
   EXPECT_EQ(data.train_stats.bad_records, 1);
 }
 
+// Invariant data-13.
 TEST_F(PreferenceRecordsTest, AStoreHoldsChosenAndRejectedSideBySide) {
   job_.datasets[0].weight = 2;
   const PreparedData data = Prepare(std::string(kTextPair) + R"(
@@ -318,6 +326,17 @@ TEST_F(PreferenceRecordsTest, PreviewNamesTheSideInTextAndJson) {
   EXPECT_EQ(json["documents"][1]["role"], "rejected");
 }
 
+// What an export says of the end of answers.
+TEST_F(PreferenceRecordsTest, ConversationsEndWhereTheirTemplateEndsThem) {
+  job_.chat_template = "chatml";
+  Use(R"({"messages": "Q", "chosen": "yes", "rejected": "no"})");
+  const auto trained = TrainedChatOf(job_);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  EXPECT_EQ(trained->ends, std::vector<int64_t>{259});  // <|im_end|>
+  Use(kTextPair);
+  EXPECT_TRUE(TrainedChatOf(job_)->ends.empty());
+}
+
 // Whatever the method: `cox data inspect` and `cox data check` are told of none.
 TEST_F(PreferenceRecordsTest, InspectAndCheckKnowPairsByTheirFields) {
   job_.method = "sft";
@@ -340,11 +359,118 @@ TEST_F(PreferenceRecordsTest, InspectAndCheckKnowPairsByTheirFields) {
   EXPECT_EQ(InspectDataset(job_, job_.datasets[0])->format, DatasetFormat::kUnpairedPreference);
 }
 
+class LabelledRecordsTest : public PreferenceRecordsTest {
+ protected:
+  LabelledRecordsTest() {
+    job_.method = "kto";
+    job_.preference.loss = {"kto"};
+    job_.datasets[0].format = DatasetFormat::kUnpairedPreference;
+  }
+
+  // "text: label" of each document of the store.
+  static std::vector<std::string> Labelled(const TokenStore& store) {
+    std::vector<std::string> shown;
+    for (int64_t i = 0; i < store.num_documents(); ++i) {
+      shown.push_back(TextOf(store, i) + ": " + (store.value(i) == 1 ? "good" : "bad"));
+    }
+    return shown;
+  }
+};
+
+const char* const kThreeLabels = R"({"prompt": "A ", "completion": "a", "label": true}
+{"prompt": "BB ", "completion": "bb", "label": false}
+{"prompt": "C ", "completion": "ccc", "label": true})";
+
+// Source: TRL's unpaired preference, LLaMA-Factory's kto_tag in alpaca and in messages, Axolotl's
+// kto strategies.
+TEST_F(LabelledRecordsTest, CompletionsHaveTheirLabels) {
+  EXPECT_EQ(Show(R"({"prompt": "Q ", "completion": "a", "label": false})"),
+            (Sides{"undesirable: Q ⟦a<|endoftext|>⟧"}));
+  const Sides expected = {"desirable: " + Turns("Q", "a")};
+  const std::string turns =
+      R"([{"role": "user", "content": "Q"}, {"role": "assistant", "content": "a"}])";
+  for (
+      const std::string& record :
+      {R"({"messages": )" + turns + R"(, "label": true})",
+       R"({"messages": )" + turns + R"(, "label": "True"})",
+       R"({"completion": )" + turns + R"(, "label": 1})",
+       std::string(
+           R"({"prompt": [{"role": "user", "content": "Q"}], "completion": [{"role": "assistant", "content": "a"}], "label": true})"),
+       std::string(R"({"instruction": "Q", "input": "", "output": "a", "kto_tag": true})"),
+       std::string(R"({"question": "Q", "completion": "a", "label": true})")}) {
+    EXPECT_EQ(Show(record), expected) << record;
+  }
+  job_.datasets[0].fields.label = "good";
+  EXPECT_EQ(Show(R"({"messages": )" + turns + R"(, "good": true, "label": 7})"), expected);
+}
+
+TEST_F(LabelledRecordsTest, FaultsNameTheField) {
+  EXPECT_TRUE(Says(Error(R"({"prompt": "Q", "completion": "a"})"),
+                   "train.jsonl:1: field \"label\" is missing"));
+  EXPECT_TRUE(Says(Error(R"({"prompt": "Q", "completion": "a", "label": 3})"),
+                   "field \"label\" is 3, but a completion is good (true, 1) or bad"));
+  EXPECT_TRUE(Says(Error(R"({"prompt": "Q", "completion": "", "label": true})"),
+                   "field \"completion\" is an empty answer"));
+  EXPECT_TRUE(Says(Error(R"({"messages": [{"role": "user", "content": "Q"}], "label": true})"),
+                   "field \"messages\" holds one message"));
+}
+
+// TRL cycles within a batch: the first prompt takes the last completion. Its unit is the last.
+TEST_F(LabelledRecordsTest, EachPromptIsFollowedByTheCompletionBefore) {
+  const PreparedData data = Prepare(kThreeLabels);
+  ASSERT_NE(data.train, nullptr);
+  EXPECT_EQ(data.documents_per_unit, 2);
+  EXPECT_EQ(Labelled(*data.train),
+            (std::vector<std::string>{"BB bb#: bad", "BB a#: bad", "C ccc#: good", "C bb#: good",
+                                      "A a#: good", "A ccc#: good"}));
+  EXPECT_EQ(data.train->targets(1), 2) << "a and the end";
+  EXPECT_EQ(data.train_stats.records_read, 3);
+}
+
+TEST_F(LabelledRecordsTest, AMismatchedCompletionIsCutToTheLength) {
+  job_.sequence_len = 6;
+  const PreparedData data = Prepare(kThreeLabels);
+  EXPECT_EQ(TextOf(*data.train, 5), "A ccc#");
+  job_.sequence_len = 5;
+  const PreparedData cut = Prepare(kThreeLabels);
+  EXPECT_EQ(TextOf(*cut.train, 0), "BB bb");
+  EXPECT_EQ(TextOf(*cut.train, 5), "A ccc");
+  EXPECT_EQ(cut.train->targets(5), 3);
+}
+
+TEST_F(LabelledRecordsTest, WithoutKlACompletionStandsAlone) {
+  const std::string with_kl = Prepare(kThreeLabels).content_hash;
+  job_.preference.loss = {"apo_zero_unpaired"};
+  const PreparedData data = Prepare(kThreeLabels);
+  EXPECT_EQ(data.documents_per_unit, 1);
+  EXPECT_EQ(Labelled(*data.train),
+            (std::vector<std::string>{"A a#: good", "BB bb#: bad", "C ccc#: good"}));
+  EXPECT_NE(data.content_hash, with_kl);
+}
+
+TEST_F(LabelledRecordsTest, PairsAreAGoodAndABadCompletion) {
+  job_.preference.loss = {"apo_zero_unpaired"};
+  job_.datasets[0].weight = 2;
+  const PreparedData data = Prepare(kTextPair);
+  EXPECT_EQ(Labelled(*data.train),
+            (std::vector<std::string>{"Q yes#: good", "Q yes#: good", "Q no#: bad", "Q no#: bad"}));
+}
+
+TEST_F(LabelledRecordsTest, ThePublicLabelsAreRead) {
+  UsePublic("kto_en_demo.json");
+  if (job_.datasets[0].path.empty()) GTEST_SKIP() << "COXSWAIN_FIXTURES names no folder";
+  job_.sequence_len = 16384;
+  const auto data = PrepareData(job_, options_);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->train_stats.records_read, 300);
+  EXPECT_EQ(data->train->num_documents(), 600);
+  EXPECT_EQ(data->train_stats.bad_records, 0);
+}
+
 // The public files of LLaMA-Factory, where they are at hand.
 TEST_F(PreferenceRecordsTest, ThePublicPairsAreRead) {
-  const char* folder = std::getenv("COXSWAIN_PREFERENCE_DATA");
-  if (folder == nullptr) GTEST_SKIP() << "COXSWAIN_PREFERENCE_DATA names no folder";
-  job_.datasets[0].path = std::string(folder) + "/dpo_en_demo.json";
+  UsePublic("dpo_en_demo.json");
+  if (job_.datasets[0].path.empty()) GTEST_SKIP() << "COXSWAIN_FIXTURES names no folder";
   job_.sequence_len = 16384;
   const auto data = PrepareData(job_, options_);
   ASSERT_TRUE(data.ok()) << data.status();
