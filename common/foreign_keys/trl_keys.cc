@@ -1,4 +1,5 @@
-// TRL f2cd577: trl/trainer/sft_config.py, base_config.py, model_config.py, trl/scripts/utils.py.
+// TRL f2cd577: trl/trainer/sft_config.py, dpo_config.py, kto_config.py, base_config.py,
+// model_config.py, trl/scripts/utils.py, and the configs of trl/experimental/cpo and orpo.
 #include "common/foreign_keys/rows.h"
 
 namespace coxswain::foreign_keys {
@@ -63,7 +64,30 @@ std::vector<ForeignKey> TrlKeys() {
       NoEffect("pad_to_multiple_of", "bins hold no padding that is trained"),
       Translated("completion_only_loss", "spec.train_on_inputs"),
       Translated("assistant_only_loss", "spec.train_on_inputs"),
-      Translated("loss_type", "spec.train", "nll and chunked_nll are the cross entropy"),
+      Translated("loss_type", "spec.preference.loss",
+                 "nll and chunked_nll are the cross entropy"),
+      Translated("beta", "spec.preference.beta"),
+      Translated("loss_weights", "spec.preference.loss_weights"),
+      Translated("label_smoothing", "spec.preference.label_smoothing",
+                 "TRL's DPO ignores it but with the loss robust"),
+      Translated("precompute_ref_log_probs", "spec.preference.reference: cached"),
+      NoEffect("precompute_ref_batch_size", "of precompute_ref_log_probs"),
+      Translated("sync_ref_model", "", "a reference that follows has no counterpart"),
+      NoEffect("ref_model_mixup_alpha", "of sync_ref_model"),
+      NoEffect("ref_model_sync_steps", "of sync_ref_model"),
+      Translated("use_weighting", "", "weights of pairs have no counterpart"),
+      Translated("ld_alpha", "", "weights of tokens beyond the shorter side have no counterpart"),
+      Translated("f_divergence_type", "", "reverse_kl alone has a counterpart"),
+      NoEffect("f_alpha_divergence_coef", "of f_divergence_type"),
+      NoEffect("discopop_tau", "of the loss discopop"),
+      Translated("disable_dropout", "spec.lora.dropout: 0", "on by default"),
+      Translated("desirable_weight", "spec.preference.desirable_weight"),
+      Translated("undesirable_weight", "spec.preference.undesirable_weight"),
+      Translated("cpo_alpha", "spec.preference.nll_weight"),
+      Translated("simpo_gamma", "spec.preference.gamma"),
+      Translated("alpha", "", "AlphaPO has no counterpart"),
+      NoEffect("max_completion_length", "max_length bounds prompt and completion"),
+      NoEffect("generate_during_eval", kGeneration),
       Copied("num_processes", "spec.resources.workers"),
       Copied("nproc_per_node", "spec.resources.workers"),
       NoEffect("accelerate_config", kMesh),

@@ -90,7 +90,7 @@ void AddImport(CLI::App* app, Cox* cox) {
   Verb(app, "import",
        "Turn a configuration of Axolotl, LLaMA-Factory or TRL into a job file; needs no controller")
       .RequiredText("file", &args->file,
-                    "YAML file of the tool, or a file with the command line of TRL's sft; - for "
+                    "YAML file of the tool, or a file with the command line of TRL; - for "
                     "standard input")
       .Word("--from", &args->from, {"axolotl", "llamafactory", "trl"},
             "Tool to which the file belongs (default: recognised by its keys)")

@@ -3,8 +3,10 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "controller/job_import/axolotl_preference.h"
 #include "controller/job_import/config_overrides.h"
 #include "controller/job_import/model.h"
+#include "controller/job_import/preference_method.h"
 #include "controller/job_import/push.h"
 #include "controller/job_import/tools.h"
 #include "controller/job_import/trainer.h"
@@ -147,6 +149,7 @@ void TranslateSpecialTokens(Translation* t) {
 }  // namespace
 
 void TranslateAxolotl(Translation* t, const std::string& base_dir) {
+  TranslateAxolotlPreference(t);
   TranslateModel(t, "base_model", "revision_of_model", base_dir);
   TranslateConfigOverrides(t, base_dir);
   if (const Node* fresh = t->Take("reinit_weights")) {
@@ -154,6 +157,7 @@ void TranslateAxolotl(Translation* t, const std::string& base_dir) {
   }
   TranslateAdapterKind(t);
   TranslateLora(t);
+  SwitchDropoutOff(t);
   TranslateAxolotlData(t, base_dir);
   TranslateSpecialTokens(t);
   TranslatePlugins(t);

@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/job_import/axolotl_place.h"
+#include "controller/job_import/axolotl_preference.h"
 #include "controller/job_import/data_source.h"
 #include "controller/job_import/hub_name.h"
+#include "controller/job_import/preference_method.h"
 #include "controller/job_import/tools.h"
 
 namespace coxswain::job_import {
@@ -127,6 +129,10 @@ void TranslateMask(Translation* t, Scope* scope) {
                                   std::pair("train_on_eot", "spec.train_on_eos")}) {
     const Node* value = scope->config.Take(key);
     if (value == nullptr) continue;
+    if (TrainsPreferences(*t)) {
+      t->Note(*scope, Outcome::kLeftOut, key, "whole completions are compared");
+      continue;
+    }
     const Json ours = key == std::string("roles_to_train") ? Json(TextsOf(value)) : ToJson(*value);
     const Json* before = t->Find(path);
     if (before != nullptr && *before != ours) {
@@ -179,7 +185,11 @@ void TranslateType(Translation* t, Scope* scope) {
 
 void TranslateSource(Translation* t, Scope* scope, const std::string& base_dir) {
   TranslateAxolotlPlace(t, scope, base_dir);
-  TranslateType(t, scope);
+  if (TrainsPreferences(*t) || t->Has("rl")) {
+    TranslatePreferenceType(t, scope);
+  } else {
+    TranslateType(t, scope);
+  }
   for (const char* key : {"field", "text_column"}) {
     if (const Node* field = scope->config.Take(key)) {
       SetKey(t, *scope, key, "field_text", field->text, "text");
@@ -218,7 +228,9 @@ void TranslateSources(Translation* t, std::string_view key, const std::string& t
   }
 }
 
+// What a preference holds is known by its records alone.
 bool HasConversations(const Translation& t) {
+  if (TrainsPreferences(t)) return true;
   const Json* sources = t.Find("spec.datasets");
   if (sources == nullptr) return false;
   return std::any_of(sources->begin(), sources->end(), [](const Json& source) {
@@ -262,12 +274,15 @@ void TranslateAxolotlData(Translation* t, const std::string& base_dir) {
     t->Preset("spec.method", "sft");
   }
   TranslateSources(t, "test_datasets", "spec.test_datasets", base_dir);
-  if (HasConversations(*t)) {
+  const bool named_by_type = TrainsPreferences(*t) && t->Find("spec.chat_template") != nullptr;
+  if (HasConversations(*t) && !named_by_type) {
     TranslateTemplate(t, &t->top());
     t->Preset("spec.chat_template", "tokenizer_default", "the default of chat_template");
   } else {
     for (const char* key : {"chat_template", "chat_template_jinja"}) {
-      if (t->Take(key) != nullptr) t->LeaveOut(key, "no source holds conversations");
+      if (t->Take(key) == nullptr) continue;
+      t->LeaveOut(
+          key, named_by_type ? "the types of the sources say it" : "no source holds conversations");
     }
   }
   if (const Node* held = t->Take("val_set_size")) {

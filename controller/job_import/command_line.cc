@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -101,10 +102,19 @@ class Shell {
   std::vector<Word> words_;
 };
 
-bool IsScript(const Word& word) {
-  const std::string& text = word.text;
-  return text == "sft" || (text.size() >= 6 && text.compare(text.size() - 6, 6, "sft.py") == 0);
+constexpr std::string_view kScripts[] = {"sft", "dpo", "kto", "cpo", "orpo"};
+
+// The script that a word names: "sft" of "sft" and "trl/scripts/sft.py"; empty: none.
+std::string ScriptOf(const Word& word) {
+  std::string_view name = word.text;
+  name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
+  if (name.ends_with(".py")) name.remove_suffix(3);
+  const bool known =
+      std::find(std::begin(kScripts), std::end(kScripts), name) != std::end(kScripts);
+  return known ? std::string(name) : "";
 }
+
+bool IsScript(const Word& word) { return !ScriptOf(word).empty(); }
 
 bool IsOption(const std::string& text) { return text.rfind("--", 0) == 0 && text.size() > 2; }
 
@@ -193,6 +203,7 @@ absl::StatusOr<Node> ParseCommandLine(const std::string& text, const std::string
   Node map;
   map.kind = Node::Kind::kMap;
   if (script != words.end()) at = static_cast<size_t>(script - words.begin());
+  const std::string name = script == words.end() ? "sft" : ScriptOf(*script);
   // Options before the script are the launcher's.
   for (size_t i = 0; i < at;) {
     if (!IsOption(words[i].text)) {
@@ -227,7 +238,10 @@ absl::StatusOr<Node> ParseCommandLine(const std::string& text, const std::string
     for (Entry& entry : read.entries) SetEntry(&map, std::move(entry));
   }
   for (Entry& option : options) SetEntry(&map, std::move(option));
-  if (map.entries.empty()) {
+  const bool any = !map.entries.empty();
+  if (any && name != "sft")
+    SetEntry(&map, {kScriptKey, script->line, ValueOf({name, script->line})});
+  if (!any) {
     return absl::InvalidArgumentError("the command has no options: expected --model_name_or_path");
   }
   return map;

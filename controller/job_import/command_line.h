@@ -1,4 +1,4 @@
-// The command line of TRL's sft script as a map of keys.
+// The command line of TRL's scripts sft, dpo, kto, cpo and orpo as a map of keys.
 #ifndef COXSWAIN_CONTROLLER_JOB_IMPORT_COMMAND_LINE_H_
 #define COXSWAIN_CONTROLLER_JOB_IMPORT_COMMAND_LINE_H_
 
@@ -9,7 +9,11 @@
 
 namespace coxswain::job_import {
 
-// A text that is no YAML map and names "trl sft" or a script sft.py, or begins with an option.
+// The key under which a script other than sft stands in the map.
+inline constexpr char kScriptKey[] = "trl script";
+
+// A text that is no YAML map and names such a script, as in "trl sft" or by its file sft.py, or
+// begins with an option.
 bool IsCommandLine(const std::string& text);
 
 // Each option with its line; several values are a list, none is true, `--no_x` is x: false. The

@@ -151,7 +151,7 @@ absl::StatusOr<Imported> ImportJob(const ImportRequest& request) {
     root = std::move(tree.root);
   }
   if (root.kind != Node::Kind::kMap) {
-    return absl::InvalidArgumentError("expected a map of keys or a command line of TRL's sft");
+    return absl::InvalidArgumentError("expected a map of keys or a command line of TRL");
   }
   Imported imported;
   if (request.tool.has_value()) {

@@ -13,7 +13,7 @@
 namespace coxswain::job_import {
 
 struct ImportRequest {
-  std::string text;         // of the configuration: YAML, or the command line of TRL's sft
+  std::string text;         // of the configuration: YAML, or a command line of TRL
   std::string name;         // as far as its letters allow: metadata.name, the end of output_dir
   std::string base_dir;     // absolute; where the configuration lies
   std::string dataset_dir;  // of LLaMA-Factory's dataset_info.json; empty: where the file says
@@ -27,7 +27,7 @@ struct Imported {
   std::vector<std::string> in_the_way;  // "load_in_4bit (adapter: qlora is not supported yet)"
 };
 
-// Whether the text is a configuration of one of the tools: a command line of TRL's sft, or a map
+// Whether the text is a configuration of one of the tools: a command line of TRL, or a map
 // without a job's apiVersion, kind and spec whose keys tell the tool.
 bool IsForeign(const std::string& text);
 

@@ -22,8 +22,10 @@ void TranslateMethod(Translation* t) {
     t->Set("stage", "spec.method", stage == "pt" ? "pretrain" : "sft");
   } else if (stage == "dpo" || stage == "kto") {
     t->Set("stage", "spec.method", stage);
+  } else if (stage == "rm") {
+    t->Set("stage", "spec.method", "reward");
   } else if (!stage.empty()) {
-    t->Refuse("stage", "reward models and their use have no counterpart yet");
+    t->Refuse("stage", "reinforcement learning has no counterpart yet");
   }
   t->Preset("spec.method", "sft", "the default of stage");
 }
@@ -149,6 +151,7 @@ void TranslateLlamaFactory(Translation* t, const std::string& base_dir,
   TranslateMethod(t);
   TranslateKind(t);
   TranslateLora(t);
+  TranslateLlamaFactoryPreference(t);
   TranslateLlamaFactoryData(t, base_dir, dataset_dir);
   TranslateLength(t, "num_train_epochs", 3);
   TranslateSchedule(t, "lr_scheduler_type", "linear", 0);

@@ -11,6 +11,7 @@
 #include "common/files/read_file.h"
 #include "controller/job_import/data_source.h"
 #include "controller/job_import/hub_name.h"
+#include "controller/job_import/preference_method.h"
 #include "controller/job_import/tools.h"
 
 namespace coxswain::job_import {
@@ -73,6 +74,7 @@ struct Source {
   std::string target;    // "spec.datasets[0]."
   const Json& entry;     // of dataset_info.json
   bool pretrain;
+  bool preferences;  // the job trains on them
 
   void Set(const std::string& name, const Json& value, std::string_view reason = {}) const {
     t->Set(key, target + name, value, reason);
@@ -145,6 +147,14 @@ void SetConversations(const Source& s, const Json& columns, const Json& tags, bo
   if (!roles.empty()) s.Set("roles", roles);
 }
 
+// Beside what the format of its prompt says.
+void SetPreference(const Source& s, const Json& columns, bool ranked) {
+  s.Set("format", ranked ? "preference" : "unpaired_preference");
+  s.SetColumn(columns, "chosen", "field_chosen", "chosen");
+  s.SetColumn(columns, "rejected", "field_rejected", "rejected");
+  s.SetColumn(columns, "kto_tag", "field_label", "label");
+}
+
 void SetFormat(const Source& s) {
   const Json none = Json::object();
   const Json& columns = s.entry.contains("columns") ? s.entry["columns"] : none;
@@ -155,13 +165,20 @@ void SetFormat(const Source& s) {
       return;
     }
   }
-  if ((s.entry.contains("ranking") && s.entry["ranking"] == true) || columns.contains("kto_tag")) {
-    s.t->Refuse(s.key, "a data set of preferences", "spec.method: dpo");
+  const bool ranked = s.entry.contains("ranking") && s.entry["ranking"] == true;
+  const bool tagged = columns.contains("kto_tag");
+  if ((ranked || tagged) != s.preferences) {
+    s.t->Refuse(s.key, s.preferences ? "no data set of preferences: ranking or kto_tag says so"
+                                     : "a data set of preferences, which stage dpo or kto reads");
     return;
   }
   const std::string formatting = TextAt(s.entry, "formatting", "alpaca");
-  if (formatting == "alpaca") return SetAlpaca(s, columns);
-  SetConversations(s, columns, tags, formatting == "openai");
+  if (formatting == "alpaca") {
+    SetAlpaca(s, columns);
+  } else {
+    SetConversations(s, columns, tags, formatting == "openai");
+  }
+  if (s.preferences) SetPreference(s, columns, ranked);
 }
 
 void TranslateNames(Translation* t, std::string_view key, const std::string& list,
@@ -169,6 +186,7 @@ void TranslateNames(Translation* t, std::string_view key, const std::string& lis
   const std::vector<std::string> names = Names(t->Take(key));
   const Node* most = t->Take("max_samples");
   const bool pretrain = *t->Find("spec.method") == "pretrain";
+  const bool preferences = TrainsPreferences(*t);
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string target = absl::StrCat(list, "[", i, "].");
     if (!info.entries.is_object() || !info.entries.contains(names[i]) ||
@@ -181,7 +199,7 @@ void TranslateNames(Translation* t, std::string_view key, const std::string& lis
                     : absl::StrCat(names[i], " is not in ", info.folder, "/", kInfoFile));
       continue;
     }
-    const Source source{t, key, target, info.entries[names[i]], pretrain};
+    const Source source{t, key, target, info.entries[names[i]], pretrain, preferences};
     SetPlace(source, info.folder, base_dir);
     SetFormat(source);
     if (most != nullptr) t->Set("max_samples", target + "max_samples", ToJson(*most));
@@ -226,6 +244,12 @@ void TranslateTemplate(Translation* t) {
 }
 
 void TranslateMasks(Translation* t) {
+  if (TrainsPreferences(*t)) {
+    for (const char* key : {"train_on_prompt", "mask_history"}) {
+      if (t->Take(key) != nullptr) t->LeaveOut(key, "whole completions are compared");
+    }
+    return;
+  }
   if (const Node* all = t->Take("train_on_prompt")) {
     t->Set("train_on_prompt", "spec.train_on_inputs", IsOn(all));
   }

@@ -17,11 +17,15 @@ void TranslateLlamaFactory(Translation* t, const std::string& base_dir,
                            const std::string& dataset_dir);
 void TranslateLlamaFactoryData(Translation* t, const std::string& base_dir,
                                const std::string& dataset_dir);
+// The losses of stages dpo and kto; after method and adapter are written.
+void TranslateLlamaFactoryPreference(Translation* t);
 
 // A file of its second engine, which has keys of its own: train_dataset, peft_config.
 void TranslateLlamaFactoryV1(Translation* t, const std::string& base_dir,
                              const std::string& dataset_dir);
 
+// Which script it is of, and the losses of dpo, kto, cpo and orpo.
+void TranslateTrlPreference(Translation* t);
 void TranslateTrl(Translation* t, const std::string& base_dir);
 void TranslateTrlData(Translation* t, const std::string& base_dir);
 

@@ -58,6 +58,10 @@ class Translation {
   // The value of a key at the top, which counts as read; null when it is absent or null.
   const config::Node* Take(std::string_view key) { return top_.config.Take(key); }
   bool Has(std::string_view key) const { return top_.config.Has(key); }
+  // The same as Take, but the key does not count as read.
+  const config::Node* Peek(std::string_view key) const {
+    return Has(key) ? &top_.config.Find(key)->value : nullptr;
+  }
 
   // Writes a value that came from their `key`.
   void Set(const Scope& scope, std::string_view key, const std::string& path,

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/job_import/data_source.h"
 #include "controller/job_import/model.h"
+#include "controller/job_import/preference_method.h"
 #include "controller/job_import/push.h"
 #include "controller/job_import/tools.h"
 #include "controller/job_import/trainer.h"
@@ -98,14 +99,17 @@ void TranslateLoss(Translation* t) {
 
 void TranslateTrl(Translation* t, const std::string& base_dir) {
   TranslateModel(t, "model_name_or_path", "model_revision", base_dir);
-  t->Preset("spec.method", "sft");
+  TranslateTrlPreference(t);
+  const bool preferences = TrainsPreferences(*t);
   TranslateKind(t);
   TranslateLora(t);
+  const Node* no_dropout = t->Take("disable_dropout");
+  if (no_dropout == nullptr || IsOn(no_dropout)) SwitchDropoutOff(t);
   TranslateTrlData(t, base_dir);
-  TranslateLoss(t);
+  if (!preferences) TranslateLoss(t);
   TranslateLength(t, "num_train_epochs", 3);
   TranslateSchedule(t, "lr_scheduler_type", "linear", 0);
-  t->Preset("spec.train.learning_rate", 2e-5, "the default of learning_rate");
+  t->Preset("spec.train.learning_rate", preferences ? 1e-6 : 2e-5, "the default of learning_rate");
   TranslateOptimizer(t, "optim");
   TranslateAuxLoss(t, "router_aux_loss_coef");
   const Node* half = t->top().config.Has("fp16") ? &t->top().config.Find("fp16")->value : nullptr;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/job_import/data_source.h"
 #include "controller/job_import/hub_name.h"
+#include "controller/job_import/preference_method.h"
 #include "controller/job_import/tools.h"
 
 namespace coxswain::job_import {
@@ -162,7 +163,7 @@ void TranslateTrlData(Translation* t, const std::string& base_dir) {
   } else {
     TranslateNamed(t, base_dir);
   }
-  TranslateTargets(t);
+  if (!TrainsPreferences(*t)) TranslateTargets(t);
   TranslateTemplate(t);
   TranslateBins(t);
   const Node* held = t->Take("test_split_size");

@@ -146,6 +146,8 @@ TEST(PreferenceTest, WhatAMethodDoesNotReadIsRefusedByName) {
       {"dpo", "{}", "  packing: {max_documents_per_bin: 1}\n", "spec.packing.max_documents_per_bin",
        "keeps two documents in a bin"},
       {"reward", "{}", "", "spec.method", "reward is not supported yet"},
+      {"ipo", "{}", "", "spec.method", "that is dpo with preference.loss: ipo here"},
+      {"dpo", "{loss: rpo}", "", "spec.preference.loss", "that is [sigmoid, sft] with"},
       {"dpo", "{}", "  test_datasets: [{path: ./a.jsonl, format: chat}]\n",
        "spec.test_datasets[0].format", "method dpo reads format: preference, got chat"},
       {"dpo", "{}", "  test_datasets: [{path: ./a.jsonl, format: unpaired_preference}]\n",
