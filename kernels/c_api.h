@@ -12,6 +12,7 @@
 #include "kernels/c_api/activations.h"
 #include "kernels/c_api/adapters.h"
 #include "kernels/c_api/attention.h"
+#include "kernels/c_api/documents.h"
 #include "kernels/c_api/experts.h"
 #include "kernels/c_api/norms.h"
 #include "kernels/c_api/optimizer.h"

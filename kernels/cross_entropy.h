@@ -1,7 +1,8 @@
 // Cross-entropy of a chunk of logits, and its gradient, which may replace them. With p =
 // softmax(z), lse = log sum exp z, smoothing e, z-loss weight c and target y:
 //   nll = lse - z_y;  loss = (1 - e) nll + e mean_v(lse - z_v) + c lse^2
-//   dz = s (p - (1 - e) 1_y - e/V + 2 c lse p), s the gradient scale; p_y - 1 is formed in float32.
+//   dz = s (p - (1 - e) 1_y - e/V + 2 c lse p), s the gradient scale, times the row's weight where
+//   rows have weights; p_y - 1 is formed in float32.
 // With softcap k: z = k tanh(logit/k), and the gradient of the logit is dz (1 - (z/k)^2).
 // An ignored row has loss 0, nll 0 and gradient 0, whatever its logits.
 // What lies between the rows is no logit: it is not looked at, and the gradient has 0 there. CUDA
@@ -38,6 +39,7 @@ struct CrossEntropyArgs {
                                           // other, CUDA, which cannot see them, gives loss NaN
   const float* gradient_scale = nullptr;  // one float in device memory: 1 / targets of the global
                                           // batch; null: losses only
+  const float* row_weights = nullptr;     // [N], multiply the gradient scale; null: all 1
   float* loss = nullptr;                  // [N], the objective, unscaled
   float* nll = nullptr;                   // [N], without smoothing and z-loss; null: not wanted
 };

@@ -19,6 +19,7 @@ typedef struct {
   const float* gradient_scale; /* one float; null: losses only */
   float* loss;                 /* [rows] */
   float* nll;                  /* [rows]; null: not wanted */
+  const float* row_weights;    /* [rows], multiply the gradient scale; null: all 1 */
 } coxswain_cross_entropy_args;
 int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream);
 

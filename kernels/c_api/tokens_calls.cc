@@ -47,6 +47,7 @@ int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream
                            .ld = args->ld,
                            .targets = args->targets,
                            .gradient_scale = args->gradient_scale,
+                           .row_weights = args->row_weights,
                            .loss = args->loss,
                            .nll = args->nll},
                           c_api::Wrap(stream));

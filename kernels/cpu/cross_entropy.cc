@@ -101,11 +101,11 @@ COXSWAIN_VECTORIZE void ReplaceCappedRow(const CappedGradient& g, float* logits,
   }
 }
 
-// The row's gradient. `z` holds exp(z - maximum), or with softcap still the logits.
-void WriteGradient(const CrossEntropyArgs& args, const RowSums& sums, double lse, float z_target,
-                   int32_t target, float* z) {
+// The row's gradient, times `scale`. `z` holds exp(z - maximum), or with softcap still the logits.
+void WriteGradient(const CrossEntropyArgs& args, double scale, const RowSums& sums, double lse,
+                   float z_target, int32_t target, float* z) {
   const int64_t vocab = args.spec.vocab;
-  const double smoothing = args.spec.label_smoothing, scale = *args.gradient_scale;
+  const double smoothing = args.spec.label_smoothing;
   const double factor = scale * (1.0 + 2.0 * args.spec.z_loss * lse) / sums.exponentials;
   const double shift = scale * smoothing / static_cast<double>(vocab);
   // The target's own element in double: p_y - 1 cancels.
@@ -151,7 +151,9 @@ void OneRow(const CrossEntropyArgs& args, int64_t row, int64_t ld) {
   }
   args.loss[row] = static_cast<float>(loss);
   if (args.nll != nullptr) args.nll[row] = static_cast<float>(nll);
-  if (args.gradient_scale != nullptr) WriteGradient(args, sums, lse, z_target, target, z);
+  if (args.gradient_scale == nullptr) return;
+  const double weight = args.row_weights == nullptr ? 1.0 : args.row_weights[row];
+  WriteGradient(args, *args.gradient_scale * weight, sums, lse, z_target, target, z);
 }
 
 void RequireTargets(const CrossEntropyArgs& args) {

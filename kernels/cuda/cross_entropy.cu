@@ -167,6 +167,7 @@ __device__ __forceinline__ void WriteSlice(const CrossEntropyArgs& args, int64_t
                       (InVocabulary(args, target) ? own >= 0 : mine.begin == 0);
   T* dz = mine.Of(args.gradient, args.ld, row);
   if (args.gradient_scale != nullptr) {
+    gradient.SetWeight(args, row);
     gradient.SetRow(sums);
     for (int v = threadIdx.x; v < mine.count; v += kThreads) {
       Vector<T> x;
@@ -307,6 +308,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   __syncthreads();
   const Partial sums = block;
   if (args.gradient_scale != nullptr) {
+    gradient.SetWeight(args, row);
     gradient.SetRow(sums);
     const auto replace = [&](auto x, int64_t column) {
       x.Load(z + column);

@@ -121,16 +121,24 @@ __device__ __forceinline__ void AddLogits(const float (&z)[kSize], Partial* sums
 
 // dz = e factor - shift, and what the target's own element adds to that.
 struct Gradient {
-  float scale, smoothing, shift, z_loss;
+  float of_all, scale, smoothing, shift, z_loss;
   Softcap softcap;
   float reference = 0.0f, factor = 0.0f;  // of the row
 
   __device__ __forceinline__ explicit Gradient(const CrossEntropyArgs& args)
-      : scale(args.gradient_scale == nullptr ? 0.0f : *args.gradient_scale),
+      : of_all(args.gradient_scale == nullptr ? 0.0f : *args.gradient_scale),
+        scale(of_all),
         smoothing(args.spec.label_smoothing),
         shift(scale * smoothing / static_cast<float>(args.spec.vocab)),
         z_loss(args.spec.z_loss),
         softcap(args.spec.softcap) {}
+
+  // Before SetRow.
+  __device__ __forceinline__ void SetWeight(const CrossEntropyArgs& args, int64_t row) {
+    if (args.row_weights == nullptr) return;
+    scale = of_all * args.row_weights[row];
+    shift = scale * smoothing / static_cast<float>(args.spec.vocab);
+  }
 
   __device__ __forceinline__ void SetRow(const Partial& row) {
     reference = row.reference;

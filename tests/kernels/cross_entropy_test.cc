@@ -74,6 +74,31 @@ void Check(const CrossEntropySpec& spec, const Floats& logits,
   }
 }
 
+// The gradient of a row with a weight is that of the scale times it; the losses have no weight.
+TEST(CrossEntropyTest, WeightsOfRowsScaleTheirGradients) {
+  const CrossEntropySpec spec{.vocab = 97, .label_smoothing = 0.1f, .z_loss = 1e-2f};
+  const Floats logits = Normal(3 * spec.vocab, 4, 3.0f), weights = {0.5f, -2.0f, 0.0f};
+  const std::vector<int32_t> targets = {1, 96, 5};
+  const float scale = 0.125f;
+  Floats gradient = logits, loss(3), nll(3);
+  CrossEntropy({.spec = spec,
+                .rows = 3,
+                .logits = gradient.data(),
+                .targets = targets.data(),
+                .gradient_scale = &scale,
+                .row_weights = weights.data(),
+                .loss = loss.data(),
+                .nll = nll.data()},
+               nullptr);
+  for (size_t row = 0; row < 3; ++row) {
+    const float own = scale * weights[row];
+    const Result want = Compute(spec, logits, targets, &own);
+    EXPECT_EQ(loss[row], want.loss[row]);
+    EXPECT_TRUE(std::equal(&gradient[row * 97], &gradient[row * 97] + 97, &want.logits[row * 97]))
+        << row;
+  }
+}
+
 TEST(CrossEntropyTest, MatchesReferenceForEveryTailAndOption) {
   for (const int64_t vocab : {1, 2, 5, 7, 15, 16, 17, 97, 1023, 1024, 1025, 3001}) {
     const Floats logits = Normal(4 * vocab, 1, 3.0f);
