@@ -145,7 +145,7 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   }
   if (!plan.trains()) return;
   table->Row("head.loss", kFloat * chunk);
-  table->Row("head.nll", kFloat * chunk);
+  table->Row("head.nll", kFloat * (plan.document_loss.any() ? n.target_rows : chunk));
   if (n.embedding_rows > 0) {
     table->Alias("embedding.rows", "head.logits");
     table->Row("embedding.ids", 4 * n.embedding_rows);
@@ -168,6 +168,21 @@ void AddRouters(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Row("router.factors", 2 * kFloat * pools);
 }
 
+// What a loss of documents needs beside the head's rows.
+void AddDocuments(const Plan& plan, const BatchExtents& n, Table* table) {
+  if (!plan.document_loss.any()) return;
+  table->Row("head.weights", kFloat * n.target_rows);
+  table->Row("documents.rows", sizeof(kernels::DocumentRows) * n.scored_documents);
+  table->Row("documents.sums", sizeof(kernels::DocumentSums) * n.scored_documents);
+  if (plan.document_loss.reference != "none") {
+    table->Row("documents.references", sizeof(kernels::DocumentSums) * n.scored_documents);
+  }
+  if (plan.document_loss.documents_per_unit() == 1) {
+    table->Row("documents.labels", sizeof(int32_t) * n.scored_documents);
+  }
+  table->Row("documents.coefficients", sizeof(double) * n.scored_documents);
+}
+
 void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
   for (const char* name : {"batch.tokens", "batch.positions"}) table->Row(name, 4 * n.tokens);
   for (const char* name : {"batch.labels", "batch.rows"}) table->Row(name, 4 * n.target_rows);
@@ -181,6 +196,7 @@ void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
   }
   table->Row("batch.cu_seqlens", 4 * (n.documents + 1));
   AddRouters(plan, n, table);
+  AddDocuments(plan, n, table);
 }
 
 void AddRopes(const Plan& plan, Table* table) {
@@ -241,6 +257,7 @@ BatchExtents::BatchExtents(const Plan& plan)
     : tokens(plan.micro_batch_bins * plan.sequence_len),
       documents(plan.micro_batch_bins *
                 (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0))),
+      scored_documents(plan.micro_batch_bins * plan.max_documents_per_bin),
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
   target_rows = (tokens + chunk - 1) / chunk * chunk;

@@ -11,6 +11,7 @@
 #include "common/model/block.h"
 #include "common/model/model_config.h"
 #include "common/model/parameter.h"
+#include "common/plan/document_loss.h"
 
 namespace coxswain::plan {
 
@@ -123,6 +124,7 @@ struct Plan {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;
+  DocumentLoss document_loss;  // none: the loss is a sum over targets
   RouterLosses router_losses;
   // Of what an update adds to or takes from the correction of each expert (kernels/balance_bias.h);
   // 0: corrections stay.

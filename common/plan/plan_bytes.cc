@@ -263,6 +263,34 @@ void TablesFromProto(const v1::Plan& in, Plan* plan) {
   }
 }
 
+void ToProto(const DocumentLoss& loss, v1::DocumentLoss* out) {
+  for (const DocumentLossTerm& term : loss.terms) {
+    v1::DocumentLossTerm* const added = out->add_terms();
+    added->set_type(term.type);
+    added->set_weight(term.weight);
+  }
+  out->set_beta(loss.beta);
+  out->set_label_smoothing(loss.label_smoothing);
+  out->set_margin(loss.margin);
+  out->set_reference(loss.reference);
+  out->set_desirable_weight(loss.desirable_weight);
+  out->set_undesirable_weight(loss.undesirable_weight);
+}
+
+DocumentLoss FromProto(const v1::DocumentLoss& in) {
+  DocumentLoss loss;
+  for (const v1::DocumentLossTerm& term : in.terms()) {
+    loss.terms.push_back({.type = term.type(), .weight = term.weight()});
+  }
+  loss.beta = in.beta();
+  loss.label_smoothing = in.label_smoothing();
+  loss.margin = in.margin();
+  loss.reference = in.reference();
+  loss.desirable_weight = in.desirable_weight();
+  loss.undesirable_weight = in.undesirable_weight();
+  return loss;
+}
+
 void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_job(plan.job);
   out->set_recipe_hash(plan.recipe_hash);
@@ -309,6 +337,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
     out->mutable_router_losses()->set_by_micro_batch(plan.router_losses.by_micro_batch);
   }
   out->set_router_bias_rate(plan.router_bias_rate);
+  if (plan.document_loss.any()) ToProto(plan.document_loss, out->mutable_document_loss());
   if (plan.generation == Generation{}) return;
   out->mutable_generation()->set_sequences(plan.generation.sequences);
   out->mutable_generation()->set_length(plan.generation.length);
@@ -360,6 +389,7 @@ Plan FromProto(const v1::Plan& in) {
                         .z = in.router_losses().z(),
                         .by_micro_batch = in.router_losses().by_micro_batch()};
   plan.router_bias_rate = in.router_bias_rate();
+  if (in.has_document_loss()) plan.document_loss = FromProto(in.document_loss());
   plan.generation = {.sequences = in.generation().sequences(), .length = in.generation().length()};
   TablesFromProto(in, &plan);
   PredictionFromProto(in, &plan);

@@ -308,6 +308,22 @@ absl::Status CheckGeneration(const Plan& plan) {
   return Within("generation.length", plan.generation.length, 1, plan.sequence_len);
 }
 
+absl::Status CheckDocumentLosses(const Plan& plan) {
+  const DocumentLoss& loss = plan.document_loss;
+  RETURN_IF_ERROR(CheckDocumentLoss(loss));
+  if (!loss.any()) return absl::OkStatus();
+  if (plan.label_smoothing != 0 || plan.z_loss != 0) {
+    return OutOfRange("label_smoothing and z_loss beside document_loss",
+                      absl::StrCat(plan.label_smoothing, " and ", plan.z_loss), "0");
+  }
+  if (loss.reference == "base" && plan.lora.rank == 0) {
+    return OutOfRange("document_loss.reference", "\"base\"", "\"kept\" without an adapter");
+  }
+  return plan.max_documents_per_bin % loss.documents_per_unit() == 0
+             ? absl::OkStatus()
+             : OutOfRange("max_documents_per_bin", plan.max_documents_per_bin, "whole pairs");
+}
+
 absl::Status CheckScalars(const Plan& plan) {
   if (plan.job.empty()) return OutOfRange("job", "empty", "a job id");
   RETURN_IF_ERROR(
@@ -350,6 +366,7 @@ absl::Status CheckScalars(const Plan& plan) {
   RETURN_IF_ERROR(Above0("eps", plan.eps));
   RETURN_IF_ERROR(Real("max_grad_norm", plan.max_grad_norm, 0, kInfinity));
   RETURN_IF_ERROR(Real("label_smoothing", plan.label_smoothing, 0, 1));
+  RETURN_IF_ERROR(CheckDocumentLosses(plan));
   RETURN_IF_ERROR(AtLeast0("router_losses.balance", plan.router_losses.balance));
   RETURN_IF_ERROR(AtLeast0("router_losses.z", plan.router_losses.z));
   RETURN_IF_ERROR(AtLeast0("router_bias_rate", plan.router_bias_rate));

@@ -237,6 +237,33 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.model.latent = model::LatentAttention{.nope = 4}; },
       [](Plan& p) { p.model.latent = model::LatentAttention{.rope = 4}; },
       [](Plan& p) { p.model.latent = model::LatentAttention{.value = 4}; },
+      [](Plan& p) {
+        p.document_loss.terms = {{"sigmoid", 1}};
+      },
+      [](Plan& p) {
+        p.document_loss.terms = {{"sigmoid", 0.5}};
+      },
+      [](Plan& p) {
+        p.document_loss.terms = {{"ipo", 1}};
+      },
+      [](Plan& p) {
+        p.document_loss = {.terms = {{"ipo", 1}}, .beta = 0.5};
+      },
+      [](Plan& p) {
+        p.document_loss = {.terms = {{"ipo", 1}}, .label_smoothing = 0.25};
+      },
+      [](Plan& p) {
+        p.document_loss = {.terms = {{"ipo", 1}}, .margin = 0.5};
+      },
+      [](Plan& p) {
+        p.document_loss = {.terms = {{"ipo", 1}}, .reference = "kept"};
+      },
+      [](Plan& p) {
+        p.document_loss = {.terms = {{"ipo", 1}}, .desirable_weight = 2};
+      },
+      [](Plan& p) {
+        p.document_loss = {.terms = {{"ipo", 1}}, .undesirable_weight = 2};
+      },
       [](Plan& p) { p.router_losses.balance = 0.5; },
       [](Plan& p) { p.router_losses.z = 0.5; },
       [](Plan& p) { p.router_losses.by_micro_batch = true; },
