@@ -17,6 +17,8 @@ const char* PhaseOf(const v1::Command& command) {
       return "snapshot";
     case v1::Command::kGenerate:
       return "generate";
+    case v1::Command::kLogProbs:
+      return "log_probs";
     case v1::Command::kStop:
       return "stop";
     case v1::Command::KIND_NOT_SET:
@@ -39,6 +41,9 @@ std::string Summary(const v1::Command& command) {
     return absl::StrCat(phase, " step ", command.generate().step(), ", ",
                         command.generate().tokens(), " tokens");
   }
+  if (command.has_log_probs()) {
+    return absl::StrCat(phase, " of ", command.log_probs().bins().bin_ids_size(), " bins");
+  }
   if (command.has_snapshot()) return absl::StrCat(phase, " step ", command.snapshot().step());
   return phase;
 }
@@ -55,6 +60,9 @@ uint64_t IdentityOf(const v1::Command& command) {
                           command.train().learning_rate(), of_bins(command.train().bins()));
     case v1::Command::kEval:
       return absl::HashOf(kind, command.eval().step(), of_bins(command.eval().bins()));
+    case v1::Command::kLogProbs:
+      return absl::HashOf(kind, command.log_probs().without_adapters(),
+                          command.log_probs().held_out(), of_bins(command.log_probs().bins()));
     case v1::Command::kSnapshot:
       return absl::HashOf(kind, command.snapshot().step());
     case v1::Command::kGenerate:

@@ -27,7 +27,15 @@ struct Agent::Work {
     int64_t finished_steps;
   };
   struct Stop {};
-  std::variant<engine::TrainStep, engine::BinBatch, engine::GenerateChunk, Snapshot, Stop> what;
+  struct Eval {
+    engine::BinBatch bins;
+    kernels::DocumentScalars documents;
+  };
+  struct LogProbs {
+    engine::BinBatch bins;
+    bool without_adapters;
+  };
+  std::variant<engine::TrainStep, Eval, engine::GenerateChunk, LogProbs, Snapshot, Stop> what;
 };
 
 // A command that does not decode is the controller's mistake, not the user's.
@@ -42,7 +50,15 @@ absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinL
   } else if (command.has_eval()) {
     auto bins =
         DecodeBins(command.eval().bins(), limits, tokens != nullptr ? tokens->eval.get() : nullptr);
-    if (bins.ok()) return Work{std::move(*bins)};
+    auto documents = DecodeScalars(command.eval().documents());
+    if (bins.ok() && documents.ok()) return Work{Work::Eval{std::move(*bins), *documents}};
+    status = bins.ok() ? documents.status() : bins.status();
+  } else if (command.has_log_probs()) {
+    const v1::LogProbs& asked = command.log_probs();
+    const data::TokenStore* store = nullptr;
+    if (tokens != nullptr) store = asked.held_out() ? tokens->eval.get() : tokens->train.get();
+    auto bins = DecodeBins(asked.bins(), limits, store);
+    if (bins.ok()) return Work{Work::LogProbs{std::move(*bins), asked.without_adapters()}};
     status = bins.status();
   } else if (command.has_generate()) {
     return Work{FromWire(command.generate())};
@@ -212,14 +228,21 @@ void Agent::Report(const Epoch& epoch, const v1::Event& event) {
 absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) {
   v1::Done done;
   if (const auto* step = std::get_if<engine::TrainStep>(&work.what)) return Train(engine, *step);
-  if (const auto* bins = std::get_if<engine::BinBatch>(&work.what)) {
-    ASSIGN_OR_RETURN(const engine::EvalStats stats, engine.Evaluate(*bins));
+  if (const auto* eval = std::get_if<Work::Eval>(&work.what)) {
+    ASSIGN_OR_RETURN(const engine::EvalStats stats, engine.Evaluate(eval->bins, eval->documents));
     done.set_loss_sum(stats.loss_sum);
     done.set_targets(stats.targets);
     done.set_correct_targets(stats.correct_targets);
     done.set_tokens(stats.tokens);
     *done.mutable_seconds() = ToWire(stats.seconds);
-    done.mutable_bin_ids()->Add(bins->bin_ids.begin(), bins->bin_ids.end());
+    done.mutable_bin_ids()->Add(eval->bins.bin_ids.begin(), eval->bins.bin_ids.end());
+    if (stats.preference.any()) *done.mutable_preference() = ToWire(stats.preference);
+  } else if (const auto* asked = std::get_if<Work::LogProbs>(&work.what)) {
+    ASSIGN_OR_RETURN(const engine::LogProbStats stats,
+                     engine.LogProbs(asked->bins, asked->without_adapters));
+    done.mutable_log_probs()->Add(stats.sums.begin(), stats.sums.end());
+    *done.mutable_seconds() = ToWire(stats.seconds);
+    done.mutable_bin_ids()->Add(asked->bins.bin_ids.begin(), asked->bins.bin_ids.end());
   } else if (const auto* chunk = std::get_if<engine::GenerateChunk>(&work.what)) {
     ASSIGN_OR_RETURN(const engine::GenerateStats stats, engine.Generate(*chunk));
     for (const engine::GeneratedText& text : stats.texts) *done.add_texts() = ToWire(text);
@@ -248,6 +271,7 @@ absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::Trai
   done.mutable_bin_ids()->Add(step.bins.bin_ids.begin(), step.bins.bin_ids.end());
   *done.mutable_seconds() = ToWire(stats.seconds);
   *done.mutable_memory() = ToWire(memory);
+  if (stats.preference.any()) *done.mutable_preference() = ToWire(stats.preference);
   if (!stats.experts.layers.empty()) *done.mutable_experts() = ToWire(stats.experts);
   metrics_->CountStep(step, stats);
   metrics_->SetMemory(memory);

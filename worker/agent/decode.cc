@@ -163,9 +163,21 @@ absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimit
     FillFromStore(bins, *store, &batch);
     RETURN_IF_ERROR(store->Intact());
   }
+  batch.references.assign(bins.references().begin(), bins.references().end());
+  batch.labels.assign(bins.labels().begin(), bins.labels().end());
   RETURN_IF_ERROR(CheckTokens(batch.token_ids, limits.vocab_size));
   RETURN_IF_ERROR(CheckTargets(batch));
   return batch;
+}
+
+absl::StatusOr<kernels::DocumentScalars> DecodeScalars(const v1::DocumentScalars& scalars) {
+  for (const double value : {scalars.nll_ratio(), scalars.kl()}) {
+    if (!std::isfinite(value) || value < 0) {
+      return Bad("documents has nll_ratio ", scalars.nll_ratio(), " and kl ", scalars.kl(),
+                 ", both finite and at least 0");
+    }
+  }
+  return kernels::DocumentScalars{.nll_ratio = scalars.nll_ratio(), .kl = scalars.kl()};
 }
 
 absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits,
@@ -176,12 +188,16 @@ absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinL
   step.loss_denominator = train.loss_denominator();
   step.learning_rate = train.learning_rate();
   if (step.step < 0) return Bad("step is ", step.step);
-  const int64_t targets =
-      std::accumulate(step.bins.targets.begin(), step.bins.targets.end(), int64_t{0});
-  if (step.loss_denominator < 1 || step.loss_denominator < targets) {
-    return Bad("loss_denominator is ", step.loss_denominator, ", this rank alone has ", targets,
-               " targets and it must be at least 1");
+  const bool of_targets = limits.documents_per_unit == 0;
+  const int64_t summands =
+      of_targets
+          ? std::accumulate(step.bins.targets.begin(), step.bins.targets.end(), int64_t{0})
+          : static_cast<int64_t>(step.bins.document_lengths.size()) / limits.documents_per_unit;
+  if (step.loss_denominator < 1 || step.loss_denominator < summands) {
+    return Bad("loss_denominator is ", step.loss_denominator, ", this rank alone has ", summands,
+               of_targets ? " targets" : " pairs or records", " and it must be at least 1");
   }
+  ASSIGN_OR_RETURN(step.documents, DecodeScalars(train.documents()));
   if (!std::isfinite(step.learning_rate) || step.learning_rate < 0) {
     return Bad("learning_rate is ", step.learning_rate);
   }

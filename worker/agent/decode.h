@@ -16,6 +16,7 @@ struct BinLimits {
   int64_t vocab_size = 0;
   int64_t sequence_len = 0;  // tokens per bin
   int64_t max_documents_per_bin = 0;
+  int64_t documents_per_unit = 0;  // of a loss of documents: 2 of a pair, 1; 0: of targets
 };
 
 // InvalidArgument names the field, the index and both values. OutOfRange is a token beyond the
@@ -24,6 +25,8 @@ struct BinLimits {
 // The result does not depend on how the documents came.
 absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits,
                                             const data::TokenStore* store = nullptr);
+// InvalidArgument where a number is not finite, or below 0.
+absl::StatusOr<kernels::DocumentScalars> DecodeScalars(const v1::DocumentScalars& scalars);
 absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits,
                                               const data::TokenStore* store = nullptr);
 

@@ -59,6 +59,19 @@ engine::GenerateChunk FromWire(const v1::Generate& generate) {
   return chunk;
 }
 
+v1::Preference ToWire(const engine::PreferenceStats& stats) {
+  v1::Preference wire;
+  wire.set_rewards_chosen(stats.rewards_chosen);
+  wire.set_rewards_rejected(stats.rewards_rejected);
+  wire.set_accuracies(stats.accuracies);
+  wire.set_logps_chosen(stats.logps_chosen);
+  wire.set_logps_rejected(stats.logps_rejected);
+  wire.set_chosen(stats.chosen);
+  wire.set_rejected(stats.rejected);
+  wire.set_pairs(stats.pairs);
+  return wire;
+}
+
 v1::ExpertUse ToWire(const engine::ExpertUse& use) {
   v1::ExpertUse wire;
   wire.set_load_ratio(use.load_ratio);

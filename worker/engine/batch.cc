@@ -33,10 +33,48 @@ absl::Status CheckCounts(const BinBatch& bins) {
   return absl::OkStatus();
 }
 
+// A document of a loss of documents has targets; what must come with it is there.
+absl::Status CheckDocuments(const plan::DocumentLoss& loss, const BinBatch& bins, bool scored) {
+  if (!loss.any()) return absl::OkStatus();
+  const size_t documents = bins.document_lengths.size();
+  const size_t references = scored && loss.reference == "kept" ? documents : 0;
+  const size_t labels = scored && loss.documents_per_unit() == 1 ? documents : 0;
+  if (bins.references.size() != references || bins.labels.size() != labels) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "bins: ", documents, " documents, ", bins.references.size(), " references, wanted ",
+        references, ", and ", bins.labels.size(), " labels, wanted ", labels));
+  }
+  const auto odd = [&](int32_t count) { return count % loss.documents_per_unit() != 0; };
+  const auto bin = std::find_if(bins.documents_per_bin.begin(), bins.documents_per_bin.end(), odd);
+  if (bin != bins.documents_per_bin.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "bins: bin ", bins.bin_ids[static_cast<size_t>(bin - bins.documents_per_bin.begin())],
+        " holds ", *bin, " documents, which are no whole pairs"));
+  }
+  return absl::OkStatus();
+}
+
+// The targets of a scored document are its end: `targets` [length], without a gap.
+absl::Status CheckScored(const plan::DocumentLoss& loss, size_t document, const uint8_t* targets,
+                         int32_t length) {
+  if (!loss.any()) return absl::OkStatus();
+  int32_t first = 0;
+  while (first < length && targets[first] == 0) ++first;
+  int32_t end = first;
+  while (end < length && targets[end] != 0) ++end;
+  const bool whole = !loss.nll_has_prompt() || document % 2 != 0 || end + 1 == length;
+  if (first < length && whole) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("bins: document ", document, " of ", length, " tokens has targets [", first,
+                   ", ", end, "), wanted some, and for the nll of the prompt all to its end"));
+}
+
 absl::Status CheckTokens(const plan::Plan& plan, const BinBatch& bins) {
   size_t token = 0;
   for (size_t document = 0; document < bins.document_lengths.size(); ++document) {
     const size_t end = token + static_cast<size_t>(bins.document_lengths[document]);
+    RETURN_IF_ERROR(CheckScored(plan.document_loss, document, &bins.targets[token],
+                                bins.document_lengths[document]));
     for (; token < end; ++token) {
       const int32_t id = bins.token_ids[token];
       if (id < 0 || id >= plan.model.vocab_size) {
@@ -56,8 +94,9 @@ absl::Status CheckTokens(const plan::Plan& plan, const BinBatch& bins) {
 
 }  // namespace
 
-absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins) {
+absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins, bool scored) {
   RETURN_IF_ERROR(CheckCounts(bins));
+  RETURN_IF_ERROR(CheckDocuments(plan.document_loss, bins, scored));
   size_t document = 0;
   for (size_t bin = 0; bin < bins.bin_ids.size(); ++bin) {
     const int64_t documents = bins.documents_per_bin[bin];
@@ -89,7 +128,10 @@ BatchStager::Slot::Slot(const plan::Plan& plan)
       row_bins(plan::BatchExtents(plan).target_rows),
       row_positions(plan::BatchExtents(plan).target_rows),
       padding(plan::BatchExtents(plan).tokens),
-      router_factors(2 * plan.micro_batch_bins) {}
+      router_factors(2 * plan.micro_batch_bins),
+      scored(plan::BatchExtents(plan).scored_documents),
+      references(plan::BatchExtents(plan).scored_documents),
+      labels_of_documents(plan::BatchExtents(plan).scored_documents) {}
 
 BatchStager::BatchStager(const plan::Plan& plan)
     : micro_batch_bins_(plan.micro_batch_bins),
@@ -100,16 +142,39 @@ BatchStager::BatchStager(const plan::Plan& plan)
       head_dropout_(dropout_ && plan::HasAdapterOf(plan, model::Kind::kHead)),
       padded_(plan.device == "cuda"),
       marks_padding_(padded_ && plan.model.mixture.experts > 0),
+      document_loss_(plan.document_loss),
+      scored_(plan::BatchExtents(plan).scored_documents),
       router_losses_(plan.router_losses),
       ranks_(plan.world_size()) {
   for (std::unique_ptr<Slot>& slot : slots_) slot = std::make_unique<Slot>(plan);
 }
 
+// A document's rows with a target are those from first_row on; the last `targets` are scored.
+void BatchStager::AppendScored(const BinBatch& bins, size_t document, int64_t first_row,
+                               int64_t targets) {
+  const auto end = static_cast<int32_t>(slot_->rows.size());
+  slot_->scored.push_back({.begin = static_cast<int32_t>(first_row),
+                           .scored = end - static_cast<int32_t>(targets),
+                           .end = end});
+  if (!bins.references.empty()) {
+    slot_->references.push_back({.scored = bins.references[document], .all = 0});
+  }
+  if (!bins.labels.empty()) {
+    slot_->labels_of_documents.push_back(bins.labels[document]);
+  }
+}
+
 void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_t bin,
                                  int32_t length) {
   max_length_ = std::max<int64_t>(max_length_, length);
+  const int64_t first_row = slot_->rows.size();
+  const size_t document = cursor->document - 1;
+  const bool with_prompt = document % 2 == 0 && document_loss_.nll_has_prompt();
+  int64_t targets = 0;
   for (int32_t position = 0; position < length; ++position, ++cursor->token) {
-    if (bins.targets[cursor->token] != 0) {
+    const bool target = bins.targets[cursor->token] != 0;
+    targets += target;
+    if (target || (with_prompt && position + 1 < length)) {
       slot_->rows.push_back(static_cast<int32_t>(slot_->tokens.size()));
       slot_->labels.push_back(bins.token_ids[cursor->token + 1]);
       if (head_dropout_) {
@@ -125,6 +190,7 @@ void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_
       slot_->bin_positions.push_back(position_in_bin_++);
     }
   }
+  if (document_loss_.any()) AppendScored(bins, document, first_row, targets);
 }
 
 // Rows that nothing is learnt from; they continue the document before, or are one of their own.
@@ -189,6 +255,7 @@ void BatchStager::PadLists() {
     slot_->row_bins.push_back(0);
     slot_->row_positions.push_back(0);
   }
+  while (document_loss_.any() && slot_->scored.size() < scored_) slot_->scored.push_back({});
   if (dense_) return;
   while (slot_->cu_seqlens.size() < documents_ + 1) {
     slot_->cu_seqlens.push_back(static_cast<int32_t>(slot_->tokens.size()));
@@ -220,6 +287,9 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   }
   slot_->padding.clear();
   slot_->router_factors.clear();
+  slot_->scored.clear();
+  slot_->references.clear();
+  slot_->labels_of_documents.clear();
   slot_->bin_ends.clear();
   slot_->bin_targets.clear();
   slot_->cu_seqlens.push_back(0);
@@ -242,6 +312,9 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->row_positions.CopyTo(buffers.row_positions, stream);
   slot_->padding.CopyTo(buffers.padding, stream);
   slot_->router_factors.CopyTo(buffers.router_factors, stream);
+  slot_->scored.CopyTo(buffers.documents.rows, stream);
+  slot_->references.CopyTo(buffers.documents.references, stream);
+  slot_->labels_of_documents.CopyTo(buffers.documents.labels, stream);
   slot_->uploaded.Record(stream);
   MicroBatch batch;
   batch.tokens = slot_->tokens.size();
@@ -249,6 +322,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   batch.max_length = max_length_;
   batch.dense = dense_;
   batch.target_rows = slot_->rows.size();
+  batch.scored = slot_->scored.size();
   if (router_losses) batch.bin_ends = &slot_->bin_ends;
   return batch;
 }

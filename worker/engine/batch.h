@@ -19,7 +19,9 @@ namespace coxswain::engine {
 // InvalidArgument names bin, document or token and both values. Errors: counts do not add up, a bin
 // is longer than sequence_len or has more documents than the plan allows, an id is outside the
 // vocabulary, the last token of a document has a target, or the bins need more micro-steps.
-absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins);
+// `scored`: the loss of a step or evaluation is taken, for which a loss of documents may want
+// references and labels.
+absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins, bool scored = true);
 
 // Extents of a staged micro-step.
 struct MicroBatch {
@@ -28,6 +30,7 @@ struct MicroBatch {
   int64_t max_length = 0;   // of its longest document
   bool dense = false;       // kernels::Documents
   int64_t target_rows = 0;  // tokens with a target; padded: whole chunks of the LM head
+  int64_t scored = 0;       // documents of a loss of documents; padded: all there is room for
   bool train = false;       // dropout only when training
   // Rows behind each bin, where the model has losses of routers: the stager's, until it stages the
   // next but one.
@@ -59,6 +62,7 @@ class BatchStager {
  private:
   void AppendBin(const BinBatch& bins, BinCursor* cursor);
   void AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_t bin, int32_t length);
+  void AppendScored(const BinBatch& bins, size_t document, int64_t first_row, int64_t targets);
   void AppendPadding(int64_t rows, int32_t first_position);
   void PadLists();
   void SetRouterFactors(int64_t loss_denominator);
@@ -68,6 +72,8 @@ class BatchStager {
   const int64_t documents_;  // capacity of the list of documents
   const bool dropout_, head_dropout_, padded_;
   const bool marks_padding_;
+  const plan::DocumentLoss document_loss_;
+  const int64_t scored_;  // capacity of the list of scored documents
   const plan::RouterLosses router_losses_;
   const int64_t ranks_;
   bool dense_ = false;  // of the micro-step being staged
@@ -80,6 +86,9 @@ class BatchStager {
     PinnedArray<uint32_t> bins, bin_positions, row_bins, row_positions;
     PinnedArray<int32_t> padding;       // -1: a row of it
     PinnedArray<float> router_factors;  // two of each pool
+    PinnedArray<kernels::DocumentRows> scored;
+    PinnedArray<kernels::DocumentSums> references;
+    PinnedArray<int32_t> labels_of_documents;
     std::vector<int64_t> bin_ends, bin_targets;
     EventHandle uploaded;
   };

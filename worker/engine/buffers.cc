@@ -119,6 +119,12 @@ void ViewBatch(const Views& view, Buffers* out) {
   view.Set("batch.row_positions", out->row_positions);
   view.Set("batch.cu_seqlens", out->cu_seqlens);
   view.Set("batch.padding", out->padding);
+  view.Set("documents.rows", out->documents.rows);
+  view.Set("documents.sums", out->documents.sums);
+  view.Set("documents.references", out->documents.references);
+  view.Set("documents.labels", out->documents.labels);
+  view.Set("documents.coefficients", out->documents.coefficients);
+  view.Set("head.weights", out->documents.weights);
   view.Set("router.sums", out->router_sums);
   view.Set("router.losses", out->router_losses);
   view.Set("router.factors", out->router_factors);

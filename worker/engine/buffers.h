@@ -13,6 +13,7 @@
 #include "common/plan/plan.h"
 #include "kernels/adamw.h"
 #include "kernels/adamw_8bit.h"
+#include "kernels/document_loss.h"
 #include "kernels/dtype.h"
 #include "kernels/global_norm.h"
 #include "worker/engine/arena.h"
@@ -34,6 +35,9 @@ struct Scalars {
   // Of this rank, when evaluating: targets that are the first maximum of their logits.
   double hits = 0;
   float router_bias_rate = 0;  // of Plan; 0 while warming up
+  // Of a loss of documents.
+  kernels::DocumentScalars documents;
+  kernels::PreferenceSums preference;  // of this rank
 };
 static_assert(sizeof(Scalars) <= plan::kScalarsBytes);
 inline constexpr int64_t kStepSums = 3;
@@ -52,6 +56,17 @@ struct VerificationBuffers {
 struct DoraBuffers {
   float* squares = nullptr;                  // of the rows of W
   float *norm = nullptr, *factor = nullptr;  // of this step
+};
+
+// Of a loss of documents: S those of a micro-step, R its rows with a target. Null without such a
+// loss.
+struct DocumentBuffers {
+  kernels::DocumentRows* rows = nullptr;        // [S]
+  kernels::DocumentSums* sums = nullptr;        // [S], of the newest sweep
+  kernels::DocumentSums* references = nullptr;  // [S]; null without a reference
+  int32_t* labels = nullptr;                    // [S]; null for pairs
+  double* coefficients = nullptr;               // [S]
+  float* weights = nullptr;                     // [R]
 };
 
 struct Buffers {
@@ -80,7 +95,8 @@ struct Buffers {
   void* head_lora_h = nullptr;                 // [C, r], null unless the head is adapted
   // [T, r], null unless the embedding is adapted
   void *embedding_lora_h = nullptr, *embedding_lora_dh = nullptr;
-  float *head_loss = nullptr, *head_nll = nullptr;     // [C]; hits in head_loss when evaluating
+  // [C]; hits in head_loss when evaluating. Of a loss of documents head_nll is [R].
+  float *head_loss = nullptr, *head_nll = nullptr;
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them
   int32_t* embedding_ids = nullptr;                    // [W T], likewise; -1: no token
   int32_t *tokens = nullptr, *positions = nullptr;     // [T]
@@ -102,6 +118,7 @@ struct Buffers {
   // others.
   void* generated_ids = nullptr;
   DoraBuffers dora;
+  DocumentBuffers documents;
   Scalars* scalars = nullptr;
   // [N trainable tensors] each. Both are views of one row; the plan's optimizer decides which is
   // used.

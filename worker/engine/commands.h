@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/files/block_digests.h"
+#include "kernels/document_loss.h"
 
 namespace coxswain::engine {
 
@@ -21,13 +22,19 @@ struct BinBatch {
   // The largest number of micro-steps of any rank; 0: as many as these bins take. Under ZeRO 2 and
   // 3, which gather or reduce in every micro-step, all ranks join all micro-steps.
   int64_t micro_steps = 0;
+  // Of each document, where the plan's loss has the reference "kept": the sum of the
+  // log-probabilities of its targets under the reference, nats.
+  std::vector<double> references = {};
+  std::vector<int32_t> labels = {};  // of each document, where the loss is of records: 1 or 0
 };
 
 struct TrainStep {
   int64_t step = 0;  // 0-based
   BinBatch bins;
-  int64_t loss_denominator = 1;  // targets of the whole global batch
-  double learning_rate = 0.0;    // base rate; groups multiply by lr_scale
+  // Of the whole global batch: targets, or pairs or records of a loss of documents.
+  int64_t loss_denominator = 1;
+  double learning_rate = 0.0;               // base rate; groups multiply by lr_scale
+  kernels::DocumentScalars documents = {};  // of a loss of documents, of the whole global batch
 };
 
 // Phases add up to the step. comm is the time that compute waited for other ranks.
@@ -66,6 +73,19 @@ struct ExpertUse {
   std::optional<double> balance_loss, z_loss;
 };
 
+// What a loss of documents reports, summed over the pairs or records of this rank's bins. Rewards
+// and log-probabilities are nats (kernels/document_loss.h).
+struct PreferenceStats {
+  double rewards_chosen = 0, rewards_rejected = 0;
+  double accuracies = 0;
+  double logps_chosen = 0, logps_rejected = 0;
+  int64_t chosen = 0, rejected = 0;  // documents
+  bool pairs = false;                // accuracies are of pairs; else there are none
+
+  // False where the loss is not of documents, or there is none.
+  bool any() const { return chosen + rejected > 0; }
+};
+
 struct StepStats {
   double loss_sum = 0;         // of this rank's bins, before the update
   double global_loss_sum = 0;  // over all ranks
@@ -76,6 +96,7 @@ struct StepStats {
   bool applied = false;
   PhaseSeconds seconds;
   ExpertUse experts;
+  PreferenceStats preference;
 };
 
 struct EvalStats {
@@ -83,6 +104,12 @@ struct EvalStats {
   int64_t targets = 0;
   int64_t correct_targets = 0;  // targets that are the first maximum of their row of logits
   int64_t tokens = 0;
+  PhaseSeconds seconds;
+  PreferenceStats preference;
+};
+
+struct LogProbStats {
+  std::vector<double> sums;  // nats, of each document of this rank's bins: over its targets
   PhaseSeconds seconds;
 };
 

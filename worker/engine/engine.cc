@@ -11,6 +11,7 @@
 #include "kernels/device.h"
 #include "kernels/gemm.h"
 #include "worker/engine/chosen_algorithms.h"
+#include "worker/engine/document_loss.h"
 #include "worker/engine/executor.h"
 #include "worker/engine/generate.h"
 #include "worker/engine/link_speed.h"
@@ -80,11 +81,22 @@ absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
   return stats;
 }
 
-absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins) {
+absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins,
+                                           const kernels::DocumentScalars& documents) {
   EvalStats stats;
   const std::string doing = "evaluate";
   RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(stats, RunEvaluation(*impl_->state, bins));
+    ASSIGN_OR_RETURN(stats, RunEvaluation(*impl_->state, bins, documents));
+    return absl::OkStatus();
+  }));
+  return stats;
+}
+
+absl::StatusOr<LogProbStats> Engine::LogProbs(const BinBatch& bins, bool without_adapters) {
+  LogProbStats stats;
+  const std::string doing = "log_probs";
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(stats, RunLogProbs(*impl_->state, bins, without_adapters));
     return absl::OkStatus();
   }));
   return stats;

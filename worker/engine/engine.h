@@ -40,7 +40,13 @@ class Engine {
   // Runs one optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW.
   // It also enforces self-verification (verify.h): FailedPrecondition names the tensors.
   absl::StatusOr<StepStats> Train(const TrainStep& step);
-  absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins);
+  // `documents`: of a loss of documents, of the whole evaluation.
+  absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins,
+                                     const kernels::DocumentScalars& documents = {});
+
+  // Sums the log-probabilities of each document's targets, of the model as it is or of its base.
+  // FailedPrecondition as RunLogProbs (document_loss.h).
+  absl::StatusOr<LogProbStats> LogProbs(const BinBatch& bins, bool without_adapters);
 
   // Continues prompts token by token, up to the length in the chunk. The plan sets memory aside for
   // it. FailedPrecondition: logits are not finite, or there are no prompts to continue.

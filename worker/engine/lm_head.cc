@@ -48,15 +48,21 @@ void AddTo(double* sum, const float* values, const Sweep& sweep, Chunk chunk) {
   kernels::Sum(args, sweep.stream);
 }
 
-void Losses(const Sweep& sweep, Chunk chunk, const kernels::CrossEntropySpec& spec) {
+kernels::CrossEntropyArgs LossesOf(const Sweep& sweep, Chunk chunk,
+                                   const kernels::CrossEntropySpec& spec) {
   kernels::CrossEntropyArgs loss;
   loss.spec = spec;
   loss.rows = chunk.count;
   loss.logits = sweep.buffers.logits;
   loss.ld = Stride(sweep);
   loss.targets = sweep.buffers.labels + chunk.begin;
-  loss.gradient_scale = sweep.batch.train ? &sweep.buffers.scalars->gradient_scale : nullptr;
   loss.loss = sweep.buffers.head_loss;
+  return loss;
+}
+
+void Losses(const Sweep& sweep, Chunk chunk, const kernels::CrossEntropySpec& spec) {
+  kernels::CrossEntropyArgs loss = LossesOf(sweep, chunk, spec);
+  loss.gradient_scale = sweep.batch.train ? &sweep.buffers.scalars->gradient_scale : nullptr;
   loss.nll = sweep.buffers.head_nll;
   kernels::CrossEntropy(loss, sweep.stream);
   AddTo(&sweep.buffers.scalars->loss_sum,
@@ -157,6 +163,21 @@ void ClearGradients(const Sweep& sweep) {
   kernels::SetMemory(head.gradient, 0, bytes, sweep.stream);
 }
 
+// dnorm is 0 where no row has a target.
+void BeginGradients(const Sweep& sweep) {
+  const int64_t bytes = sweep.batch.tokens * sweep.model.config.hidden_size *
+                        kernels::DTypeBytes(sweep.model.compute_dtype);
+  kernels::SetMemory(sweep.buffers.dnorm, 0, bytes, sweep.stream);
+  if (sweep.batch.target_rows == 0) ClearGradients(sweep);
+}
+
+template <typename OfChunk>
+void ForChunks(const Sweep& sweep, int64_t chunk_rows, const OfChunk& of_chunk) {
+  for (int64_t begin = 0; begin < sweep.batch.target_rows; begin += chunk_rows) {
+    of_chunk(Chunk{begin, std::min(chunk_rows, sweep.batch.target_rows - begin)});
+  }
+}
+
 }  // namespace
 
 kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train) {
@@ -171,15 +192,8 @@ kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train) {
 void HeadLogits(const Sweep& sweep) { Logits(sweep, {0, sweep.batch.target_rows}); }
 
 void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec) {
-  const Buffers& buffers = sweep.buffers;
-  if (sweep.batch.train) {
-    const int64_t bytes = sweep.batch.tokens * sweep.model.config.hidden_size *
-                          kernels::DTypeBytes(sweep.model.compute_dtype);
-    kernels::SetMemory(buffers.dnorm, 0, bytes, sweep.stream);
-    if (sweep.batch.target_rows == 0) ClearGradients(sweep);
-  }
-  for (int64_t begin = 0; begin < sweep.batch.target_rows; begin += chunk_rows) {
-    const Chunk chunk{begin, std::min(chunk_rows, sweep.batch.target_rows - begin)};
+  if (sweep.batch.train) BeginGradients(sweep);
+  ForChunks(sweep, chunk_rows, [&](Chunk chunk) {
     Logits(sweep, chunk);
     Losses(sweep, chunk, spec);
     if (sweep.batch.train) {
@@ -187,7 +201,30 @@ void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec sp
     } else {
       Hits(sweep, chunk, spec);
     }
-  }
+  });
+}
+
+void HeadLogProbs(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec) {
+  ForChunks(sweep, chunk_rows, [&](Chunk chunk) {
+    Logits(sweep, chunk);
+    kernels::CrossEntropyArgs loss = LossesOf(sweep, chunk, spec);
+    loss.nll = sweep.buffers.head_nll + chunk.begin;
+    kernels::CrossEntropy(loss, sweep.stream);
+    if (!sweep.batch.train) Hits(sweep, chunk, spec);
+  });
+}
+
+void WeightedHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec,
+                  bool kept) {
+  BeginGradients(sweep);
+  ForChunks(sweep, chunk_rows, [&](Chunk chunk) {
+    if (!kept) Logits(sweep, chunk);
+    kernels::CrossEntropyArgs loss = LossesOf(sweep, chunk, spec);
+    loss.gradient_scale = &sweep.buffers.scalars->gradient_scale;
+    loss.row_weights = sweep.buffers.documents.weights + chunk.begin;
+    kernels::CrossEntropy(loss, sweep.stream);
+    Gradients(sweep, chunk);
+  });
 }
 
 }  // namespace coxswain::engine

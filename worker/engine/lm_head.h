@@ -20,6 +20,14 @@ void HeadLogits(const Sweep& sweep);
 
 void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec);
 
+// The two halves of the head of a loss of documents. The first sets Buffers::head_nll [R] to minus
+// the log-probability of every row with a target; evaluating, it adds the hits. The second does
+// what training does in LmHead, with the weight of each row in Buffers::documents.weights, and adds
+// no loss. `kept`: the logits of the first half are still there, as they are of a single chunk.
+void HeadLogProbs(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec);
+void WeightedHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec,
+                  bool kept);
+
 // The adapter of the head as the kernel sees it; 0 members: none.
 kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train);
 

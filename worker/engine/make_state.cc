@@ -75,6 +75,16 @@ absl::Status LoadCheckpoint(State& state, const std::string& directory, const st
   return absl::OkStatus();
 }
 
+// Its routers are not counted: the step's use of experts is the policy's.
+std::unique_ptr<Reference> MakeReference(const State& state) {
+  auto reference = std::make_unique<Reference>();
+  reference->model = WithoutAdapters(state.model);
+  Buffers uncounted = state.buffers;
+  uncounted.router_use = nullptr;
+  reference->ops = BindOps(state.plan, reference->model, uncounted);
+  return reference;
+}
+
 }  // namespace
 
 State::State(const plan::Plan& plan_in, int rank_in)
@@ -90,6 +100,7 @@ State::State(const plan::Plan& plan_in, int rank_in)
       snapshot(plan_in),
       generation(plan.generates() ? std::make_unique<GenerationState>(plan) : nullptr),
       received_use(std::max<int64_t>(1, router_use_doubles)),
+      received_sums(plan::BatchExtents(plan).scored_documents),
       received_norms(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))),
       received_bits(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))) {}
 
@@ -107,6 +118,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.flats));
   RETURN_IF_ERROR(CheckOps(plan, state->model));
   state->ops = BindOps(plan, state->model, buffers);
+  if (plan.document_loss.reference == "base") state->reference = MakeReference(*state);
   state->attention_algorithms = PrepareAttentions(*state);
   const int64_t scratch = ScratchBytes(plan, state->model);
   if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);

@@ -377,6 +377,21 @@ std::vector<const Linear*> Linears(const Model& model) {
   return linears;
 }
 
+Model WithoutAdapters(const Model& model) {
+  Model base = model;
+  base.embedding_adapter = {};
+  base.adapted_head = {};
+  base.lora_rank = 0;
+  base.lora_dropout = 0;
+  base.dora = false;
+  for (Block& block : base.blocks) {
+    for (auto& [id, linear] : block.linears) linear.adapters = {};
+    for (auto& [id, experts] : block.experts) experts.a = experts.b = {};
+    for (auto& [id, router] : block.routers) router.a = router.b = {};
+  }
+  return base;
+}
+
 kernels::DType DTypeOf(plan::Storage storage) {
   return storage == plan::Storage::kBfloat16 ? kernels::DType::kBFloat16 : kernels::DType::kFloat32;
 }

@@ -166,6 +166,9 @@ struct FlatMemory {
   bool gradient_slotted = false;
 };
 
+// The same tensors, none of them adapted: what the base model computes.
+Model WithoutAdapters(const Model& model);
+
 // Lists the linears of every block in forward order.
 std::vector<const Linear*> Linears(const Model& model);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/longest_document.h"
 #include "common/plan/plan_checks.h"
 #include "common/plan/quantize_pieces.h"
 #include "common/status_macros.h"
@@ -54,8 +55,8 @@ absl::Status CheckSupported(const plan::Plan& plan, int rank) {
   const int64_t tokens = plan.micro_batch_bins * plan.sequence_len;
   return CheckRules({
       {plan.model.rope.type != "dynamic" ||
-           plan.sequence_len <= plan.model.rope.original_max_position,
-       absl::StrCat("sequence_len ", plan.sequence_len, " under dynamic rotation"),
+           plan::LongestDocument(plan) <= plan.model.rope.original_max_position,
+       absl::StrCat("documents of ", plan::LongestDocument(plan), " tokens under dynamic rotation"),
        absl::StrCat("at most ", plan.model.rope.original_max_position)},
       {plan.master_dtype == "float32" || plan.compute_dtype == "bfloat16",
        absl::StrCat("master_dtype \"", plan.master_dtype, "\" with compute float32"),

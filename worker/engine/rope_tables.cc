@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/longest_document.h"
 #include "kernels/rope.h"
 
 namespace coxswain::engine {
@@ -16,9 +17,9 @@ kernels::RopeScaling ScalingOf(const std::string& type) {
   return kernels::RopeScaling::kNone;  // dynamic: the plan keeps to the original length
 }
 
-// longrope: the factors of short or long sequences, by the plan's length.
+// longrope: the factors of short or long sequences, by the longest that the plan may hold.
 kernels::RopeFrequencies FrequenciesOf(const plan::Plan& plan, const model::Rope& rope) {
-  const bool fits = plan.sequence_len <= rope.original_max_position;
+  const bool fits = plan::LongestDocument(plan) <= rope.original_max_position;
   return {.rotated = plan.model.rotated_dim(),
           .theta = rope.theta,
           .scaling = ScalingOf(rope.type),

@@ -1,5 +1,6 @@
 #include "worker/engine/run_sweep.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,12 @@ absl::Status CheckTrains(const State& state, const std::string& doing) {
   if (state.plan.trains()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(doing, ": the plan trains nothing, it only answers prompts"));
+}
+
+int64_t RoundsOf(const State& state, const BinBatch& bins) {
+  const int64_t size = state.plan.micro_batch_bins;
+  const int64_t own = (static_cast<int64_t>(bins.bin_ids.size()) + size - 1) / size;
+  return std::max({own, bins.micro_steps, state.plan.world_size() > 1 ? int64_t{1} : int64_t{0}});
 }
 
 void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds) {

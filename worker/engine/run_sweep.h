@@ -37,6 +37,9 @@ struct SweepKind {
 void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
               void (*body)(const State&, const Sweep&));
 
+// Rounds of sweeps of this rank: its own micro-steps, and those in which it only joins others.
+int64_t RoundsOf(const State& state, const BinBatch& bins);
+
 // Moves the time of a wait from its phase to comm.
 void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds);
 

@@ -34,6 +34,12 @@ struct LoadedTensor {
   uint64_t whole = 0, sample = 0;  // checksums
 };
 
+// The model without its adapters, over the same weights and activations.
+struct Reference {
+  Model model;
+  BoundModel ops;
+};
+
 struct State {
   State(const plan::Plan& plan, int rank);
   State(const State&) = delete;
@@ -52,6 +58,7 @@ struct State {
   Buffers buffers;
   Model model;
   BoundModel ops;                            // views of buffers and model
+  std::unique_ptr<Reference> reference;      // null unless the plan's loss asks for the base
   std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
   UnitExchange exchange;
   StateCopy snapshot;  // into the arena
@@ -73,9 +80,10 @@ struct State {
   // Scalars that a step sends to and receives from the device, pinned. One step is in flight at a
   // time.
   PinnedArray<Scalars> sent{1}, received{1};
-  PinnedArray<double> received_use;                // "router.use"
-  PinnedArray<kernels::NormSums> received_norms;   // by verified tensor
-  PinnedArray<kernels::TensorBits> received_bits;  // by verified tensor
+  PinnedArray<double> received_use;                  // "router.use"
+  PinnedArray<kernels::DocumentSums> received_sums;  // of a micro-step
+  PinnedArray<kernels::NormSums> received_norms;     // by verified tensor
+  PinnedArray<kernels::TensorBits> received_bits;    // by verified tensor
 };
 
 }  // namespace coxswain::engine

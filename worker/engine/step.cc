@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/engine/block.h"
+#include "worker/engine/document_loss.h"
 #include "worker/engine/expert_use.h"
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
@@ -50,6 +51,7 @@ Scalars ScalarsOf(const State& state, const TrainStep& step) {
   host.optimizer.applied_updates = state.applied_updates;
   host.gradient_scale = static_cast<float>(1.0 / static_cast<double>(step.loss_denominator));
   host.step = static_cast<uint32_t>(step.step);
+  host.documents = step.documents;
   if (!state.warming_up) host.router_bias_rate = static_cast<float>(state.plan.router_bias_rate);
   return host;
 }
@@ -81,6 +83,11 @@ void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
            [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
 }
 
+void ComputeHead(const plan::Plan& plan, const Sweep& sweep) {
+  if (plan.document_loss.any()) return DocumentHead(plan, sweep);
+  LmHead(sweep, plan.lm_head_chunk_tokens, LossSpec(plan));
+}
+
 void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,
                         PhaseSeconds* seconds) {
   const bool train = sweep.batch.train;
@@ -92,17 +99,10 @@ void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,
   RunSweep(state, sweep, kind, BackwardVisits(state.model, state.ops, train),
            [](const State& s, const Sweep& p) {
              p.units->Enter(UnitOf(s.plan.model.num_layers));
-             if (!p.idle()) LmHead(p, s.plan.lm_head_chunk_tokens, LossSpec(s.plan));
+             if (!p.idle()) ComputeHead(s.plan, p);
              if (!p.idle() && HasRouterLosses(p)) AddRouterLosses(p);
              if (p.batch.train) BackwardFromFinalNorm(p);
            });
-}
-
-// Rounds of sweeps of this rank: its own micro-steps, and those in which it only joins others.
-int64_t Rounds(const State& state, const BinBatch& bins) {
-  const int64_t size = state.plan.micro_batch_bins;
-  const int64_t own = (static_cast<int64_t>(bins.bin_ids.size()) + size - 1) / size;
-  return std::max({own, bins.micro_steps, state.plan.world_size() > 1 ? int64_t{1} : int64_t{0}});
 }
 
 // All but slots, which are cleared when a unit takes them, and but `written` bytes.
@@ -181,6 +181,7 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
   stats->grad_norm = after.norm;
   stats->applied = after.optimizer.skip == 0;
   state.applied_updates = after.optimizer.applied_updates;
+  stats->preference = StatsOf(state.plan.document_loss, after.preference);
   stats->experts = ExpertUseOf(state.plan, state.received_use.data(), step.loss_denominator);
   if (stats->applied && !std::isfinite(stats->global_loss_sum)) {
     return absl::FailedPreconditionError(absl::StrCat("self-verification: step ", step.step,
@@ -202,7 +203,7 @@ void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seco
     kernels::SetMemory(state.buffers.router_use, 0, RouterUseBytes(state), state.stream);
   }
   BinCursor cursor;
-  const int64_t rounds = Rounds(state, step.bins);
+  const int64_t rounds = RoundsOf(state, step.bins);
   const bool idle = step.bins.bin_ids.empty();
   if (idle) ClearGradients(state, {});
   for (int64_t round = 0; round < rounds && state.exchange.status().ok(); ++round) {
@@ -212,6 +213,7 @@ void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seco
                                      step.loss_denominator);
     }
     batch.train = true;
+    RunReference(state, batch, seconds);
     const Sweep sweep{state.model, state.buffers, state.ops, batch, state.stream, round == 0};
     RunForward(state, sweep, seconds);
     state.timeline.Mark(&seconds->forward, state.stream);
@@ -242,21 +244,25 @@ absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step) {
   return stats;
 }
 
-absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
+absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins,
+                                        const kernels::DocumentScalars& documents) {
   RETURN_IF_ERROR(CheckTrains(state, "evaluate"));
   RETURN_IF_ERROR(CheckGroup(state, "evaluate"));
   RETURN_IF_ERROR(CheckBins(state.plan, bins));
   EvalStats stats;
   state.waits.clear();
   state.timeline.Begin(state.stream);
-  SendScalars(state, Scalars{});
+  Scalars scalars;
+  scalars.documents = documents;
+  SendScalars(state, scalars);
   BinCursor cursor;
-  const int64_t rounds = Rounds(state, bins);
+  const int64_t rounds = RoundsOf(state, bins);
   for (int64_t round = 0; round < rounds && state.exchange.status().ok(); ++round) {
     MicroBatch batch;
     if (cursor.bin < bins.bin_ids.size()) {
       batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
     }
+    RunReference(state, batch, &stats.seconds);
     const Sweep sweep{state.model, state.buffers, state.ops, batch, state.stream, round == 0};
     RunForward(state, sweep, &stats.seconds);
     RunHeadAndBackward(state, sweep, false, &stats.seconds);
@@ -266,6 +272,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins) {
   RETURN_IF_ERROR(FinishPhases(state, &stats.seconds));
   stats.loss_sum = state.received[0].loss_sum;
   stats.correct_targets = std::llround(state.received[0].hits);
+  stats.preference = StatsOf(state.plan.document_loss, state.received[0].preference);
   stats.targets = CountTargets(bins);
   stats.tokens = static_cast<int64_t>(bins.token_ids.size());
   return stats;

@@ -14,7 +14,8 @@ namespace coxswain::engine {
 void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds);
 
 absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step);
-absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins);
+absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins,
+                                        const kernels::DocumentScalars& documents = {});
 
 }  // namespace coxswain::engine
 

@@ -30,6 +30,11 @@ BinBatch Batch(const plan::Plan& plan, int64_t documents, int64_t micro_steps) {
       }
     }
   }
+  if (plan.document_loss.reference == "kept")
+    bins.references.assign(bins.document_lengths.size(), 0);
+  if (plan.document_loss.any() && plan.document_loss.documents_per_unit() == 1) {
+    bins.labels.assign(bins.document_lengths.size(), 1);
+  }
   return bins;
 }
 
@@ -42,7 +47,14 @@ void RunStep(State& state, int64_t documents, int64_t micro_steps) {
   (void)RunTrainStep(state, step);
 }
 
+// Of a loss of documents a bin holds whole pairs, so that it is never one document.
+void RunDocumentSteps(State& state) {
+  RunStep(state, 2, state.written_gradients.empty() ? 1 : 2);
+  (void)RunEvaluation(state, Batch(state.plan, 2, 1));
+}
+
 void RunSteps(State& state) {
+  if (state.plan.document_loss.any()) return RunDocumentSteps(state);
   // Products of the second micro-step add where those of the first write: other algorithms.
   RunStep(state, 1, state.written_gradients.empty() ? 1 : 2);
   (void)RunEvaluation(state, Batch(state.plan, 1, 1));

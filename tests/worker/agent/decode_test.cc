@@ -108,5 +108,29 @@ TEST(DecodeTest, TrainChecksItsScalars) {
       refused([](v1::Train& t) { t.set_learning_rate(std::numeric_limits<double>::quiet_NaN()); }));
 }
 
+// Of a loss of pairs the denominator counts pairs: TwoBins has three documents, one pair at most.
+TEST(DecodeTest, ADocumentLossHasItsOwnDenominatorAndScalars) {
+  BinLimits limits = kLimits;
+  limits.documents_per_unit = 2;
+  v1::Train train;
+  *train.mutable_bins() = TwoBins();
+  train.mutable_bins()->add_references(-1.5);
+  train.mutable_bins()->add_labels(1);
+  train.set_loss_denominator(1);
+  train.mutable_documents()->set_nll_ratio(0.25);
+  train.mutable_documents()->set_kl(2);
+  const auto step = DecodeTrain(train, limits);
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(step->documents.nll_ratio, 0.25);
+  EXPECT_EQ(step->documents.kl, 2);
+  EXPECT_EQ(step->bins.references, std::vector<double>{-1.5});
+  EXPECT_EQ(step->bins.labels, std::vector<int32_t>{1});
+  limits.documents_per_unit = 1;
+  EXPECT_FALSE(DecodeTrain(train, limits).ok());  // three records here alone
+  limits.documents_per_unit = 2;
+  train.mutable_documents()->set_kl(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_FALSE(DecodeTrain(train, limits).ok());
+}
+
 }  // namespace
 }  // namespace coxswain::agent

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -129,7 +130,8 @@ absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
   return stats;
 }
 
-absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins) {
+absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins,
+                                           const kernels::DocumentScalars& /*documents*/) {
   if (const auto hook = fake_engine::Current().evaluate) RETURN_IF_ERROR(hook(impl_->rank));
   const Sums sums = SumsOf(bins);
   EvalStats stats;
@@ -137,6 +139,18 @@ absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins) {
   stats.targets = sums.targets;
   stats.correct_targets = sums.targets / 2;
   stats.loss_sum = sums.weighted / 1000 / static_cast<double>(1 + impl_->applied);
+  return stats;
+}
+
+// The tokens of each document, added up.
+absl::StatusOr<LogProbStats> Engine::LogProbs(const BinBatch& bins, bool without_adapters) {
+  LogProbStats stats;
+  size_t token = 0;
+  for (const int32_t length : bins.document_lengths) {
+    const auto begin = bins.token_ids.begin() + static_cast<int64_t>(token);
+    stats.sums.push_back(std::accumulate(begin, begin + length, without_adapters ? 1.0 : 0.0));
+    token += static_cast<size_t>(length);
+  }
   return stats;
 }
 

@@ -1,0 +1,153 @@
+#include "worker/engine/document_loss.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/engine/block.h"
+#include "worker/engine/lm_head.h"
+#include "worker/engine/micro_step.h"
+#include "worker/engine/plan_check.h"
+#include "worker/engine/run_sweep.h"
+
+namespace coxswain::engine {
+namespace {
+
+// Of the rows of the newest HeadLogProbs.
+void SumInto(const Sweep& sweep, kernels::DocumentSums* sums) {
+  kernels::SumDocuments({.documents = sweep.batch.scored,
+                         .rows = sweep.buffers.documents.rows,
+                         .nll = sweep.buffers.head_nll,
+                         .sums = sums},
+                        sweep.stream);
+}
+
+void AddDocumentLoss(const plan::Plan& plan, const Sweep& sweep) {
+  const DocumentBuffers& documents = sweep.buffers.documents;
+  Scalars* const scalars = sweep.buffers.scalars;
+  kernels::DocumentLoss({.spec = plan::SpecOf(plan.document_loss),
+                         .documents = sweep.batch.scored,
+                         .rows = documents.rows,
+                         .sums = documents.sums,
+                         .references = documents.references,
+                         .labels = documents.labels,
+                         .scalars = &scalars->documents,
+                         .coefficients = documents.coefficients,
+                         .loss = &scalars->loss_sum,
+                         .reports = &scalars->preference,
+                         .weights = sweep.batch.train ? documents.weights : nullptr},
+                        sweep.stream);
+}
+
+struct Halves {
+  const char *forward, *head;
+};
+
+// Forward and log-probabilities alone, of a sweep that does not train, summed into `sums`, which is
+// a member of DocumentBuffers.
+void RunSums(State& state, const Sweep& sweep, const Halves& names, PhaseSeconds* seconds,
+             void (*head)(const State&, const Sweep&)) {
+  RunSweep(state, sweep, {.name = names.forward, .seconds = seconds, .phase = &seconds->forward},
+           ForwardVisits(sweep.model), [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
+  RunSweep(state, sweep, {.name = names.head, .seconds = seconds, .phase = &seconds->forward},
+           BackwardVisits(sweep.model, sweep.ops, /*train=*/false), head);
+}
+
+void ReferenceHead(const State& state, const Sweep& sweep) {
+  sweep.units->Enter(UnitOf(state.plan.model.num_layers));
+  if (sweep.idle()) return;
+  HeadLogProbs(sweep, state.plan.lm_head_chunk_tokens, LossSpec(state.plan));
+  SumInto(sweep, sweep.buffers.documents.references);
+}
+
+void SumsHead(const State& state, const Sweep& sweep) {
+  sweep.units->Enter(UnitOf(state.plan.model.num_layers));
+  if (sweep.idle()) return;
+  HeadLogProbs(sweep, state.plan.lm_head_chunk_tokens, LossSpec(state.plan));
+  SumInto(sweep, sweep.buffers.documents.sums);
+}
+
+absl::Status CheckLogProbs(const State& state, const BinBatch& bins, bool without_adapters) {
+  if (!state.plan.document_loss.any()) {
+    return absl::FailedPreconditionError("log_probs: the plan's loss is not of documents");
+  }
+  if (without_adapters && state.reference == nullptr) {
+    return absl::FailedPreconditionError(
+        "log_probs without adapters: the plan's reference is not the base");
+  }
+  RETURN_IF_ERROR(CheckGroup(state, "log_probs"));
+  return CheckBins(state.plan, bins, /*scored=*/false);
+}
+
+// The sums of the micro-step's documents, in their order; padding has none.
+void Receive(State& state, int64_t documents, std::vector<double>* sums) {
+  kernels::CopyMemory(state.received_sums.data(), state.buffers.documents.sums,
+                      documents * static_cast<int64_t>(sizeof(kernels::DocumentSums)),
+                      state.stream);
+  EventHandle copied;
+  copied.Record(state.stream);
+  copied.Wait();
+  for (int64_t i = 0; i < documents; ++i) sums->push_back(state.received_sums[i].scored);
+}
+
+}  // namespace
+
+void DocumentHead(const plan::Plan& plan, const Sweep& sweep) {
+  const int64_t chunk = plan.lm_head_chunk_tokens;
+  HeadLogProbs(sweep, chunk, LossSpec(plan));
+  SumInto(sweep, sweep.buffers.documents.sums);
+  AddDocumentLoss(plan, sweep);
+  if (sweep.batch.train) {
+    WeightedHead(sweep, chunk, LossSpec(plan), /*kept=*/sweep.batch.target_rows <= chunk);
+  }
+}
+
+void RunReference(State& state, const MicroBatch& batch, PhaseSeconds* seconds) {
+  if (state.reference == nullptr) return;
+  MicroBatch scored = batch;
+  scored.train = false;
+  const Sweep sweep{state.reference->model, state.buffers, state.reference->ops, scored,
+                    state.stream};
+  RunSums(state, sweep, {"reference forward", "reference head"}, seconds, ReferenceHead);
+}
+
+absl::StatusOr<LogProbStats> RunLogProbs(State& state, const BinBatch& bins,
+                                         bool without_adapters) {
+  RETURN_IF_ERROR(CheckLogProbs(state, bins, without_adapters));
+  LogProbStats stats;
+  state.waits.clear();
+  state.timeline.Begin(state.stream);
+  BinCursor cursor;
+  const int64_t rounds = RoundsOf(state, bins);
+  for (int64_t round = 0; round < rounds && state.exchange.status().ok(); ++round) {
+    MicroBatch batch;
+    const size_t first = cursor.document;
+    if (cursor.bin < bins.bin_ids.size()) {
+      batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
+    }
+    const Model& model = without_adapters ? state.reference->model : state.model;
+    const BoundModel& ops = without_adapters ? state.reference->ops : state.ops;
+    const Sweep sweep{model, state.buffers, ops, batch, state.stream, round == 0};
+    RunSums(state, sweep,
+            without_adapters ? Halves{"reference forward", "documents of the base"}
+                             : Halves{"documents forward", "documents"},
+            &stats.seconds, SumsHead);
+    Receive(state, static_cast<int64_t>(cursor.document - first), &stats.sums);
+  }
+  state.timeline.Mark(&stats.seconds.forward, state.stream);
+  RETURN_IF_ERROR(FinishPhases(state, &stats.seconds));
+  return stats;
+}
+
+PreferenceStats StatsOf(const plan::DocumentLoss& loss, const kernels::PreferenceSums& sums) {
+  return {.rewards_chosen = sums.rewards_chosen,
+          .rewards_rejected = sums.rewards_rejected,
+          .accuracies = sums.accuracies,
+          .logps_chosen = sums.logps_chosen,
+          .logps_rejected = sums.logps_rejected,
+          .chosen = static_cast<int64_t>(sums.chosen),
+          .rejected = static_cast<int64_t>(sums.rejected),
+          .pairs = loss.documents_per_unit() == 2};
+}
+
+}  // namespace coxswain::engine
