@@ -21,7 +21,7 @@ void AppendPreferenceKeys(std::vector<Key>* table) {
               "`hinge`, `ipo` (of mean log-probabilities; the paper has sums), `robust`, "
               "`apo_zero`, `sigmoid_norm` (of mean log-probabilities), `sft` (negative "
               "log-likelihood of the chosen completion), or several of them, which are added. cpo: "
-              "`sigmoid` (absent), `hinge`, `ipo` (of sums). kto: `kto` (absent), "
+              "`sigmoid` (absent), `hinge`, `ipo`. kto: `kto` (absent), "
               "`apo_zero_unpaired` (without KL). orpo and simpo have their own alone.",
        .nullable = true},
       {.path = "spec.preference.loss_weights", .type = Type::kNumberList, .def = "null",

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/bin_capacity.h"
 #include "common/status_macros.h"
 
 namespace coxswain::planner {
@@ -45,10 +44,10 @@ absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& mod
 
 absl::Status CheckDevice(const config::JobSpec& job, const model::ModelConfig& model,
                          int32_t compute_capability) {
-  const int64_t positions = config::BinCapacity(job);
+  const int64_t positions = job.sequence_len;  // of a document
   if (model.rope.type == "dynamic" && positions > model.rope.original_max_position) {
     return absl::UnimplementedError(
-        absl::StrCat("bins have ", positions, " tokens: a rope type \"dynamic\" is known up ",
+        absl::StrCat("sequence_len is ", positions, ": a rope type \"dynamic\" is known up ",
                      "to max_position_embeddings, here ", model.rope.original_max_position,
                      "; lower sequence_len, or write rope type yarn or linear into config.json"));
   }

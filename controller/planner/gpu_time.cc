@@ -275,6 +275,18 @@ double UpdateSeconds(const plan::Plan& plan) {
   return bytes / kBytesPerSecond;
 }
 
+// What a loss of documents computes beside: the forward of its reference, and the head's forward
+// once more, whose logits wait for the loss of all documents.
+double DocumentLossSeconds(const plan::Plan& plan, double forward) {
+  if (!plan.document_loss.any()) return 0;
+  const auto vocab = static_cast<double>(plan.model.vocab_size);
+  const double rate =
+      plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;
+  const double head = 2 * vocab * static_cast<double>(plan.model.hidden_size) / rate +
+                      vocab * static_cast<double>(plan::ComputeBytes(plan)) / kBytesPerSecond;
+  return head + (plan.document_loss.reference == "base" ? forward : 0);
+}
+
 }  // namespace
 
 GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span) {
@@ -284,6 +296,9 @@ GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span) {
     time.token += seconds.forward + seconds.backward + seconds.again;
     time.forward_token += seconds.forward;
   }
+  const double documents = DocumentLossSeconds(plan, time.forward_token);
+  time.token += documents;
+  if (plan.document_loss.reference == "base") time.forward_token *= 2;
   time.step = UpdateSeconds(plan);
   return time;
 }

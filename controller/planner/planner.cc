@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/bin_capacity.h"
 #include "common/model/flops.h"
 #include "common/plan/fused_ops.h"
 #include "common/plan/plan_bytes.h"
@@ -20,6 +19,7 @@
 #include "controller/planner/mesh.h"
 #include "controller/planner/parameter_groups.h"
 #include "controller/planner/plan_scalars.h"
+#include "controller/planner/preference_loss.h"
 #include "controller/planner/snapshot_memory.h"
 
 namespace coxswain::planner {
@@ -135,12 +135,7 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
                                     const model::ModelConfig& model, const Recipe& recipe,
                                     const WorkerResources& resources,
                                     const plan::Generation& generation) {
-  if (config::TrainsPreferences(job)) {
-    return absl::UnimplementedError(
-        absl::StrCat("spec.method: ", job.method,
-                     " is not supported yet: its data can be prepared and shown, not trained on; "
-                     "use sft"));
-  }
+  RETURN_IF_ERROR(CheckPreferenceLoss(job));
   RETURN_IF_ERROR(CheckDevice(job, model, resources.compute_capability));
   PlannedJob planned;
   planned.compute_capability = resources.compute_capability;

@@ -44,6 +44,7 @@ int64_t Elements(const plan::Plan& plan, int32_t group) {
 TEST_F(PlannerTest, BinsOfPairsHaveRoomForTwoDocuments) {
   job_.method = "dpo";
   job_.preference.loss = {"sigmoid"};
+  job_.preference.loss_weights = {1};
   plan::Plan plan;
   SetScalars("small-1", job_, "", &plan);
   EXPECT_EQ(plan.sequence_len, 128);
@@ -52,11 +53,25 @@ TEST_F(PlannerTest, BinsOfPairsHaveRoomForTwoDocuments) {
   EXPECT_EQ(plan.max_documents_per_bin, 2);
 }
 
-TEST_F(PlannerTest, PreferencesAreNotTrainedYet) {
-  job_.method = "orpo";
-  const absl::Status refused = Plan().status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_NE(refused.message().find("spec.method: orpo is not supported yet"), std::string::npos);
+// The head is computed twice, and the base beside the policy: memory and time are foreseen.
+TEST_F(PlannerTest, ALossOfPairsIsPlanned) {
+  job_.adapter = config::Adapter::kLora;
+  job_.lora.r = 4;
+  job_.lora.alpha = 8;
+  job_.lora.target_modules = {"q_proj"};
+  const plan::Plan plain = Plan()->plan;
+  EXPECT_FALSE(plain.document_loss.any());
+  job_.method = "dpo";
+  job_.preference = {.loss = {"sigmoid"}, .loss_weights = {1}, .beta = 0.1, .reference = "start"};
+  const absl::StatusOr<PlannedJob> pairs = Plan();
+  ASSERT_TRUE(pairs.ok()) << pairs.status();
+  EXPECT_EQ(pairs->plan.document_loss.reference, "base");
+  const auto has = [](const plan::Plan& plan, const char* name) {
+    return std::any_of(plan.buffers.begin(), plan.buffers.end(),
+                       [&](const plan::Buffer& buffer) { return buffer.name == name; });
+  };
+  EXPECT_TRUE(has(pairs->plan, "documents.references"));
+  EXPECT_FALSE(has(plain, "documents.rows"));
 }
 
 TEST_F(PlannerTest, CarriesTheJobToTheWorker) {
