@@ -47,6 +47,8 @@ json EventData(const v1::JobEvent& event) {
   }
   if (event.has_state_changed() && event.state_changed().workers().empty()) data.erase("workers");
   if (event.has_step_done() && !event.step_done().has_experts()) data.erase("experts");
+  const bool pairs = event.step_done().has_preference() || event.eval_done().has_preference();
+  if ((event.has_step_done() || event.has_eval_done()) && !pairs) data.erase("preference");
   if (event.has_exported() && event.exported().replaced().empty()) data.erase("replaced");
   return data;
 }

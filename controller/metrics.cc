@@ -74,6 +74,13 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
       gauge("coxswain_slowest_rank_ratio", "its compute time over the median of the others");
   control_idle_.family =
       gauge("coxswain_control_idle_ratio", "time that engines wait for commands over all time");
+  reward_.family =
+      gauge("coxswain_reward_nats",
+            "mean reward of the chosen and of the rejected side, of a preference method");
+  reward_accuracy_.family =
+      gauge("coxswain_reward_accuracy_ratio", "pairs whose chosen side has the higher reward");
+  document_logp_.family =
+      gauge("coxswain_document_logp_nats", "mean log-probability of a side, as its loss takes it");
   expert_load_.family = gauge("coxswain_expert_load_ratio",
                               "tokens of the fullest expert over the mean, mean of the layers");
   worst_expert_load_.family =
@@ -186,6 +193,18 @@ void Metrics::Step(const std::string& job, const StepMetrics& step) {
   if (!step.applied) nonfinite.Increment();
   JobHistogram(step_seconds_, job, kStepBuckets).Observe(step.seconds);
   if (step.experts) Experts(job, *step.experts);
+  if (step.preference) Preference(job, *step.preference, "train");
+}
+
+void Metrics::Preference(const std::string& job, const v1::Preference& means,
+                         const std::string& of) {
+  const Labels chosen = {{"side", "chosen"}, {"of", of}},
+               rejected = {{"side", "rejected"}, {"of", of}};
+  JobGauge(reward_, job, chosen).Set(means.rewards_chosen());
+  JobGauge(reward_, job, rejected).Set(means.rewards_rejected());
+  JobGauge(document_logp_, job, chosen).Set(means.logps_chosen());
+  JobGauge(document_logp_, job, rejected).Set(means.logps_rejected());
+  if (means.pairs()) JobGauge(reward_accuracy_, job, {{"of", of}}).Set(means.accuracies());
 }
 
 void Metrics::Experts(const std::string& job, const v1::ExpertUse& use) {
@@ -220,7 +239,11 @@ void Metrics::Progress(const std::string& job, int64_t finished_steps, int64_t t
 void Metrics::Eval(const std::string& job, const EvalMetrics& eval) {
   MutexLock lock(mu_);
   JobGauge(eval_loss_, job).Set(eval.loss);
-  JobGauge(eval_perplexity_, job).Set(eval.perplexity);
+  if (eval.preference) {
+    Preference(job, *eval.preference, "eval");
+  } else {
+    JobGauge(eval_perplexity_, job).Set(eval.perplexity);
+  }
   if (eval.token_accuracy) JobGauge(eval_accuracy_, job).Set(*eval.token_accuracy);
 }
 
@@ -335,6 +358,9 @@ void Metrics::DropJob(const std::string& job) {
                        &control_idle_,
                        &eval_perplexity_,
                        &eval_accuracy_,
+                       &reward_,
+                       &reward_accuracy_,
+                       &document_logp_,
                        &expert_load_,
                        &worst_expert_load_,
                        &unused_experts_,

@@ -33,7 +33,8 @@ struct StepMetrics {
   int64_t total_steps = 0;
   double eta_seconds = 0;
   bool applied = true;
-  std::optional<v1::ExpertUse> experts = {};  // of a model with experts
+  std::optional<v1::ExpertUse> experts = {};      // of a model with experts
+  std::optional<v1::Preference> preference = {};  // of a preference method
 };
 
 struct PaceMetrics {
@@ -46,6 +47,7 @@ struct EvalMetrics {
   double loss = 0;
   double perplexity = 1;
   std::optional<double> token_accuracy = {};
+  std::optional<v1::Preference> preference = {};  // of a preference method
 };
 
 // The metrics are thread-safe. The series of a job exist from its first value until DropJob.
@@ -103,6 +105,9 @@ class Metrics {
                               const Labels& more = {}) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   prometheus::Counter& JobCounter(PerJob<prometheus::Counter>& metric, const std::string& job,
                                   const Labels& more = {}) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // `of`: "train" or "eval".
+  void Preference(const std::string& job, const v1::Preference& means, const std::string& of)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Experts(const std::string& job, const v1::ExpertUse& use) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   prometheus::Histogram& JobHistogram(PerJob<prometheus::Histogram>& metric, const std::string& job,
                                       const prometheus::Histogram::BucketBoundaries& buckets)
@@ -115,8 +120,9 @@ class Metrics {
       learning_rate_, step_, expected_, progress_, tokens_per_second_, mfu_, eta_, epoch_,
       last_step_, last_checkpoint_, checkpoint_bytes_, packing_, goodput_, credits_,
       checkpoint_step_, checkpoint_interval_, output_free_, slowest_rank_, slowest_ratio_,
-      control_idle_, expert_load_, worst_expert_load_, unused_experts_, router_entropy_,
-      nonfinite_router_tokens_, router_balance_loss_, router_z_loss_;
+      control_idle_, reward_, reward_accuracy_, document_logp_, expert_load_, worst_expert_load_,
+      unused_experts_, router_entropy_, nonfinite_router_tokens_, router_balance_loss_,
+      router_z_loss_;
   ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, readopted_, not_readopted_,
       recovery_stages_, checkpoint_failures_, preemptions_;

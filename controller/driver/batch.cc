@@ -10,6 +10,14 @@ constexpr int64_t kMostInlineBytes = 64 << 10;
 
 }  // namespace
 
+v1::DocumentScalars DocumentScalarsOf(int64_t units, int64_t nll_rows) {
+  v1::DocumentScalars scalars;
+  if (nll_rows > 0) {
+    scalars.set_nll_ratio(static_cast<double>(units) / static_cast<double>(nll_rows));
+  }
+  return scalars;
+}
+
 Batch DealBatch(int64_t step, std::span<const BinSize> bins, const gang::Gang& gang,
                 const BinWork& work, int64_t micro_batch_bins) {
   Batch batch{.step = step};
@@ -23,6 +31,8 @@ Batch DealBatch(int64_t step, std::span<const BinSize> bins, const gang::Gang& g
     for (const int64_t place : hands[rank]) {
       batch.bins[rank].push_back(bins[place].id);
       batch.targets += bins[place].targets;
+      batch.denominator += bins[place].units;
+      batch.nll_rows += bins[place].nll_rows;
       tokens += bins[place].tokens;
     }
     batch.tokens += tokens;
@@ -31,6 +41,7 @@ Batch DealBatch(int64_t step, std::span<const BinSize> bins, const gang::Gang& g
     const bool large = tokens * 4 + tokens / 8 > kMostInlineBytes;
     if (large && gang.ranks[rank].maps_tokens) batch.forms[rank] = BinForm::kDocumentIds;
   }
+  if (batch.denominator == 0) batch.denominator = batch.targets;
   batch.micro_steps = (static_cast<int64_t>(most) + micro_batch_bins - 1) / micro_batch_bins;
   return batch;
 }

@@ -32,11 +32,40 @@ absl::Status Disagree(const Batch& batch, const char* what, size_t rank, double 
       "). Their parameters may have drifted apart: rolling back"));
 }
 
+// In rank order, so that the sum has the same bits again.
+void AddPreference(const v1::Done& done, std::optional<v1::Preference>* sum) {
+  if (!done.has_preference()) return;
+  if (!sum->has_value()) sum->emplace();
+  const v1::Preference& more = done.preference();
+  v1::Preference& all = **sum;
+  all.set_rewards_chosen(all.rewards_chosen() + more.rewards_chosen());
+  all.set_rewards_rejected(all.rewards_rejected() + more.rewards_rejected());
+  all.set_accuracies(all.accuracies() + more.accuracies());
+  all.set_logps_chosen(all.logps_chosen() + more.logps_chosen());
+  all.set_logps_rejected(all.logps_rejected() + more.logps_rejected());
+  all.set_chosen(all.chosen() + more.chosen());
+  all.set_rejected(all.rejected() + more.rejected());
+  all.set_pairs(more.pairs());
+}
+
 bool SameBits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
 }  // namespace
+
+v1::Preference MeansOf(const v1::Preference& sums) {
+  const auto mean = [](double sum, int64_t count) {
+    return count == 0 ? 0.0 : sum / static_cast<double>(count);
+  };
+  v1::Preference means = sums;
+  means.set_rewards_chosen(mean(sums.rewards_chosen(), sums.chosen()));
+  means.set_rewards_rejected(mean(sums.rewards_rejected(), sums.rejected()));
+  means.set_accuracies(mean(sums.accuracies(), sums.chosen()));
+  means.set_logps_chosen(mean(sums.logps_chosen(), sums.chosen()));
+  means.set_logps_rejected(mean(sums.logps_rejected(), sums.rejected()));
+  return means;
+}
 
 absl::StatusOr<StepResult> CommitStep(const Batch& batch, const gang::InFlight& command) {
   RETURN_IF_ERROR(CheckBins(batch, command));
@@ -61,7 +90,10 @@ absl::StatusOr<StepResult> CommitStep(const Batch& batch, const gang::InFlight& 
   }
   StepResult result;
   result.step = batch.step;
-  result.loss = first.global_loss_sum() / static_cast<double>(batch.targets);
+  result.loss = first.global_loss_sum() / static_cast<double>(batch.denominator);
+  std::optional<v1::Preference> sums;
+  for (const auto& done : command.results) AddPreference(*done, &sums);
+  if (sums) result.preference = MeansOf(*sums);
   result.grad_norm = first.grad_norm();
   result.tokens = batch.tokens;
   result.applied = first.applied();
@@ -73,7 +105,9 @@ absl::StatusOr<StepResult> CommitStep(const Batch& batch, const gang::InFlight& 
 
 absl::Status AddEval(const Batch& batch, const gang::InFlight& command, EvalSum* sum) {
   RETURN_IF_ERROR(CheckBins(batch, command));
+  sum->denominator += batch.denominator;
   for (const auto& done : command.results) {
+    AddPreference(*done, &sum->preference);
     sum->loss_sum += done->loss_sum();
     sum->targets += done->targets();
     sum->correct_targets += done->correct_targets();

@@ -131,12 +131,15 @@ class JobDriver {
   bool TakeGang(gang::Gang gang, const std::string& reason);
   void OnFormed();
   void OnReentered(const Readoption& found);
+  bool LacksReferences() const;
   void Run(const Readoption* found);
   void GiveUpGang(const std::string& reason);
 
   // job_program.cc
   std::shared_ptr<Training> MakeTraining(const Readoption* found);
   void SaveCheckpoint(Training* training, int64_t sent_ns);
+  std::shared_ptr<const ReferenceSums> KnownReferences() const;  // null: none
+  void KeepReferences(std::shared_ptr<const ReferenceSums> sums);
 
   // job_failures.cc
   void AttemptFailed(const v1::Error& found);
@@ -182,10 +185,12 @@ class JobDriver {
   JobExport export_;
   JobPush push_;
 
-  double committed_seconds_ = 0;  // of steps done for the first time
-  bool saves_last_ = false;       // a cancel that asked for a checkpoint
-  bool stopping_ = false;         // the controller does
-  std::string yields_to_;         // the job that preempted it, until it has stopped
+  std::shared_ptr<const ReferenceSums> references_;  // that this controller had computed
+  double committed_seconds_ = 0;                     // of steps done for the first time
+  Lifetime lifetime_;                                // of work in lanes
+  bool saves_last_ = false;                          // a cancel that asked for a checkpoint
+  bool stopping_ = false;                            // the controller does
+  std::string yields_to_;  // the job that preempted it, until it has stopped
 };
 
 }  // namespace coxswain::driver

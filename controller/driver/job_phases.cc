@@ -144,6 +144,11 @@ void JobDriver::OnReentered(const Readoption& found) {
 }
 
 // Its program, which goes on where that of a gang that was found stands.
+bool JobDriver::LacksReferences() const {
+  return preparation_.curriculum()->keeps_references() && KnownReferences() == nullptr &&
+         attempt_.start_state().step > 0;
+}
+
 void JobDriver::Run(const Readoption* found) {
   std::shared_ptr<Training> training;
   if (config::OnlyGenerates(spec_)) {
@@ -152,6 +157,13 @@ void JobDriver::Run(const Readoption* found) {
                                 readoption_.Record(*session_, *program_);
                                 deps_.journal->FlushOrKeep();
                               });
+  } else if (LacksReferences()) {
+    return Fail(failure::MakeError(
+        absl::DataLossError(absl::StrCat(
+            "the log-probabilities of the start, with which step ", attempt_.start_state().step,
+            " and later compare, are no longer with the prepared data and cannot be computed "
+            "again: begin anew with checkpoint.resume: never and another output_dir")),
+        {.phase = "references"}));
   } else {
     program_ = training = MakeTraining(found);
   }

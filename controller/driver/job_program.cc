@@ -1,6 +1,7 @@
 // RUNNING: what the job's program is, and what becomes of its results.
 #include <utility>
 
+#include "common/guarded.h"
 #include "controller/driver/answer_report.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/training_report.h"
@@ -28,7 +29,8 @@ std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
                     .patience = spec_.early_stopping_patience,
                     .end_at = row().stop_at_step,
                     .work = attempt_.plan().work,
-                    .micro_batch_bins = attempt_.plan().micro_batch_bins};
+                    .micro_batch_bins = attempt_.plan().micro_batch_bins,
+                    .references = KnownReferences()};
   if (found != nullptr) {
     args.position = found->position();
     args.sent_before = static_cast<int64_t>(found->queued() - found->taken());
@@ -40,18 +42,49 @@ std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
                             const gang::InFlight& command, const checkpoint::RunState& run) {
     return report->OnStep(result, batch, command, run);
   };
-  events.on_eval = [report](const checkpoint::EvalPoint& point, bool is_best,
+  events.on_eval = [report](const checkpoint::EvalPoint& point,
+                            const std::optional<v1::Preference>& preference, bool is_best,
                             const checkpoint::RunState& run) {
-    report->OnEval(point, is_best, run);
+    report->OnEval(point, preference, is_best, run);
   };
   events.on_answers = [answers](int64_t step, const Answers& all, double seconds, bool whole) {
     if (whole) answers->TellWhole(step, all, seconds);
+  };
+  events.on_references = [this](std::shared_ptr<const ReferenceSums> sums) {
+    KeepReferences(std::move(sums));
   };
   events.on_snapshot = [this](Training* training, int64_t sent_ns) {
     SaveCheckpoint(training, sent_ns);
   };
   events.on_snapshot_delayed = [this](int64_t step) { checkpoints_.Delayed(step); };
   return std::make_shared<Training>(&session_->gang(), std::move(args), std::move(events));
+}
+
+std::shared_ptr<const ReferenceSums> JobDriver::KnownReferences() const {
+  return references_ != nullptr ? references_ : preparation_.curriculum()->references();
+}
+
+// They cannot be computed again once a step is done: they are durable before the first.
+void JobDriver::KeepReferences(std::shared_ptr<const ReferenceSums> sums) {
+  auto status = std::make_shared<absl::Status>();
+  std::weak_ptr<gang::Program> program = program_;
+  deps_.loop->Offload(
+      Lane::kFiles,
+      GuardedInto(status, [work = deps_.lane_work, curriculum = preparation_.curriculum(), sums,
+                           status] { *status = work->keep_references(*curriculum, *sums); }),
+      lifetime_.Wrap([this, program, sums, status] {
+        const std::shared_ptr<gang::Program> asking = program.lock();
+        if (asking == nullptr || asking != program_) return;  // its attempt has ended
+        if (!status->ok()) {
+          v1::Error error = failure::MakeError(*status, {.phase = "references"});
+          error.set_kind(v1::ERROR_KIND_STORAGE);
+          return AttemptFailed(error);
+        }
+        references_ = sums;
+        static_cast<Training&>(*asking).ReferencesKept();
+        readoption_.Record(*session_, *program_);
+        session_->GoOn();
+      }));
 }
 
 // `training` lives until checkpoints_ is stopped.

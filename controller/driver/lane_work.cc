@@ -12,6 +12,7 @@
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/extended.h"
+#include "controller/data/kept_references.h"
 #include "controller/data/prompts.h"
 #include "controller/data/trained_chat.h"
 #include "controller/driver/prompt_curriculum.h"
@@ -25,6 +26,7 @@
 #include "controller/planner/generation_plan.h"
 #include "controller/planner/long_documents.h"
 #include "controller/planner/planner.h"
+#include "controller/planner/preference_loss.h"
 
 namespace coxswain::driver {
 namespace {
@@ -36,6 +38,36 @@ planner::PromptExtents ExtentsOf(const Questions& questions) {
     extents.longest = std::max(extents.longest, static_cast<int64_t>(ids.size()));
   }
   return extents;
+}
+
+// Beside the train store, one of each recipe but for its length.
+std::string ReferencesPath(const data::TokenStore& train, const std::string& recipe_stem) {
+  return absl::StrCat(train.path(), ".references-", ToHex(recipe_stem).substr(0, 16));
+}
+
+// What was kept of this recipe; null: nothing was, or the job keeps nothing.
+absl::StatusOr<std::shared_ptr<const ReferenceSums>> KeptBefore(const plan::DocumentLoss& loss,
+                                                                const data::PreparedData& data,
+                                                                const planner::Recipe& recipe) {
+  if (!loss.any() || loss.reference != "kept") return nullptr;
+  absl::StatusOr<data::KeptReferences> kept =
+      data::ReadReferences(ReferencesPath(*data.train, recipe.stem()), data.train->num_documents(),
+                           data.eval == nullptr ? 0 : data.eval->num_documents());
+  if (absl::IsNotFound(kept.status())) return nullptr;
+  RETURN_IF_ERROR(kept.status());
+  return std::make_shared<const ReferenceSums>(
+      ReferenceSums{.train = std::move(kept->train), .held_out = std::move(kept->eval)});
+}
+
+absl::Status KeepReferences(const Curriculum& curriculum, const ReferenceSums& sums) {
+  const auto& recipe = dynamic_cast<const RecipeCurriculum&>(curriculum);
+  const data::PreparedData& data = recipe.data();
+  data::KeptReferences kept{.train = sums.train, .eval = sums.held_out};
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  kept.train.resize(static_cast<size_t>(data.train->num_documents()), none);
+  kept.eval.resize(data.eval == nullptr ? 0 : static_cast<size_t>(data.eval->num_documents()),
+                   none);
+  return data::WriteReferences(ReferencesPath(*data.train, recipe.recipe_stem()), kept);
 }
 
 // Of a job that trains nothing.
@@ -72,8 +104,11 @@ absl::StatusOr<std::shared_ptr<const RecipeCurriculum>> PrepareTraining(
   ASSIGN_OR_RETURN(data::PreparedPrompts prompts, data::PreparePrompts(spec));
   Questions questions = QuestionsOf(spec, std::move(prompts));
   RETURN_IF_ERROR(planner::GenerationOf(spec, ExtentsOf(questions)).status());
+  plan::DocumentLoss loss = planner::PreferenceLoss(spec);
+  ASSIGN_OR_RETURN(std::shared_ptr<const ReferenceSums> references, KeptBefore(loss, data, recipe));
   return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe),
-                                            std::move(questions));
+                                            std::move(questions), std::move(loss),
+                                            std::move(references));
 }
 
 absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& cache_dir,
@@ -235,6 +270,7 @@ LaneWork MakeLaneWork(const std::string& cache_dir, Files* files,
   work.prepare = [cache_dir](const config::JobSpec& spec, const PrepareHooks& hooks) {
     return PrepareJob(cache_dir, spec, hooks);
   };
+  work.keep_references = KeepReferences;
   work.plan = PlanGang;
   work.read_plan = ReadGangPlan;
   work.export_artifacts = [files](const ExportInput& input) { return ExportJob(files, input); };

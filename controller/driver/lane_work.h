@@ -90,6 +90,8 @@ struct LaneWork {
   std::function<absl::StatusOr<std::shared_ptr<const Curriculum>>(const config::JobSpec&,
                                                                   const PrepareHooks&)>
       prepare;
+  // Writes the sums of a curriculum that keeps references beside its token stores.
+  std::function<absl::Status(const Curriculum&, const ReferenceSums&)> keep_references;
   std::function<absl::StatusOr<GangPlan>(const PlanInput&)> plan;
   // Reads the plan of a running gang; `memory` and `advice` stay empty. FailedPrecondition, naming
   // both recipes, when the plan is not of the curriculum's recipe.

@@ -173,6 +173,7 @@ v1::JobEvent StepDoneEvent(const StepResult& result, const Batch& batch,
   done.set_pass(pace.pass);
   done.set_applied(result.applied);
   if (result.experts) *done.mutable_experts() = *result.experts;
+  if (result.preference) *done.mutable_preference() = *result.preference;
   AddRanks(batch, command, &done);
   return event;
 }
@@ -207,12 +208,17 @@ v1::JobEvent ReplayDivergenceEvent(int64_t step, uint64_t epoch, uint64_t before
   return event;
 }
 
-v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point, bool is_best) {
+v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point,
+                           const std::optional<v1::Preference>& preference, bool is_best) {
   v1::JobEvent event = EventOfType("EvalDone");
   v1::EvalDone& done = *event.mutable_eval_done();
   done.set_step(point.step);
   done.set_eval_loss(point.loss);
-  done.set_eval_perplexity(point.perplexity());
+  if (preference) {
+    *done.mutable_preference() = *preference;
+  } else {
+    done.set_eval_perplexity(point.perplexity());
+  }
   done.set_eval_token_accuracy(point.token_accuracy.value_or(0));  // an answer of this run has one
   done.set_best(is_best);
   return event;

@@ -62,7 +62,8 @@ v1::JobEvent StepSkippedEvent(const StepResult& result, const Batch& batch,
                               const gang::InFlight& command);
 v1::JobEvent StragglerEvent(int rank, const gang::Gang& gang, const gang::GangPace::Summary& pace);
 v1::JobEvent ReplayDivergenceEvent(int64_t step, uint64_t epoch, uint64_t before);
-v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point, bool is_best);
+v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point,
+                           const std::optional<v1::Preference>& preference, bool is_best);
 v1::JobEvent AnswerWrittenEvent(int32_t prompt, const std::string& piece);
 v1::JobEvent PromptAnsweredEvent(v1::PromptAnswered answer);
 v1::JobEvent EarlyStoppedEvent(int64_t step, const checkpoint::EvalPoint& best);

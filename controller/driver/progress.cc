@@ -17,7 +17,7 @@ void ShowProgress(const checkpoint::RunState& run, const Curriculum& curriculum,
   if (!run.evals.empty()) {
     const checkpoint::EvalPoint& newest = run.evals.back();
     progress.set_eval_loss(newest.loss);
-    progress.set_eval_perplexity(newest.perplexity());
+    if (!curriculum.document_loss()) progress.set_eval_perplexity(newest.perplexity());
     progress.clear_eval_token_accuracy();
     if (newest.token_accuracy) progress.set_eval_token_accuracy(*newest.token_accuracy);
     if (run.evals.front().step == 0) progress.set_first_eval_loss(run.evals.front().loss);

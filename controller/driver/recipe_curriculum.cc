@@ -27,19 +27,28 @@ void AppendBits(std::span<const uint8_t> bits, int64_t count, int64_t at, std::s
   }
 }
 
-std::vector<BinSize> SizesOf(const data::Bins& bins, const data::TokenStore& store,
-                             const model::ModelConfig& model) {
-  std::vector<BinSize> sizes(static_cast<size_t>(bins.size()));
-  for (int64_t bin = 0; bin < bins.size(); ++bin) {
-    BinSize& size = sizes[static_cast<size_t>(bin)];
-    size.id = bin;
-    for (const int64_t document : bins.bin(bin)) {
-      size.tokens += store.length(document);
-      size.targets += store.targets(document);
-      size.attention_flops += model::AttentionFlops(model, store.length(document));
-    }
+// Rows of the nll term of the chosen document of a pair.
+int64_t NllRows(const plan::DocumentLoss& loss, const data::TokenStore& store, int64_t chosen) {
+  if (!loss.has_nll()) return 0;
+  return loss.nll_has_prompt() ? store.length(chosen) - 1 : store.targets(chosen);
+}
+
+// Of the documents of a bin whose loss is taken.
+BinSize SizeOf(int64_t id, std::span<const int64_t> documents, const data::TokenStore& store,
+               const model::ModelConfig& model, const plan::DocumentLoss& loss) {
+  BinSize size{.id = id};
+  for (const int64_t document : documents) {
+    size.tokens += store.length(document);
+    size.targets += store.targets(document);
+    size.attention_flops += model::AttentionFlops(model, store.length(document));
   }
-  return sizes;
+  if (!loss.any()) return size;
+  const auto unit = static_cast<size_t>(loss.documents_per_unit());
+  size.units = static_cast<int64_t>(documents.size() / unit);
+  for (size_t i = 0; i < documents.size(); i += unit) {
+    size.nll_rows += NllRows(loss, store, documents[i]);
+  }
+  return size;
 }
 
 v1::TokenStoreFile FileOf(const data::TokenStore& store) {
@@ -72,15 +81,26 @@ void AppendBin(const data::TokenStore& store, int64_t id, std::span<const int64_
 }
 
 RecipeCurriculum::RecipeCurriculum(model::ModelConfig model, data::PreparedData data,
-                                   planner::Recipe recipe, Questions questions)
+                                   planner::Recipe recipe, Questions questions,
+                                   plan::DocumentLoss loss,
+                                   std::shared_ptr<const ReferenceSums> references)
     : model_(std::move(model)),
       data_(std::move(data)),
       recipe_(std::move(recipe)),
-      questions_(std::move(questions)) {
+      questions_(std::move(questions)),
+      loss_(std::move(loss)),
+      references_(std::move(references)) {
+  const auto sizes_of = [&](const data::Bins& bins, const data::TokenStore& store) {
+    std::vector<BinSize> sizes;
+    for (int64_t bin = 0; bin < bins.size(); ++bin) {
+      sizes.push_back(SizeOf(bin, OfSide(bins.bin(bin), Side::kTrained), store, model_, loss_));
+    }
+    return sizes;
+  };
   for (int64_t pass = 0; pass < recipe_.passes(); ++pass) {
-    train_sizes_.push_back(SizesOf(recipe_.bins(pass), *data_.train, model_));
+    train_sizes_.push_back(sizes_of(recipe_.bins(pass), *data_.train));
   }
-  if (data_.eval != nullptr) eval_sizes_ = SizesOf(recipe_.eval_bins(), *data_.eval, model_);
+  if (data_.eval != nullptr) eval_sizes_ = sizes_of(recipe_.eval_bins(), *data_.eval);
 }
 
 double RecipeCurriculum::passes_after(int64_t finished_steps) const {
@@ -104,16 +124,57 @@ std::vector<BinSize> RecipeCurriculum::step_bins(int64_t step) const {
 
 std::vector<BinSize> RecipeCurriculum::eval_bins() const { return eval_sizes_; }
 
-void RecipeCurriculum::FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
-                                 v1::Bins* out) const {
-  const int64_t pass = recipe_.pass_of_step(step);
+// Where the data has two documents for each one whose loss is taken, the second is mismatched.
+std::vector<int64_t> RecipeCurriculum::OfSide(std::span<const int64_t> documents, Side side) const {
+  const bool twins = loss_.documents_per_unit() == 1 && data_.documents_per_unit == 2;
+  if (!twins && side == Side::kMismatched) return {};
+  if (!twins) return {documents.begin(), documents.end()};
+  std::vector<int64_t> own;
+  for (size_t i = side == Side::kTrained ? 0 : 1; i < documents.size(); i += 2) {
+    own.push_back(documents[i]);
+  }
+  return own;
+}
+
+std::span<const int64_t> RecipeCurriculum::BinDocuments(int64_t step, int64_t id) const {
+  return step < 0 ? recipe_.eval_bins().bin(id)
+                  : recipe_.documents({recipe_.pass_of_step(step), id});
+}
+
+void RecipeCurriculum::Fill(int64_t step, std::span<const int64_t> ids, BinForm form, Side side,
+                            v1::Bins* out) const {
+  const data::TokenStore& store = step < 0 ? *data_.eval : *data_.train;
   for (const int64_t id : ids) {
-    AppendBin(*data_.train, id, recipe_.documents({pass, id}), form, out);
+    AppendBin(store, id, OfSide(BinDocuments(step, id), side), form, out);
+  }
+  if (side == Side::kMismatched || loss_.documents_per_unit() != 1) return;
+  for (const int64_t document : Documents(step, ids, side)) {
+    out->add_labels(store.value(document) > 0 ? 1 : 0);
   }
 }
 
+void RecipeCurriculum::FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
+                                 v1::Bins* out) const {
+  Fill(step, ids, form, Side::kTrained, out);
+}
+
 void RecipeCurriculum::FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const {
-  for (const int64_t id : ids) AppendBin(*data_.eval, id, recipe_.eval_bins().bin(id), form, out);
+  Fill(-1, ids, form, Side::kTrained, out);
+}
+
+void RecipeCurriculum::FillMismatched(int64_t step, std::span<const int64_t> ids, BinForm form,
+                                      v1::Bins* out) const {
+  Fill(step, ids, form, Side::kMismatched, out);
+}
+
+std::vector<int64_t> RecipeCurriculum::Documents(int64_t step, std::span<const int64_t> ids,
+                                                 Side side) const {
+  std::vector<int64_t> documents;
+  for (const int64_t id : ids) {
+    const std::vector<int64_t> of_bin = OfSide(BinDocuments(step, id), side);
+    documents.insert(documents.end(), of_bin.begin(), of_bin.end());
+  }
+  return documents;
 }
 
 absl::Status RecipeCurriculum::Intact() const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/model/model_config.h"
+#include "common/plan/document_loss.h"
 #include "controller/data/prepare.h"
 #include "controller/driver/curriculum.h"
 #include "controller/planner/recipe.h"
@@ -16,9 +17,10 @@ namespace coxswain::driver {
 
 class RecipeCurriculum : public Curriculum {
  public:
-  // Looks at every document once: in a lane.
+  // Looks at every document once: in a lane. `loss`: of the plan. `references`: kept earlier.
   RecipeCurriculum(model::ModelConfig model, data::PreparedData data, planner::Recipe recipe,
-                   Questions questions = {});
+                   Questions questions = {}, plan::DocumentLoss loss = {},
+                   std::shared_ptr<const ReferenceSums> references = nullptr);
 
   const planner::Recipe& recipe() const { return recipe_; }
   const data::PreparedData& data() const { return data_; }
@@ -28,6 +30,11 @@ class RecipeCurriculum : public Curriculum {
   const std::string& recipe_hash() const override { return recipe_.hash(); }
   const std::string& recipe_stem() const override { return recipe_.stem(); }
   config::KeyValues recipe_facts() const override { return recipe_.facts(); }
+  bool document_loss() const override { return loss_.any(); }
+  bool keeps_references() const override { return loss_.any() && loss_.reference == "kept"; }
+  bool has_kl() const override { return loss_.has_kl(); }
+  bool reference_is_base() const override { return loss_.reference == "base"; }
+  std::shared_ptr<const ReferenceSums> references() const override { return references_; }
   int64_t total_steps() const override { return recipe_.total_steps(); }
   int64_t pass_of_step(int64_t step) const override { return recipe_.pass_of_step(step); }
   double passes_after(int64_t finished_steps) const override;
@@ -37,6 +44,10 @@ class RecipeCurriculum : public Curriculum {
   void FillTrain(int64_t step, std::span<const int64_t> ids, BinForm form,
                  v1::Bins* out) const override;
   void FillEval(std::span<const int64_t> ids, BinForm form, v1::Bins* out) const override;
+  void FillMismatched(int64_t step, std::span<const int64_t> ids, BinForm form,
+                      v1::Bins* out) const override;
+  std::vector<int64_t> Documents(int64_t step, std::span<const int64_t> ids,
+                                 Side side) const override;
   absl::Status Intact() const override;
   v1::TokenStores token_stores() const override;
   const Questions& questions() const override { return questions_; }
@@ -44,10 +55,18 @@ class RecipeCurriculum : public Curriculum {
   std::vector<std::string> warnings() const override { return data_.warnings; }
 
  private:
+  // Of one bin, in its order.
+  std::vector<int64_t> OfSide(std::span<const int64_t> documents, Side side) const;
+  std::span<const int64_t> BinDocuments(int64_t step, int64_t id) const;
+  void Fill(int64_t step, std::span<const int64_t> ids, BinForm form, Side side,
+            v1::Bins* out) const;
+
   const model::ModelConfig model_;
   const data::PreparedData data_;
   const planner::Recipe recipe_;
   const Questions questions_;
+  const plan::DocumentLoss loss_;
+  const std::shared_ptr<const ReferenceSums> references_;
   std::vector<std::vector<BinSize>> train_sizes_;  // by pass and index
   std::vector<BinSize> eval_sizes_;
 };

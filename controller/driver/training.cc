@@ -29,6 +29,10 @@ std::vector<std::span<const BinSize>> EvalParts(std::span<const BinSize> bins, i
   return parts;
 }
 
+void AddReferences(const std::vector<double>& sums, v1::Bins* bins) {
+  bins->mutable_references()->Add(sums.begin(), sums.end());
+}
+
 std::string BinsOf(const Batch& batch) {
   std::vector<int64_t> bins;
   for (const auto& dealt : batch.bins) bins.insert(bins.end(), dealt.begin(), dealt.end());
@@ -48,7 +52,9 @@ Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents eve
       asking_(&args_.curriculum->questions(), events_.on_answers),
       again_left_(args_.position ? args_.sent_before : 0),
       eval_bins_(args_.curriculum->eval_bins()),
-      eval_parts_(EvalParts(eval_bins_, gang->world_size())) {
+      eval_parts_(EvalParts(eval_bins_, gang->world_size())),
+      references_(args_.curriculum.get(), eval_parts_, args_.references, events_.on_references),
+      kl_(args_.curriculum.get(), &references_) {
   if (args_.end_at > 0) script_.EndAt(args_.end_at);
   if (args_.drains_at) script_.EndAt(*args_.drains_at);
   drains_ = args_.drains_at.has_value();
@@ -100,7 +106,40 @@ std::optional<gang::Order> Training::Next() {
   return order;
 }
 
+std::optional<gang::Order> Training::AskReferences() {
+  std::optional<gang::Order> order =
+      references_.Ask([this](std::span<const BinSize> bins) { return Deal(bins); });
+  if (order) in_flight_.push_back({.action = std::nullopt, .before = script_.place()});
+  return order;
+}
+
+// The weights of the term are those of the step or evaluation that takes it: what came before is
+// done. So is what a position is recorded of.
+bool Training::WantsKl() const {
+  if (kl_.InProgress()) return true;
+  const Action next = script_.next();
+  return (next == Action::kTrain && !kl_.Knows(script_.step())) ||
+         (next == Action::kEval && next_eval_part_ == 0 && !kl_.Knows(-1));
+}
+
+std::optional<gang::Order> Training::AskKl() {
+  if (!kl_.InProgress() && !in_flight_.empty()) return std::nullopt;
+  const auto deal = [this](std::span<const BinSize> bins) { return Deal(bins); };
+  std::optional<gang::Order> order;
+  if (script_.next() == Action::kEval) {
+    order = kl_.Ask(-1, eval_parts_, deal);
+  } else {
+    const std::vector<BinSize> bins = args_.curriculum->step_bins(script_.step());
+    const std::span<const BinSize> parts[] = {bins};
+    order = kl_.Ask(script_.step(), parts, deal);
+  }
+  if (order) in_flight_.push_back({.action = std::nullopt, .before = script_.place()});
+  return order;
+}
+
 std::optional<gang::Order> Training::NextOrder() {
+  if (references_.pending() && script_.next() != Action::kEnd) return AskReferences();
+  if (WantsKl()) return AskKl();
   while (MaySend(script_.next())) {
     switch (script_.next()) {
       case Action::kTrain:
@@ -136,25 +175,47 @@ gang::Order Training::TrainOrder() {
   gang::Order order{.phase = "train", .step = step};
   v1::Train& train = *order.command.mutable_train();
   train.set_step(step);
-  train.set_loss_denominator(batch->targets);
+  train.set_loss_denominator(batch->denominator);
+  if (curriculum.document_loss()) {
+    *train.mutable_documents() = DocumentScalarsOf(batch->denominator, batch->nll_rows);
+    train.mutable_documents()->set_kl(kl_.kl());
+  }
   train.set_learning_rate(curriculum.learning_rate(step));
   train.mutable_bins()->set_micro_steps(batch->micro_steps);
-  order.fill = [&curriculum, batch](int rank, v1::Command* own) {
-    curriculum.FillTrain(batch->step, batch->bins[rank], batch->forms[rank],
-                         own->mutable_train()->mutable_bins());
+  order.fill = [this, &curriculum, batch](int rank, v1::Command* own) {
+    v1::Bins* const bins = own->mutable_train()->mutable_bins();
+    curriculum.FillTrain(batch->step, batch->bins[rank], batch->forms[rank], bins);
+    AddReferences(references_.SumsOf(batch->step, batch->bins[rank], Side::kTrained), bins);
   };
   in_flight_.push_back({.action = Action::kTrain, .batch = batch, .before = script_.place()});
   Advance();
+  kl_.Forget();
   return order;
+}
+
+// Of the whole evaluation, of which a command has a part.
+v1::DocumentScalars Training::EvalScalars() const {
+  int64_t units = 0, nll_rows = 0;
+  for (const BinSize& bin : eval_bins_) {
+    units += bin.units;
+    nll_rows += bin.nll_rows;
+  }
+  return DocumentScalarsOf(units, nll_rows);
 }
 
 gang::Order Training::EvalOrder() {
   const std::shared_ptr<const Batch> batch = Deal(eval_parts_[next_eval_part_]);
   gang::Order order{.turn = gang::Turn::kBetween, .phase = "eval", .step = batch->step};
   order.command.mutable_eval()->set_step(batch->step);
+  if (args_.curriculum->document_loss()) {
+    *order.command.mutable_eval()->mutable_documents() = EvalScalars();
+    order.command.mutable_eval()->mutable_documents()->set_kl(kl_.kl());
+  }
   order.command.mutable_eval()->mutable_bins()->set_micro_steps(batch->micro_steps);
-  order.fill = [&curriculum = *args_.curriculum, batch](int rank, v1::Command* own) {
-    curriculum.FillEval(batch->bins[rank], batch->forms[rank], own->mutable_eval()->mutable_bins());
+  order.fill = [this, batch](int rank, v1::Command* own) {
+    v1::Bins* const bins = own->mutable_eval()->mutable_bins();
+    args_.curriculum->FillEval(batch->bins[rank], batch->forms[rank], bins);
+    AddReferences(references_.SumsOf(-1, batch->bins[rank], Side::kTrained), bins);
   };
   Sent sent{.action = Action::kEval,
             .first_part = next_eval_part_ == 0,
@@ -186,7 +247,13 @@ std::optional<v1::Error> Training::Take(const gang::InFlight& command) {
     const absl::Status intact = args_.curriculum->Intact();  // of what its commands carried
     if (!intact.ok()) return failure::MakeError(intact, {.phase = "prepare_data"});
   }
-  switch (sent.action) {
+  if (!sent.action) {
+    const absl::Status taken =
+        references_.pending() ? references_.Take(command) : kl_.Take(command);
+    if (taken.ok()) return std::nullopt;
+    return failure::MakeError(taken, {.phase = command.phase});
+  }
+  switch (*sent.action) {
     case Action::kTrain:
       return TakeStep(*sent.batch, command);
     case Action::kEval:
@@ -239,15 +306,18 @@ std::optional<v1::Error> Training::TakeEval(const Sent& sent, const gang::InFlig
   const EvalSum sum = std::exchange(eval_sum_, EvalSum());
   eval_outstanding_ = false;
   const double targets = static_cast<double>(std::max<int64_t>(sum.targets, 1));
+  const double denominator = static_cast<double>(std::max<int64_t>(sum.denominator, 1));
   const checkpoint::EvalPoint point{
       .step = command.step,
-      .loss = sum.loss_sum / targets,
+      .loss = sum.loss_sum / denominator,
       .seconds = static_cast<double>(command.done_ns - eval_began_ns_) * 1e-9,
       .token_accuracy = static_cast<double>(sum.correct_targets) / targets};
   state_.seconds += point.seconds;
   state_.evals.push_back(point);
   const bool is_best = state_.early_stop.Add(point);
-  events_.on_eval(point, is_best, state_);
+  std::optional<v1::Preference> preference;
+  if (sum.preference) preference = MeansOf(*sum.preference);
+  events_.on_eval(point, preference, is_best, state_);
   if (!args_.patience.has_value()) return std::nullopt;
   if (is_best && point.step > 0) script_.RequestSnapshot();
   if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(point.step);
@@ -259,12 +329,13 @@ bool Training::EvalTakenInPart() const {
   return in_flight_.front().action == Action::kEval && !in_flight_.front().first_part;
 }
 
-// In the middle of an evaluation or of answers there is none: they are begun again then, from the
-// answers that the ranks have kept.
+// Before references are kept, and in the middle of an evaluation or of answers, there is none: they
+// are begun again then, from the answers that the ranks have kept.
 std::optional<gang::ProgramPosition> Training::Position() const {
-  if (EvalTakenInPart() || asking_.TakenInPart()) return std::nullopt;
+  if (references_.pending() || kl_.InProgress() || EvalTakenInPart() || asking_.TakenInPart())
+    return std::nullopt;
   std::vector<Action> sent;
-  for (const Sent& command : in_flight_) sent.push_back(command.action);
+  for (const Sent& command : in_flight_) sent.push_back(*command.action);
   sent.insert(sent.end(), again_.begin(), again_.end());
   return gang::ProgramPosition{
       .state =

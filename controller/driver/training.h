@@ -17,6 +17,8 @@
 #include "controller/driver/batch.h"
 #include "controller/driver/commit_step.h"
 #include "controller/driver/curriculum.h"
+#include "controller/driver/kl_asking.h"
+#include "controller/driver/reference_asking.h"
 #include "controller/driver/step_script.h"
 #include "controller/driver/training_position.h"
 #include "controller/gang/gang.h"
@@ -35,6 +37,7 @@ struct TrainingArgs {
   int64_t micro_batch_bins = 1;           // of the plan
   // Continue at the position where an earlier controller left this gang; `start` is its `run`.
   std::optional<TrainingPosition> position = {};
+  std::shared_ptr<const ReferenceSums> references = nullptr;  // kept before; null: none were
   int64_t sent_before = 0;  // commands behind `position` that ranks got from that controller
 };
 
@@ -47,10 +50,14 @@ struct TrainingEvents {
                                          const gang::InFlight& command,
                                          const checkpoint::RunState& state)>
       on_step;
-  std::function<void(const checkpoint::EvalPoint& point, bool is_best,
+  // `preference`: means, of a loss of documents.
+  std::function<void(const checkpoint::EvalPoint& point,
+                     const std::optional<v1::Preference>& preference, bool is_best,
                      const checkpoint::RunState& state)>
       on_eval;
   Asking::Told on_answers;
+  // The sums of a job that keeps references; steps wait for ReferencesKept.
+  ReferenceAsking::Told on_references;
   // Every rank holds the snapshot of the current step of `training`. The callee calls SaveFinished
   // when the checkpoint is written. `sent_ns`: when the command was sent.
   std::function<void(Training* training, int64_t sent_ns)> on_snapshot;
@@ -66,6 +73,8 @@ class Training final : public gang::Program {
 
   // The checkpoint of the last on_snapshot is written, or given up. Next may then have a command.
   void SaveFinished();
+  // What on_references got is durable.
+  void ReferencesKept() { references_.Kept(); }
   bool at_end() const { return script_.next() == Action::kEnd; }  // no command will come any more
   const checkpoint::RunState& state() const { return state_; }
   // State of the run in the checkpoint that is being written, from on_snapshot to SaveFinished.
@@ -84,19 +93,23 @@ class Training final : public gang::Program {
 
  private:
   struct Sent {
-    Action action = Action::kTrain;
-    bool first_part = true;  // an evaluation may take several commands
+    std::optional<Action> action = Action::kTrain;  // nothing: it asks for references
+    bool first_part = true;                         // an evaluation may take several commands
     bool last_part = true;
     std::shared_ptr<const Batch> batch = nullptr;
     ScriptPlace before = {};  // of the script
   };
 
   std::optional<gang::Order> NextOrder();
+  std::optional<gang::Order> AskReferences();
+  bool WantsKl() const;
+  std::optional<gang::Order> AskKl();
   bool EvalTakenInPart() const;
   bool MaySend(Action action) const;
   void Advance();  // the script
   void SetSaving(bool saving);
   gang::Order TrainOrder();
+  v1::DocumentScalars EvalScalars() const;
   gang::Order EvalOrder();
   gang::Order SnapshotOrder();
   std::shared_ptr<const Batch> Deal(std::span<const BinSize> bins) const;
@@ -117,6 +130,8 @@ class Training final : public gang::Program {
 
   const std::vector<BinSize> eval_bins_;
   const std::vector<std::span<const BinSize>> eval_parts_;  // bins of each EVAL command
+  ReferenceAsking references_;
+  KlAsking kl_;
   size_t next_eval_part_ = 0;
   bool eval_outstanding_ = false;
   EvalSum eval_sum_;

@@ -25,6 +25,18 @@ void KeepHighest(const v1::MemoryBytes& seen, v1::MemoryBytes* highest) {
   highest->set_peak(std::max(highest->peak(), seen.peak()));
 }
 
+// e^loss says nothing of a loss of pairs.
+std::string EvalText(const checkpoint::EvalPoint& point,
+                     const std::optional<v1::Preference>& preference) {
+  if (preference) {
+    return absl::StrFormat("rewards of chosen %+.4f and rejected %+.4f",
+                           preference->rewards_chosen(), preference->rewards_rejected());
+  }
+  const double accuracy = point.token_accuracy.value_or(0);  // an answer of this run has one
+  return absl::StrFormat("perplexity %.4g, token accuracy %.1f %%", point.perplexity(),
+                         100 * accuracy);
+}
+
 }  // namespace
 
 TrainingReport::TrainingReport(const Deps& deps, Args args) : deps_(deps), args_(std::move(args)) {}
@@ -42,6 +54,7 @@ std::optional<v1::Error> TrainingReport::OnStep(const StepResult& result, const 
                                : 0);
   progress.clear_experts();
   if (result.experts) *progress.mutable_experts() = *result.experts;
+  if (result.preference) *progress.mutable_preference() = *result.preference;
   for (const auto& done : command.results) {
     KeepHighest(done->memory(), record.edit().mutable_measured_memory());
   }
@@ -111,7 +124,8 @@ void TrainingReport::Measure(const StepResult& result, double seconds) {
                                  .total_steps = args_.curriculum->total_steps(),
                                  .eta_seconds = job.progress().eta_seconds(),
                                  .applied = result.applied,
-                                 .experts = result.experts});
+                                 .experts = result.experts,
+                                 .preference = result.preference});
   if (args_.replays.Find(result.step) == nullptr) *args_.committed_seconds += seconds;
   const double wall =
       static_cast<double>(deps_.loop->clock().UnixMs() - job.started_unix_ms()) * 1e-3;
@@ -130,20 +144,20 @@ std::optional<v1::Error> TrainingReport::CheckReplay(const StepResult& result) {
                           {.phase = "train"});
 }
 
-void TrainingReport::OnEval(const checkpoint::EvalPoint& point, bool is_best,
+void TrainingReport::OnEval(const checkpoint::EvalPoint& point,
+                            const std::optional<v1::Preference>& preference, bool is_best,
                             const checkpoint::RunState& run) {
   JobRecord& record = *args_.record;
+  if (preference) *record.edit().mutable_progress()->mutable_eval_preference() = *preference;
   deps_.journal->Add(EvalRowOf(*args_.gang, point));
   ShowProgress(run, *args_.curriculum, &record, deps_.metrics);
   deps_.metrics->Eval(record.id(), {.loss = point.loss,
                                     .perplexity = point.perplexity(),
-                                    .token_accuracy = point.token_accuracy});
-  const double accuracy = point.token_accuracy.value_or(0);  // an answer of this run has one
-  record.AddEvent(
-      EvalDoneEvent(point, is_best),
-      absl::StrFormat("evaluation at step %d: loss %.4f, perplexity %.4g, token accuracy %.1f %%%s",
-                      point.step, point.loss, point.perplexity(), 100 * accuracy,
-                      is_best ? " (best so far)" : ""));
+                                    .token_accuracy = point.token_accuracy,
+                                    .preference = preference});
+  record.AddEvent(EvalDoneEvent(point, preference, is_best),
+                  absl::StrFormat("evaluation at step %d: loss %.4f, %s%s", point.step, point.loss,
+                                  EvalText(point, preference), is_best ? " (best so far)" : ""));
   if (!run.early_stop.Exhausted(args_.spec->early_stopping_patience)) return;
   record.AddEvent(
       EarlyStoppedEvent(point.step, *run.early_stop.best),

@@ -38,7 +38,8 @@ class TrainingReport {
   // Returns a bug when a replayed step has other bits than the recorded one (driver-6).
   std::optional<v1::Error> OnStep(const StepResult& result, const Batch& batch,
                                   const gang::InFlight& command, const checkpoint::RunState& run);
-  void OnEval(const checkpoint::EvalPoint& point, bool is_best, const checkpoint::RunState& run);
+  void OnEval(const checkpoint::EvalPoint& point, const std::optional<v1::Preference>& preference,
+              bool is_best, const checkpoint::RunState& run);
 
  private:
   void Record(const StepResult& result, const Batch& batch, const gang::InFlight& command);

@@ -27,6 +27,18 @@ std::set<std::string> NamesOfTable(const std::string& heading) {
   return names;
 }
 
+v1::Preference PairsOf(double accuracies) {
+  v1::Preference pairs;
+  pairs.set_pairs(true);
+  pairs.set_rewards_chosen(0.5);
+  pairs.set_rewards_rejected(-0.25);
+  pairs.set_accuracies(accuracies);
+  pairs.set_logps_chosen(-12);
+  pairs.set_chosen(4);
+  pairs.set_rejected(4);
+  return pairs;
+}
+
 v1::ExpertUse AllOfExperts() {
   v1::ExpertUse use;
   use.set_load_ratio(1.5);
@@ -85,13 +97,30 @@ TEST(MetricNamesTest, ALossOfRoutersThatIsGoneIsNotANumber) {
       << ExpertLines(*registry);
 }
 
+// Of pairs, by side, of the last step and of the newest evaluation, which has no perplexity.
+TEST(MetricNamesTest, PreferencesAreBySide) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  Metrics metrics(registry);
+  metrics.Step("j", {.preference = PairsOf(0.75)});
+  metrics.Eval("j", {.loss = 1, .preference = PairsOf(1)});
+  const std::string page = prometheus::TextSerializer().Serialize(registry->Collect());
+  for (const char* line :
+       {"coxswain_reward_nats{job=\"j\",of=\"train\",side=\"chosen\"} 0.5\n",
+        "coxswain_reward_nats{job=\"j\",of=\"eval\",side=\"rejected\"} -0.25\n",
+        "coxswain_reward_accuracy_ratio{job=\"j\",of=\"train\"} 0.75\n",
+        "coxswain_document_logp_nats{job=\"j\",of=\"eval\",side=\"chosen\"} -12\n"}) {
+    EXPECT_NE(page.find(line), std::string::npos) << line << page;
+  }
+  EXPECT_EQ(page.find("coxswain_eval_perplexity"), std::string::npos);
+}
+
 TEST(MetricNamesTest, TableAndControllerAgree) {
   auto registry = std::make_shared<prometheus::Registry>();
   Metrics metrics(registry);
   metrics.JobSubmitted();
   metrics.JobEnded("j", v1::JOB_STATE_SUCCEEDED);
   metrics.JobStateIs("j", v1::JOB_STATE_RUNNING);
-  metrics.Step("j", {.experts = AllOfExperts()});
+  metrics.Step("j", {.experts = AllOfExperts(), .preference = PairsOf(1)});
   metrics.Progress("j", 1, 2);
   metrics.Eval("j", {.loss = 1, .token_accuracy = 1});
   metrics.Epoch("j", 1);

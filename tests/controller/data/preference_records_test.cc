@@ -25,7 +25,7 @@ using config::DatasetFormat;
 using Sides = std::vector<std::string>;
 
 // The two turns in chatml, targets between brackets.
-std::string Turns(const std::string& question, const std::string& answer) {
+std::string ChatText(const std::string& question, const std::string& answer) {
   return "<|im_start|>user\\n" + question + "<|im_end|>\\n<|im_start|>assistant\\n⟦" + answer +
          "<|im_end|>⟧\\n";
 }
@@ -121,7 +121,7 @@ TEST_F(PreferenceRecordsTest, AnImplicitPromptIsWhatBothTextsBeginWith) {
 // Source: TRL (prompt and sides, or whole conversations), LLaMA-Factory's ranking in ShareGPT,
 // Axolotl's chat_template.default, UltraFeedback with prompt, messages and scores beside.
 TEST_F(PreferenceRecordsTest, MessagesAreRenderedByTheChatTemplate) {
-  const Sides expected = {"chosen: " + Turns("Q", "yes"), "rejected: " + Turns("Q", "no")};
+  const Sides expected = {"chosen: " + ChatText("Q", "yes"), "rejected: " + ChatText("Q", "no")};
   const std::string user = R"({"role": "user", "content": "Q"})";
   const std::string yes = R"({"role": "assistant", "content": "yes"})";
   const std::string no = R"({"role": "assistant", "content": "no"})";
@@ -146,14 +146,14 @@ TEST_F(PreferenceRecordsTest, MessagesAreRenderedByTheChatTemplate) {
 TEST_F(PreferenceRecordsTest, PromptStyleChatMakesTurnsOfTexts) {
   job_.datasets[0].prompt_style = config::PromptStyle::kChat;
   EXPECT_EQ(Show(R"({"prompt": "Q", "chosen": "yes", "rejected": "no"})"),
-            (Sides{"chosen: " + Turns("Q", "yes"), "rejected: " + Turns("Q", "no")}));
+            (Sides{"chosen: " + ChatText("Q", "yes"), "rejected: " + ChatText("Q", "no")}));
   const Sides told = Show(
       R"({"system": "S", "instruction": "Q", "input": "R", "history": [["a", "b"]], "chosen": "yes", "rejected": "no"})");
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[1],
             "rejected: <|im_start|>system\\nS<|im_end|>\\n<|im_start|>user\\na<|im_end|>\\n"
             "<|im_start|>assistant\\nb<|im_end|>\\n" +
-                Turns("Q\\nR", "no"));
+                ChatText("Q\\nR", "no"));
   EXPECT_TRUE(Says(Error(R"({"chosen": "yes", "rejected": "no"})"),
                    "train.jsonl:1: nothing is asked before \"chosen\""));
 }
@@ -171,7 +171,7 @@ TEST_F(PreferenceRecordsTest, ACompletionOfSeveralTurnsIsTrainedAsAWhole) {
 // Source: LLaMA-Factory before `ranking` (output), Nectar (answers with ranks), UltraFeedback
 // (completions with scores).
 TEST_F(PreferenceRecordsTest, RankedListsGiveTheBestAndTheWorst) {
-  const Sides expected = {"chosen: " + Turns("Q", "yes"), "rejected: " + Turns("Q", "no")};
+  const Sides expected = {"chosen: " + ChatText("Q", "yes"), "rejected: " + ChatText("Q", "no")};
   for (
       const std::string list :
       {R"("output": ["yes", "no"])", R"("completions": ["yes", "so so", "no"])",
@@ -386,7 +386,7 @@ const char* const kThreeLabels = R"({"prompt": "A ", "completion": "a", "label":
 TEST_F(LabelledRecordsTest, CompletionsHaveTheirLabels) {
   EXPECT_EQ(Show(R"({"prompt": "Q ", "completion": "a", "label": false})"),
             (Sides{"undesirable: Q ⟦a<|endoftext|>⟧"}));
-  const Sides expected = {"desirable: " + Turns("Q", "a")};
+  const Sides expected = {"desirable: " + ChatText("Q", "a")};
   const std::string turns =
       R"([{"role": "user", "content": "Q"}, {"role": "assistant", "content": "a"}])";
   for (

@@ -174,7 +174,12 @@ v1::Done Answer(double norm, double loss, const std::vector<int64_t>& bins, int6
 
 class CommitStepTest : public testing::Test {
  protected:
-  const Batch batch_{.step = 7, .targets = 10, .tokens = 50, .bins = {{1, 2}, {3}}, .forms = {}};
+  const Batch batch_{.step = 7,
+                     .targets = 10,
+                     .denominator = 10,
+                     .tokens = 50,
+                     .bins = {{1, 2}, {3}},
+                     .forms = {}};
   gang::InFlight command_{.seq = 1,
                           .results = {Answer(0.5, 20.0, {1, 2}, 6), Answer(0.5, 20.0, {3}, 4)}};
 };
@@ -192,6 +197,37 @@ TEST_F(CommitStepTest, TakesTheUseOfExpertsOfAModelThatHasSome) {
   EXPECT_FALSE(CommitStep(batch_, command_)->experts.has_value());
   for (auto& done : command_.results) done->mutable_experts()->set_load_ratio(1.5);
   EXPECT_EQ(CommitStep(batch_, command_)->experts->load_ratio(), 1.5);
+}
+
+// Of a loss of documents the denominator is pairs, and reports are means over all ranks' pairs.
+TEST_F(CommitStepTest, DividesALossOfPairsByThePairs) {
+  EXPECT_FALSE(CommitStep(batch_, command_)->preference.has_value());
+  const auto report = [](v1::Done& done, int64_t pairs, double reward) {
+    v1::Preference& sums = *done.mutable_preference();
+    sums.set_pairs(true);
+    sums.set_chosen(pairs);
+    sums.set_rejected(pairs);
+    sums.set_rewards_chosen(reward);
+    sums.set_accuracies(1);
+  };
+  report(*command_.results[0], 3, 1.5);
+  report(*command_.results[1], 1, -0.5);
+  Batch pairs = batch_;
+  pairs.denominator = 4;
+  const StepResult result = *CommitStep(pairs, command_);
+  EXPECT_EQ(result.loss, 5.0);
+  EXPECT_EQ(result.preference->rewards_chosen(), 0.25);
+  EXPECT_EQ(result.preference->accuracies(), 0.5);
+  EXPECT_EQ(result.preference->chosen(), 4);
+  EXPECT_TRUE(result.preference->pairs());
+}
+
+TEST(MeansOfTest, ASideWithoutDocumentsHasZero) {
+  v1::Preference sums;
+  sums.set_chosen(2);
+  sums.set_logps_chosen(-8);
+  EXPECT_EQ(MeansOf(sums).logps_chosen(), -4);
+  EXPECT_EQ(MeansOf(sums).logps_rejected(), 0);
 }
 
 // Invariant driver-4.

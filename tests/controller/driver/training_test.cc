@@ -88,7 +88,8 @@ class TrainingTest : public testing::Test {
       EXPECT_EQ(command.seconds(), 1);
       return std::nullopt;
     };
-    events.on_eval = [this](const checkpoint::EvalPoint& point, bool best, const auto&) {
+    events.on_eval = [this](const checkpoint::EvalPoint& point,
+                            const std::optional<v1::Preference>&, bool best, const auto&) {
       told_ += std::string(best ? "E" : "e") + std::to_string(point.step) + " ";
     };
     events.on_answers = [this](int64_t step, const Answers&, double seconds, bool whole) {
