@@ -13,6 +13,7 @@
 #include "controller/cli/exit_code.h"
 #include "controller/cli/expert_text.h"
 #include "controller/cli/job_text.h"
+#include "controller/cli/preference_text.h"
 #include "controller/cli/table.h"
 
 namespace coxswain::cli {
@@ -101,13 +102,16 @@ std::string ProgressText(const v1::Job& job) {
   text += fmt::format("  loss {}, grad norm {}, learning rate {}, skipped steps {}\n",
                       Known(stepped, "{:.6f}", p.loss()), Known(stepped, "{:.6f}", p.grad_norm()),
                       Known(stepped, "{:.3g}", p.learning_rate()), p.skipped_steps());
+  if (p.has_preference()) text += "  " + PreferenceText(p.preference());
   if (p.has_experts()) text += "  " + ExpertText(p.experts());
   text += fmt::format("  evaluation loss {}", Known(p.has_eval(), "{:.6f}", p.eval_loss()));
   if (p.has_eval()) {
     text += fmt::format(" (before training {:.6f}, best {:.6f} at step {})", p.first_eval_loss(),
                         p.best_eval_loss(), p.best_step());
   }
-  if (p.has_eval_token_accuracy()) {  // a release without it told no perplexity either
+  if (p.has_eval_preference()) {
+    text += ", " + MarginText(p.eval_preference());
+  } else if (p.has_eval_token_accuracy()) {  // a release without it told no perplexity either
     text += fmt::format(", perplexity {:.4g}, token accuracy {:.2f} %", p.eval_perplexity(),
                         100 * p.eval_token_accuracy());
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/format.h"
+#include "controller/cli/preference_text.h"
 
 namespace coxswain::cli {
 namespace {
@@ -25,16 +26,20 @@ std::string Change(const v1::Progress& progress, double loss) {
 }
 
 std::string BestText(const v1::Progress& p) {
-  return fmt::format(
-      "{:.4f} at step {}, which is exported{}, perplexity {:.4g}; {:.4f} at the last",
-      p.best_eval_loss(), p.best_step(), Change(p, p.best_eval_loss()),
-      std::exp(p.best_eval_loss()), p.eval_loss());
+  std::string perplexity;  // of a loss of pairs there is none
+  if (!p.has_eval_preference()) {
+    perplexity = fmt::format(", perplexity {:.4g}", std::exp(p.best_eval_loss()));
+  }
+  return fmt::format("{:.4f} at step {}, which is exported{}{}; {:.4f} at the last",
+                     p.best_eval_loss(), p.best_step(), Change(p, p.best_eval_loss()), perplexity,
+                     p.eval_loss());
 }
 
 std::string LastText(const v1::Progress& p, bool ended) {
   std::string text =
       fmt::format("{:.4f} {}{}", p.eval_loss(), ended ? "after" : "at the last evaluation",
                   ended ? Change(p, p.eval_loss()) : "");
+  if (p.has_eval_preference()) return text + ", " + MarginText(p.eval_preference());
   if (!p.has_eval_token_accuracy()) return text;
   return text + fmt::format(", perplexity {:.4g}, token accuracy {:.1f} %", p.eval_perplexity(),
                             100 * p.eval_token_accuracy());

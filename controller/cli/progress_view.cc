@@ -11,6 +11,7 @@
 #include "controller/cli/download_line.h"
 #include "controller/cli/gauges.h"
 #include "controller/cli/job_text.h"
+#include "controller/cli/preference_text.h"
 #include "controller/cli/step_text.h"
 #include "controller/cli/table.h"
 
@@ -51,6 +52,7 @@ std::string ProgressLine(const v1::Job& job, const std::vector<double>& losses, 
   if (p.total_steps() > 0) count += fmt::format(" {}/{}", p.step(), p.total_steps());
   if (p.step() > 0) count += fmt::format(" loss {:.4f}", p.loss());
   std::string tail;
+  if (p.has_preference()) tail += " " + MarginText(p.preference());
   if (p.has_eval()) tail += fmt::format(" eval {:.4f}", p.eval_loss());
   if (p.tokens_per_second() > 0)
     tail += fmt::format(" {} tok/s", FormatCount(static_cast<int64_t>(p.tokens_per_second())));
@@ -74,6 +76,7 @@ std::string EventLine(const v1::JobEvent& event, int64_t total_steps) {
   if (total_steps > 0) line += fmt::format("/{}", total_steps);
   line += fmt::format("  loss {:.4f}  grad norm {:.4f}  lr {:.2e}", FiniteOrZero(step.loss()),
                       FiniteOrZero(step.grad_norm()), FiniteOrZero(step.learning_rate()));
+  if (step.has_preference()) line += "  " + MarginText(step.preference());
   if (step.has_experts()) {
     line += fmt::format("  experts {:.2f}x", FiniteOrZero(step.experts().load_ratio()));
   }

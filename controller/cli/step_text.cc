@@ -7,6 +7,7 @@
 
 #include "common/format.h"
 #include "controller/cli/expert_text.h"
+#include "controller/cli/preference_text.h"
 #include "controller/cli/table.h"
 
 namespace coxswain::cli {
@@ -23,6 +24,7 @@ std::string StepText(const v1::StepDone& step) {
       fmt::format("step {}   loss {:.6f}   grad norm {:.6f}   learning rate {:.4g}\n",
                   step.step() + 1, FiniteOrZero(step.loss()), FiniteOrZero(step.grad_norm()),
                   FiniteOrZero(step.learning_rate()));
+  if (step.has_preference()) text += PreferenceText(step.preference());
   if (step.has_experts()) text += ExpertText(step.experts());
   Table table({"RANK", "LOSS-SUM", "TARGETS", "TOKENS", "FORWARD", "BACKWARD", "COMM", "OPTIMIZER",
                "TOTAL", "BINS"});

@@ -31,6 +31,11 @@ void AddProgress(const v1::Job& job, json* fields) {
     out["TOKENS_PER_SECOND"] = Whole(p.tokens_per_second());
     out["TOKENS"] = Count(p.tokens());
   }
+  if (p.has_preference()) {
+    out["REWARD_CHOSEN"] = Real(p.preference().rewards_chosen(), 4);
+    out["REWARD_REJECTED"] = Real(p.preference().rewards_rejected(), 4);
+    if (p.preference().pairs()) out["REWARD_ACCURACY"] = Real(p.preference().accuracies(), 3);
+  }
   if (p.has_experts()) {
     out["EXPERT_LOAD"] = Real(p.experts().load_ratio(), 2);
     out["UNUSED_EXPERTS"] = Count(p.experts().unused_experts());
@@ -40,7 +45,8 @@ void AddProgress(const v1::Job& job, json* fields) {
     out["EVAL_LOSS"] = Real(p.eval_loss(), 4);
     out["BEST_EVAL_LOSS"] = Real(p.best_eval_loss(), 4);
   }
-  if (p.has_eval_token_accuracy()) {  // a release without it told no perplexity either
+  if (p.has_eval_token_accuracy() &&
+      !p.has_eval_preference()) {  // a release without it told no perplexity either
     out["PERPLEXITY"] = Real(p.eval_perplexity(), 4);
     out["TOKEN_ACCURACY"] = Real(p.eval_token_accuracy(), 4);
   }
