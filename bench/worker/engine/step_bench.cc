@@ -114,7 +114,9 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
   bool warm = flags.warmup == 0;
   CountHostWaits();
   for (int64_t step = 0; step < recipe.total_steps(); ++step) {
-    engine::TrainStep batch = MakeStep(recipe, *prepared.data.train, step);
+    engine::TrainStep batch =
+        MakeStep(recipe, *prepared.data.train, step, prepared.planned.plan.document_loss,
+                 prepared.planned.plan.model.vocab_size);
     const bool whole = batch.bins.bin_ids.size() == full;
     if (without.packing) Unpack(&batch);
     const Clock::time_point begin = Clock::now();

@@ -1,6 +1,7 @@
 #include "bench/worker/engine/step_data.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -42,13 +43,15 @@ double DrawLength(Documents documents, std::mt19937* random) {
   return std::numeric_limits<double>::infinity();  // what a bin takes
 }
 
-std::vector<int64_t> Lengths(const Row& row, std::mt19937* random) {
-  const int64_t slots = row.micro_bins * row.micro_steps * kDistinctSteps * row.sequence_len;
+std::vector<int64_t> Lengths(const Row& row, int64_t of_unit, std::mt19937* random) {
+  const int64_t slots =
+      row.micro_bins * row.micro_steps * kDistinctSteps * row.sequence_len * of_unit;
   const auto longest = static_cast<double>(row.sequence_len);
   std::vector<int64_t> lengths;
   for (int64_t sum = 0; sum < slots; sum += lengths.back()) {
     lengths.push_back(static_cast<int64_t>(std::min(DrawLength(row.documents, random), longest)));
   }
+  while (static_cast<int64_t>(lengths.size()) % of_unit != 0) lengths.push_back(lengths.back());
   return lengths;
 }
 
@@ -62,13 +65,13 @@ std::vector<uint8_t> AllTargets(int64_t length) {
 }  // namespace
 
 absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, int64_t vocab,
-                                                   const std::string& directory) {
+                                                   const std::string& directory, int64_t of_unit) {
   std::mt19937 random(1);
   const std::string path = directory + "/documents.tokens";
   ASSIGN_OR_RETURN(auto writer, data::TokenStoreWriter::Create(path));
   std::uniform_int_distribution<int32_t> token(0, static_cast<int32_t>(vocab - 1));
   data::PreparedData data;
-  for (const int64_t length : Lengths(row, &random)) {
+  for (const int64_t length : Lengths(row, of_unit, &random)) {
     std::vector<int32_t> ids(static_cast<size_t>(length));
     for (int32_t& id : ids) id = token(random);
     RETURN_IF_ERROR(writer->Add(ids, AllTargets(length), 1));
@@ -77,6 +80,7 @@ absl::StatusOr<data::PreparedData> RandomDocuments(const Row& row, int64_t vocab
     data.train_stats.targets += length - 1;
   }
   RETURN_IF_ERROR(writer->Finish());
+  data.documents_per_unit = of_unit;
   ASSIGN_OR_RETURN(data.train, data::TokenStore::Open(path));
   ASSIGN_OR_RETURN(data.content_hash, Sha256HexOfFile(path));
   return data;
@@ -98,16 +102,24 @@ void AddBin(int64_t id, std::span<const int64_t> documents, const data::TokenSto
 }
 
 engine::TrainStep MakeStep(const planner::Recipe& recipe, const data::TokenStore& store,
-                           int64_t step) {
+                           int64_t step, const plan::DocumentLoss& loss, int64_t vocab) {
   engine::TrainStep out;
   out.step = step;
   out.learning_rate = recipe.learning_rate(step);
   out.loss_denominator = 0;
+  const double of_target = -std::log(static_cast<double>(std::max<int64_t>(vocab, 1)));
   for (const planner::BinRef& bin : recipe.step_bins(step)) {
     const std::span<const int64_t> documents = recipe.documents(bin);
     AddBin(bin.index, documents, store, &out.bins);
-    for (const int64_t document : documents) out.loss_denominator += store.targets(document);
+    for (const int64_t document : documents) {
+      const auto targets = static_cast<double>(store.targets(document));
+      if (!loss.any()) out.loss_denominator += store.targets(document);
+      if (loss.reference == "kept") out.bins.references.push_back(targets * of_target);
+    }
   }
+  if (!loss.any()) return out;
+  out.loss_denominator =
+      static_cast<int64_t>(out.bins.document_lengths.size()) / loss.documents_per_unit();
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bench/worker/engine/step_data.h"
+#include "common/config/bin_capacity.h"
 #include "common/config/job_parser.h"
 #include "common/model/read_model_config.h"
 #include "common/status_macros.h"
@@ -18,7 +19,8 @@ absl::StatusOr<PlannedRow> PlanRow(const Row& row, const std::string& directory,
   }
   PlannedRow out;
   ASSIGN_OR_RETURN(const auto model, model::ReadModelConfig(directory));
-  ASSIGN_OR_RETURN(out.data, RandomDocuments(row, model.vocab_size, directory));
+  ASSIGN_OR_RETURN(out.data, RandomDocuments(row, model.vocab_size, directory,
+                                             config::DocumentsPerUnit(job.spec)));
   ASSIGN_OR_RETURN(auto recipe, planner::Recipe::Make(job.spec, model, out.data));
   out.recipe = std::make_unique<planner::Recipe>(std::move(recipe));
   ASSIGN_OR_RETURN(out.planned,

@@ -1,6 +1,7 @@
 #include "bench/worker/engine/step_rows.h"
 
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -238,6 +239,22 @@ std::vector<Row> CudaRows() {
                   .lora_rank = 16,
                   .goal = 19500});
   rows.push_back(OfRank64(rows.back()));
+  rows.push_back({.name = "7b_lora_dpo_512",
+                  .model = "7b",
+                  .parameters = kSevenLora,
+                  .sequence_len = 512,
+                  .micro_bins = 8,
+                  .method = "dpo",
+                  .lora_rank = 16,
+                  .remark = "as many tokens as 7b_lora_1024, both sides counted"});
+  rows.push_back({.name = "0.5b_full_dpo_512",
+                  .model = "0.5b",
+                  .parameters = kHalf,
+                  .sequence_len = 512,
+                  .micro_bins = 32,
+                  .micro_steps = 4,
+                  .method = "dpo",
+                  .remark = "as many tokens as 0.5b_full_1024; the reference is kept"});
   rows.push_back({.name = "0.5b_packed_2048",
                   .model = "0.5b",
                   .parameters = kHalf,
@@ -293,6 +310,7 @@ absl::Status CopyModelConfig(const std::string& model, const std::string& direct
 }
 
 std::string JobYaml(const Row& row, const std::string& directory, int64_t steps) {
+  const bool pairs = std::string_view(row.method) != "sft";
   std::string yaml = absl::StrCat(
       "apiVersion: coxswain/v1\n"
       "kind: FineTuneJob\n"
@@ -302,8 +320,9 @@ std::string JobYaml(const Row& row, const std::string& directory, int64_t steps)
       directory,
       ", init: random}\n"
       "  datasets: [{path: ",
-      directory,
-      "/documents.jsonl, format: completion}]\n"
+      directory, "/documents.jsonl, format: ", pairs ? "preference" : "completion",
+      "}]\n  method: ", row.method,
+      "\n"
       "  sequence_len: ",
       row.sequence_len,
       "\n"

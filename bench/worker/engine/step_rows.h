@@ -22,9 +22,10 @@ struct Row {
   int64_t sequence_len = 0;
   int64_t micro_bins = 0;
   int64_t micro_steps = 1;
-  int64_t lora_rank = 0;   // 0: full fine-tuning
-  bool quantized = false;  // the base, in NF4, doubly, unless settings say otherwise
-  bool experts = false;    // LoRA adapts the stacks of experts too
+  const char* method = "sft";  // of pairs ("dpo"): sequence_len is of a document, a bin has two
+  int64_t lora_rank = 0;       // 0: full fine-tuning
+  bool quantized = false;      // the base, in NF4, doubly, unless settings say otherwise
+  bool experts = false;        // LoRA adapts the stacks of experts too
   const char* optimizer = "adamw";
   double memory_limit = 0;  // GiB that the plan may take; 0: no limit
   Documents documents = Documents::kWhole;
