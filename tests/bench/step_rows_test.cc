@@ -79,10 +79,12 @@ TEST_F(StepRowsTest, PlansGptOssForOneGpuOf80Gb) {
     ASSERT_TRUE(planned.ok()) << planned.status();
     EXPECT_EQ(planned->planned.plan.micro_batch_bins, 4);
     EXPECT_LE(planned->planned.estimate.total_bytes, kBytes);
-    // 4.25 bits of 19.1 billion elements of experts, two blocks of them in bfloat16, 1.8 billion
-    // other weights.
+    // 4.25 bits of 19.1 billion elements of experts, gate and up of the 32 of a block in bfloat16,
+    // 1.8 billion other weights.
+    EXPECT_EQ(planned->planned.plan.experts_at_once, 32);
     const auto weights = static_cast<double>(planned->planned.estimate.weights);
-    EXPECT_NEAR(weights / 1e9, 19.11 * 17 / 32 + 2 * 19.11 / 24 * 2 + 1.80 * 2 + 0.185 * 6, 0.1);
+    const double at_once = 32 * 5760 * 2880 * 2 / 1e9;
+    EXPECT_NEAR(weights / 1e9, 19.11 * 17 / 32 + at_once + 1.80 * 2 + 0.185 * 6, 0.1);
     ++seen;
   }
   EXPECT_EQ(seen, 1u);
