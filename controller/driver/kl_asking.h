@@ -38,6 +38,8 @@ class KlAsking {
   // Of the oldest order that was not taken.
   absl::Status Take(const gang::InFlight& command);
   bool InProgress() const { return asked_ > 0; }
+  // A term is known, or in the making, that no step or evaluation has taken yet.
+  bool Holds() const { return InProgress() || known_.has_value(); }
 
  private:
   struct Sent {

@@ -113,6 +113,15 @@ std::optional<gang::Order> Training::AskReferences() {
   return order;
 }
 
+// Who goes on from here would ask again for a term that is already asked for.
+bool Training::TakesKl() const {
+  const auto took = [](const Sent& sent) {
+    return sent.action == Action::kTrain || sent.action == Action::kEval;
+  };
+  return args_.curriculum->has_kl() &&
+         (kl_.Holds() || std::any_of(in_flight_.begin(), in_flight_.end(), took));
+}
+
 // The weights of the term are those of the step or evaluation that takes it: what came before is
 // done. So is what a position is recorded of.
 bool Training::WantsKl() const {
@@ -227,6 +236,7 @@ gang::Order Training::EvalOrder() {
   if (sent.last_part) {
     next_eval_part_ = 0;
     Advance();
+    kl_.Forget();
   }
   return order;
 }
@@ -332,8 +342,9 @@ bool Training::EvalTakenInPart() const {
 // Before references are kept, and in the middle of an evaluation or of answers, there is none: they
 // are begun again then, from the answers that the ranks have kept.
 std::optional<gang::ProgramPosition> Training::Position() const {
-  if (references_.pending() || kl_.InProgress() || EvalTakenInPart() || asking_.TakenInPart())
+  if (references_.pending() || TakesKl() || EvalTakenInPart() || asking_.TakenInPart()) {
     return std::nullopt;
+  }
   std::vector<Action> sent;
   for (const Sent& command : in_flight_) sent.push_back(*command.action);
   sent.insert(sent.end(), again_.begin(), again_.end());

@@ -103,6 +103,7 @@ class Training final : public gang::Program {
   std::optional<gang::Order> NextOrder();
   std::optional<gang::Order> AskReferences();
   bool WantsKl() const;
+  bool TakesKl() const;
   std::optional<gang::Order> AskKl();
   bool EvalTakenInPart() const;
   bool MaySend(Action action) const;

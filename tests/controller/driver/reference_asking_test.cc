@@ -112,9 +112,11 @@ TEST(KlAskingTest, TheBaseIsAskedRightBehindThePolicy) {
   }
   EXPECT_TRUE(kl.Knows(0));
   EXPECT_FALSE(kl.InProgress());
+  EXPECT_TRUE(kl.Holds()) << "until a step has taken it";
   EXPECT_EQ(kl.kl(), 2);  // the mean of 1 and 3
   kl.Forget();
   EXPECT_FALSE(kl.Knows(0));
+  EXPECT_FALSE(kl.Holds());
 }
 
 TEST(KlAskingTest, TheTermIsNeverBelowZero) {
