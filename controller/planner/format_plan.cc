@@ -87,6 +87,22 @@ void AddExperts(const plan::Plan& plan, const Estimate& estimate, Page& page) {
   page.Row("  routers", text);
 }
 
+// Of a preference method: its terms and what they compare with.
+void AddLoss(const plan::DocumentLoss& loss, Page& page) {
+  if (!loss.any()) return;
+  std::string text;
+  for (const plan::DocumentLossTerm& term : loss.terms) {
+    absl::StrAppend(&text, text.empty() ? "" : " + ");
+    if (term.weight != 1) absl::StrAppendFormat(&text, "%g x ", term.weight);
+    absl::StrAppend(&text, term.type);
+  }
+  absl::StrAppendFormat(&text, ", beta %g; reference: %s", loss.beta,
+                        loss.reference == "base"   ? "the base, computed beside each step"
+                        : loss.reference == "kept" ? "the start, computed once and kept"
+                                                   : "none");
+  page.Row("Loss", text);
+}
+
 void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
               Page& page) {
   const Estimate& e = planned.estimate;
@@ -105,6 +121,7 @@ void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob
                              Count(group.expected_elements, "element"),
                              job.train.learning_rate * group.lr_scale, group.weight_decay));
   }
+  AddLoss(plan.document_loss, page);
 }
 
 // "org/name at COMMIT, config main, split train[:10]".

@@ -54,6 +54,18 @@ TEST_F(PlanPageTest, PageShowsWhatAUserDecidesBy) {
   }
 }
 
+TEST_F(PlanPageTest, SaysWhatAPreferenceMethodTrains) {
+  Make();
+  EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("Loss  "), std::string::npos);
+  planned_.plan.document_loss = {
+      .terms = {{"sigmoid", 1}, {"nll", 0.5}}, .beta = 0.25, .reference = "kept"};
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("Loss           sigmoid + 0.5 x nll, beta 0.25; reference: the start, "
+                      "computed once and kept"),
+            std::string::npos)
+      << page;
+}
+
 TEST_F(PlanPageTest, SaysByWhatExpertsAreBalanced) {
   model_.tie_embeddings = model_.qkv_bias = false;
   model_.architecture = "Glm4MoeForCausalLM";
