@@ -55,7 +55,9 @@ std::string HeldOutText(const v1::Job& job) {
   std::string text = fmt::format("held-out loss: {:.4f} before, {}", p.first_eval_loss(),
                                  best ? BestText(p) : LastText(p, ended));
   if (job.data().eval_documents() > 0) {
-    text += fmt::format(", on {} records", FormatCount(job.data().eval_documents()));
+    const bool pairs = p.eval_preference().pairs();
+    text += fmt::format(", on {} {}", FormatCount(job.data().eval_documents() / (pairs ? 2 : 1)),
+                        pairs ? "pairs" : "records");
   }
   return text + "\n";
 }

@@ -123,9 +123,8 @@ bool Training::TakesKl() const {
 }
 
 // The weights of the term are those of the step or evaluation that takes it: what came before is
-// done. So is what a position is recorded of.
+// done. So is what a position is recorded of. A run that is stopped meanwhile takes no term.
 bool Training::WantsKl() const {
-  if (kl_.InProgress()) return true;
   const Action next = script_.next();
   return (next == Action::kTrain && !kl_.Knows(script_.step())) ||
          (next == Action::kEval && next_eval_part_ == 0 && !kl_.Knows(-1));

@@ -27,7 +27,8 @@ std::string ReferenceOf(const config::JobSpec& job) {
   if (job.preference.reference == "none") return "none";
   if (job.preference.reference == "base") return "base";
   const bool fresh = job.adapter != config::Adapter::kNone && !job.lora.init_from &&
-                     job.lora.modules_to_save.empty() && !job.moe.trains_router.value_or(false);
+                     job.lora.modules_to_save.empty() && !job.moe.trains_router.value_or(false) &&
+                     job.moe.bias_rate.value_or(0) == 0;
   return fresh && job.preference.reference == "start" ? "base" : "kept";
 }
 

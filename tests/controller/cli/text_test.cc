@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/config/yaml_tree.h"
@@ -48,6 +49,14 @@ TEST(HeldOutTextTest, NamesTheExportedStepOfEarlyStopping) {
   EXPECT_EQ(HeldOutText(job),
             "held-out loss: 4.0000 before, 3.0000 at step 20, which is exported (-25.0 %), "
             "perplexity 20.09; 3.5000 at the last\n");
+}
+
+TEST(HeldOutTextTest, CountsPairsOfAPreferenceJob) {
+  v1::Job job;
+  job.mutable_data()->set_eval_documents(36);
+  EXPECT_THAT(HeldOutText(job), testing::EndsWith("on 36 records\n"));
+  job.mutable_progress()->mutable_eval_preference()->set_pairs(true);
+  EXPECT_THAT(HeldOutText(job), testing::EndsWith("on 18 pairs\n"));
 }
 
 TEST(ResumeCommandTest, KeepsWhatTheUserGaveAndQuotesIt) {

@@ -78,6 +78,9 @@ TEST(PreferenceLossTest, TheStartIsTheBaseOfAFreshAdapterAlone) {
   EXPECT_TRUE(CheckPreferenceLoss(job).ok());
   EXPECT_EQ(PreferenceLoss(job).reference, "kept");
   job = JobOf("dpo", {"sigmoid"});
+  job.moe.bias_rate = 1e-3;
+  EXPECT_EQ(PreferenceLoss(job).reference, "kept") << "the router's corrections move";
+  job = JobOf("dpo", {"sigmoid"});
   job.adapter = config::Adapter::kNone;
   EXPECT_EQ(PreferenceLoss(job).reference, "kept");
 }
