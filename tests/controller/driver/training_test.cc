@@ -226,6 +226,35 @@ TEST_F(TrainingTest, AnEvaluationThatDecidesIsABarrier) {
   EXPECT_TRUE(strict->complete());
 }
 
+// Policy and base are asked for a KL term before the evaluation.
+class KlCurriculum final : public sim::SyntheticCurriculum {
+ public:
+  using SyntheticCurriculum::SyntheticCurriculum;
+  bool document_loss() const override { return true; }
+  bool has_kl() const override { return true; }
+  bool reference_is_base() const override { return true; }
+  std::vector<int64_t> Documents(int64_t, std::span<const int64_t>, Side) const override {
+    return {};
+  }
+};
+
+TEST_F(TrainingTest, ADrainAmidAKlTermStops) {
+  gang_.ranks.resize(2);
+  const sim::SyntheticShape shape{.steps = 2, .eval_bins = 1};
+  Training training(&gang_,
+                    TrainingArgs{.curriculum = std::make_shared<KlCurriculum>(shape),
+                                 .rules = {.total_steps = 2, .has_eval = true},
+                                 .start = {},
+                                 .work = {}},
+                    {});
+  Player gang(&training);
+  ASSERT_EQ(gang.Send(1).back(), ' ');
+  training.Drain(/*with_checkpoint=*/false);
+  EXPECT_EQ(gang.Send(), "") << "the base is asked for as well";
+  EXPECT_FALSE(gang.Answer());
+  EXPECT_EQ(gang.Send(), ".0 ");
+}
+
 TEST_F(TrainingTest, ADrainStopsWithACheckpointOrWithout) {
   for (const bool with_checkpoint : {true, false}) {
     const auto training = Make({.steps = 9, .eval_bins = 0}, {.save_steps = 4});
