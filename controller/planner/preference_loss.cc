@@ -70,15 +70,17 @@ plan::DocumentLoss PreferenceLoss(const config::JobSpec& job) {
 }
 
 absl::Status CheckPreferenceLoss(const config::JobSpec& job) {
-  if (!config::TrainsPreferences(job)) return absl::OkStatus();
-  const bool routers = job.moe.trains_router.value_or(false);
-  if (job.preference.reference == "base" && (routers || !job.lora.modules_to_save.empty())) {
-    return absl::UnimplementedError(
-        absl::StrCat("spec.preference.reference: base needs the base model, and ",
-                     routers ? "moe.router: trained" : "lora.modules_to_save",
-                     " trains a part of it; leave it out, or give reference: start"));
+  if (!config::TrainsPreferences(job) || job.preference.reference != "base") {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  const char* changes = job.moe.trains_router.value_or(false)  ? "moe.router: trained"
+                        : job.moe.bias_rate.value_or(0) > 0    ? "moe.balance: bias"
+                        : !job.lora.modules_to_save.empty()    ? "lora.modules_to_save"
+                                                               : nullptr;
+  if (changes == nullptr) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("spec.preference.reference: base needs the base model, and ", changes,
+                   " changes a part of it; leave it out, or give reference: start"));
 }
 
 }  // namespace coxswain::planner

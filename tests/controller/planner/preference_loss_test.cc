@@ -80,6 +80,8 @@ TEST(PreferenceLossTest, TheStartIsTheBaseOfAFreshAdapterAlone) {
   job = JobOf("dpo", {"sigmoid"});
   job.moe.bias_rate = 1e-3;
   EXPECT_EQ(PreferenceLoss(job).reference, "kept") << "the router's corrections move";
+  job.preference.reference = "base";
+  EXPECT_NE(CheckPreferenceLoss(job).message().find("moe.balance: bias"), std::string::npos);
   job = JobOf("dpo", {"sigmoid"});
   job.adapter = config::Adapter::kNone;
   EXPECT_EQ(PreferenceLoss(job).reference, "kept");
