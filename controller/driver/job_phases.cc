@@ -161,8 +161,8 @@ void JobDriver::Run(const Readoption* found) {
     return Fail(failure::MakeError(
         absl::DataLossError(absl::StrCat(
             "the log-probabilities of the start, with which step ", attempt_.start_state().step,
-            " and later compare, are no longer with the prepared data and cannot be computed "
-            "again: begin anew with checkpoint.resume: never and another output_dir")),
+            " and later compare, are not with the prepared data and cannot be computed "
+            "any more: begin anew with checkpoint.resume: never and another output_dir")),
         {.phase = "references"}));
   } else {
     program_ = training = MakeTraining(found);

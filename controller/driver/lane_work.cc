@@ -40,23 +40,29 @@ planner::PromptExtents ExtentsOf(const Questions& questions) {
   return extents;
 }
 
-// Beside the train store, one of each recipe but for its length.
-std::string ReferencesPath(const data::TokenStore& train, const std::string& recipe_stem) {
-  return absl::StrCat(train.path(), ".references-", ToHex(recipe_stem).substr(0, 16));
+// Beside the train store, one of each recipe and number of steps in its first pass: those steps and
+// the evaluation read every document that any later step reads.
+std::string ReferencesPath(const data::TokenStore& train, const std::string& recipe_stem,
+                           int64_t steps) {
+  return absl::StrCat(train.path(), ".references-", ToHex(recipe_stem).substr(0, 16), "-", steps);
 }
 
-// What was kept of this recipe; null: nothing was, or the job keeps nothing.
+// What was kept of this recipe, by a job of as many steps in the first pass or of all of them;
+// null: nothing was, or the job keeps nothing.
 absl::StatusOr<std::shared_ptr<const ReferenceSums>> KeptBefore(const plan::DocumentLoss& loss,
                                                                 const data::PreparedData& data,
                                                                 const planner::Recipe& recipe) {
   if (!loss.any() || loss.reference != "kept") return nullptr;
-  absl::StatusOr<data::KeptReferences> kept =
-      data::ReadReferences(ReferencesPath(*data.train, recipe.stem()), data.train->num_documents(),
-                           data.eval == nullptr ? 0 : data.eval->num_documents());
-  if (absl::IsNotFound(kept.status())) return nullptr;
-  RETURN_IF_ERROR(kept.status());
-  return std::make_shared<const ReferenceSums>(
-      ReferenceSums{.train = std::move(kept->train), .held_out = std::move(kept->eval)});
+  for (const int64_t steps : {recipe.first_step_of_pass(1), recipe.whole_pass_steps()}) {
+    absl::StatusOr<data::KeptReferences> kept = data::ReadReferences(
+        ReferencesPath(*data.train, recipe.stem(), steps), data.train->num_documents(),
+        data.eval == nullptr ? 0 : data.eval->num_documents());
+    if (absl::IsNotFound(kept.status())) continue;
+    RETURN_IF_ERROR(kept.status());
+    return std::make_shared<const ReferenceSums>(
+        ReferenceSums{.train = std::move(kept->train), .held_out = std::move(kept->eval)});
+  }
+  return nullptr;
 }
 
 absl::Status KeepReferences(const Curriculum& curriculum, const ReferenceSums& sums) {
@@ -67,7 +73,9 @@ absl::Status KeepReferences(const Curriculum& curriculum, const ReferenceSums& s
   kept.train.resize(static_cast<size_t>(data.train->num_documents()), none);
   kept.eval.resize(data.eval == nullptr ? 0 : static_cast<size_t>(data.eval->num_documents()),
                    none);
-  return data::WriteReferences(ReferencesPath(*data.train, recipe.recipe_stem()), kept);
+  return data::WriteReferences(ReferencesPath(*data.train, recipe.recipe_stem(),
+                                              recipe.recipe().first_step_of_pass(1)),
+                               kept);
 }
 
 // Of a job that trains nothing.

@@ -48,6 +48,10 @@ class Recipe {
   int64_t first_step_of_pass(int64_t pass) const {
     return first_step_of_pass_[static_cast<size_t>(pass)];
   }
+  // That read every document once; a shorter job has fewer in its only pass.
+  int64_t whole_pass_steps() const {
+    return (bins_per_pass(0) + global_batch_bins_ - 1) / global_batch_bins_;
+  }
   // The global batch of a step as an ordered list; the last one of a pass may be shorter.
   std::vector<BinRef> step_bins(int64_t step) const;
   // Document ids of a bin, packing order.

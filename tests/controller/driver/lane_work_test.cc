@@ -2,9 +2,14 @@
 // job that trains and for one that only generates.
 #include "controller/driver/lane_work.h"
 
+#include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/config/job_parser.h"
 #include "common/plan/plan_bytes.h"
 #include "controller/driver/curriculum.h"
@@ -32,14 +37,16 @@ constexpr char kGenerates[] =
     "  method: generate\n"
     "  generate: {prompts: [Why, How many], max_new_tokens: 20}\n";
 
+config::JobSpec SpecOf(const std::string& rest) {
+  const std::string folder = std::filesystem::absolute("deploy/quickstart").string();
+  config::ParsedJob parsed = config::ParseJob(kHead + rest, folder);
+  EXPECT_TRUE(parsed.errors.empty()) << config::FormatErrors(parsed.errors, "job.yaml");
+  return std::move(parsed.spec);
+}
+
 class LaneWorkTest : public testing::TestWithParam<const char*> {
  protected:
-  LaneWorkTest() {
-    const std::string folder = std::filesystem::absolute("deploy/quickstart").string();
-    config::ParsedJob parsed = config::ParseJob(std::string(kHead) + GetParam(), folder);
-    EXPECT_TRUE(parsed.errors.empty()) << config::FormatErrors(parsed.errors, "job.yaml");
-    spec_ = std::move(parsed.spec);
-  }
+  LaneWorkTest() : spec_(SpecOf(GetParam())) {}
 
   support::ScratchFolder cache_;
   DiskFiles files_;
@@ -82,6 +89,66 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LaneWorkTest, testing::Values(kTrains, kGenerate
                          [](const auto& info) {
                            return info.param == kTrains ? "Trains" : "OnlyGenerates";
                          });
+
+constexpr int kPairs = 6;
+
+// Of one pair a step, in full: what the policy was at step 0 has to be kept.
+class KeptReferencesTest : public testing::Test {
+ protected:
+  KeptReferencesTest() {
+    std::ofstream file(pairs_);
+    for (int i = 0; i < kPairs; ++i) {
+      file << absl::StrCat(R"({"prompt": "Say )", i, R"(", "chosen": "Yes, )", i,
+                           R"(", "rejected": "No, never )", i, "\"}\n");
+    }
+  }
+  std::shared_ptr<const Curriculum> Prepare(int steps) {
+    const config::JobSpec spec = SpecOf(absl::StrCat(
+        "  method: dpo\n  adapter: none\n  sequence_len: 64\n  packing: {strategy: none}\n"
+        "  datasets: [{path: ",
+        pairs_, "}]\n  train: {max_steps: ", steps, ", global_batch_size: 1}\n"));
+    auto curriculum = work_.prepare(spec, {.progress = [](double) {}, .cancelled = {}});
+    EXPECT_TRUE(curriculum.ok()) << curriculum.status();
+    return curriculum.ok() ? *curriculum : nullptr;
+  }
+  // As the program tells them: NaN of documents that no step reads.
+  static ReferenceSums SumsOf(int pairs, double value) {
+    ReferenceSums sums{.train = std::vector<double>(2 * kPairs, std::nan("")), .held_out = {}};
+    std::fill_n(sums.train.begin(), 2 * pairs, value);
+    return sums;
+  }
+
+  support::ScratchFolder cache_;
+  const std::string pairs_ = absl::StrCat(cache_.path(), "/pairs.jsonl");
+  DiskFiles files_;
+  const LaneWork work_ = MakeLaneWork(absl::StrCat(cache_.path(), "/cache"), &files_);
+};
+
+// What a shorter job computed lacks documents that a longer one reads.
+TEST_F(KeptReferencesTest, AreOfAsManySteps) {
+  const std::shared_ptr<const Curriculum> few = Prepare(2);
+  ASSERT_NE(few, nullptr);
+  EXPECT_EQ(few->references(), nullptr);
+  ASSERT_TRUE(work_.keep_references(*few, SumsOf(2, -1)).ok());
+  ASSERT_NE(Prepare(2)->references(), nullptr);
+  EXPECT_EQ(Prepare(2)->references()->train.front(), -1);
+  EXPECT_EQ(Prepare(3)->references(), nullptr);
+  EXPECT_EQ(Prepare(2 * kPairs)->references(), nullptr);
+}
+
+// Those of a whole pass serve any length, and a shorter job does not overwrite them.
+TEST_F(KeptReferencesTest, OfAWholePassServeEveryLength) {
+  const std::shared_ptr<const Curriculum> all = Prepare(2 * kPairs);
+  ASSERT_NE(all, nullptr);
+  ASSERT_TRUE(work_.keep_references(*all, SumsOf(kPairs, -2)).ok());
+  for (const int steps : {1, kPairs, 3 * kPairs}) {
+    const auto found = Prepare(steps)->references();
+    ASSERT_NE(found, nullptr) << steps;
+    EXPECT_EQ(found->train.back(), -2) << steps;
+  }
+  ASSERT_TRUE(work_.keep_references(*Prepare(1), SumsOf(1, -3)).ok());
+  EXPECT_EQ(Prepare(2 * kPairs)->references()->train.back(), -2);
+}
 
 }  // namespace
 }  // namespace coxswain::driver
