@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/method_rules.h"
 #include "common/config/preference_rules.h"
 #include "common/config/push_rules.h"
 #include "common/config/schema.h"
@@ -15,20 +16,6 @@ namespace coxswain::config {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Null where an error above has left nothing.
-const Json& At(const Json& effective, std::string_view path) {
-  static const Json kNothing;
-  const Json* node = &effective;
-  while (!path.empty()) {
-    const size_t dot = path.find('.');
-    const auto found = node->find(std::string(path.substr(0, dot)));
-    if (found == node->end()) return kNothing;
-    node = &*found;
-    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
-  }
-  return *node;
-}
 
 bool IsSet(const Json& value) { return !value.is_null() && !(value.is_array() && value.empty()); }
 
@@ -59,24 +46,6 @@ void CheckEvaluation(Validated* job) {
     job->errors.push_back(
         {patience, LineOf(*job, patience),
          "early stopping needs an evaluation set; add test_datasets or val_set_size"});
-  }
-}
-
-// Pretraining has no prompt: every token of a text is a target.
-void CheckPretrain(Validated* job) {
-  if (At(job->effective, "spec.method") != "pretrain") return;
-  for (const char* list : {"datasets", "test_datasets"}) {
-    const std::string path = absl::StrCat("spec.", list);
-    const Json& sources = At(job->effective, path);
-    for (size_t i = 0; sources.is_array() && i < sources.size(); ++i) {
-      const Json& format = At(sources[i], "format");
-      if (format.is_null() || format == "completion" || format == "auto") continue;
-      const std::string key = absl::StrCat(path, "[", i, "].format");
-      const int line = LineOf(*job, key) > 0 ? LineOf(*job, key) : LineOf(*job, path);
-      job->errors.push_back({key, line,
-                             absl::StrCat("method pretrain reads format: completion, got ",
-                                          format.get<std::string>())});
-    }
   }
 }
 
@@ -397,7 +366,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckEvaluation(job);
   CheckDatasets(job);
   CheckGeneration(job);
-  CheckPretrain(job);
+  CheckMethod(job);
   CheckPreference(job);
   CheckRoles(job);
   CheckTargets(job);
