@@ -24,6 +24,7 @@ struct MethodInputs {
 
 const std::vector<MethodInputs>& AllInputs() {
   static const char* const kCompares = "compares whole completions, which follow the prompt";
+  static const char* const kScores = "scores whole documents";
   static const auto* inputs = new std::vector<MethodInputs>{
       {"pretrain", {"completion"}, nullptr},
       {"dpo", {"preference"}, kCompares},
@@ -31,6 +32,8 @@ const std::vector<MethodInputs>& AllInputs() {
       {"cpo", {"preference"}, kCompares},
       {"simpo", {"preference"}, kCompares},
       {"kto", {"unpaired_preference", "preference"}, kCompares},
+      {"reward", {"preference"}, kScores},
+      {"classification", {"classification"}, kScores},
   };
   return *inputs;
 }
@@ -112,7 +115,8 @@ void CheckBins(const MethodInputs& inputs, Validated* job) {
   const std::string path = "spec.packing.max_documents_per_bin";
   const bool alone =
       At(job->effective, "spec.preference.loss") == Json::array({"apo_zero_unpaired"});
-  if (alone || At(job->effective, path) != 1) return;
+  const bool units = std::string_view(inputs.method) != "classification" && !alone;
+  if (!units || At(job->effective, path) != 1) return;
   if (At(job->effective, "spec.packing.strategy") == "none") return;
   AddError(
       path,

@@ -10,6 +10,7 @@
 #include "common/config/preference_rules.h"
 #include "common/config/push_rules.h"
 #include "common/config/schema.h"
+#include "common/config/score_rules.h"
 #include "common/config/source_rules.h"
 
 namespace coxswain::config {
@@ -60,8 +61,13 @@ void CheckGeneration(Validated* job) {
   const bool generates = At(job->effective, "spec.method") == "generate";
   const bool asks = IsSet(At(job->effective, prompts)), talks = IsSet(At(job->effective, messages));
   if (!generates) {
-    if (asks) error(prompts, "goes with method: generate; while training: eval.sample_prompts");
-    if (talks) error(messages, "goes with method: generate; while training: eval.sample_prompts");
+    const Json& method = At(job->effective, "spec.method");
+    const bool scores = method.is_string() && IsScoreMethod(method.get<std::string>());
+    const char* const elsewhere =
+        scores ? "goes with method: generate"
+               : "goes with method: generate; while training: eval.sample_prompts";
+    if (asks) error(prompts, elsewhere);
+    if (talks) error(messages, elsewhere);
   } else if (asks == talks) {
     error(prompts, "method: generate answers either prompts or messages; give one of the two");
   }
@@ -321,7 +327,8 @@ void ResolvePacking(Json* spec) {
   Json& packing = (*spec)["packing"];
   Json& most = packing["max_documents_per_bin"];
   if (most != "auto") return;
-  const bool pairs = IsPreferenceMethod((*spec)["method"].get<std::string>());
+  const auto method = (*spec)["method"].get<std::string>();
+  const bool pairs = IsPreferenceMethod(method) || method == "reward";
   const int64_t length = (*spec)["sequence_len"].get<int64_t>() * (pairs ? 2 : 1);
   most = packing["strategy"] == "none" ? 32 : std::max<int64_t>(32, (length + 63) / 64);
 }
@@ -341,6 +348,7 @@ void ResolveDefaults(Json* effective) {
   ResolvePacking(&spec);
   Json& train = spec["train"];
   ResolvePreference(&spec);
+  ResolveScores(&spec);
   if (train["learning_rate"].is_null()) train["learning_rate"] = DefaultLearningRate(spec);
   if (train["num_epochs"].is_null() && train["max_steps"].is_null()) train["num_epochs"] = 1.0;
   if (train["warmup_ratio"].is_null() && train["warmup_steps"].is_null())
@@ -368,6 +376,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckGeneration(job);
   CheckMethod(job);
   CheckPreference(job);
+  CheckScores(job);
   CheckRoles(job);
   CheckTargets(job);
   CheckDora(job);
