@@ -11,8 +11,9 @@ namespace coxswain::config {
 // Whether the job trains on preferences: dpo, orpo, cpo, simpo, kto.
 bool TrainsPreferences(const JobSpec& job);
 
-// Documents of a unit, which stay together and in order: 2 for a pair (chosen, rejected) and for
-// the loss kto (completion, the completion of another record for its KL), else 1.
+// Documents of a unit, which stay together and in order: 2 for a pair (chosen, rejected) of a
+// preference method or of reward, and for the loss kto (completion, the completion of another
+// record for its KL), else 1.
 int64_t DocumentsPerUnit(const JobSpec& job);
 
 // Tokens of a bin. sequence_len bounds a document, so a bin has room for a unit of documents of

@@ -59,6 +59,7 @@ DatasetFormat Format(const Json& word) {
 // What `auto` means under a method that reads one format alone; other methods look at the records.
 DatasetFormat FormatOfMethod(const std::string& method, DatasetFormat format) {
   if (method == "pretrain") return DatasetFormat::kCompletion;
+  if (method == "reward") return DatasetFormat::kPreference;
   if (!IsPreferenceMethod(method)) return format;
   return method == "kto" ? DatasetFormat::kUnpairedPreference : DatasetFormat::kPreference;
 }
@@ -210,6 +211,20 @@ PreferenceSpec Preference(const Json& json) {
   preference.desirable_weight = number("desirable_weight");
   preference.undesirable_weight = number("undesirable_weight");
   return preference;
+}
+
+RewardSpec Reward(const Json& json) {
+  return {.center_coefficient = Optional<double>(json["center_coefficient"]).value_or(0)};
+}
+
+ClassificationSpec Classification(const Json& json) {
+  ClassificationSpec classification;
+  if (json["num_labels"].is_null()) return classification;
+  classification.num_labels = json["num_labels"];
+  const Json& names = json["label_names"];
+  if (names.is_array()) classification.label_names = names.get<std::vector<std::string>>();
+  classification.problem = json["problem"];
+  return classification;
 }
 
 PackingSpec Packing(const Json& json) {
@@ -371,6 +386,8 @@ JobSpec BuildSpec(const Json& effective) {
   ReadData(spec, &job);
   job.train = Train(spec["train"]);
   job.preference = Preference(spec["preference"]);
+  job.reward = Reward(spec["reward"]);
+  job.classification = Classification(spec["classification"]);
   ReadExecution(spec, &job);
   return job;
 }

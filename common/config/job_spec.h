@@ -159,6 +159,18 @@ struct PreferenceSpec {
   double desirable_weight{}, undesirable_weight{};  // kto
 };
 
+// The loss of method reward.
+struct RewardSpec {
+  double center_coefficient = 0;  // c of the mean over pairs of c (s_chosen + s_rejected)^2
+};
+
+// The classes of method classification.
+struct ClassificationSpec {
+  int64_t num_labels = 0;                // scores of a text; 0: of another method
+  std::vector<std::string> label_names;  // of each class by its index; empty: they have none
+  std::string problem = "single_label";  // | "multi_label" | "regression"
+};
+
 // What is answered, and how: of eval.sample_prompts greedily, of method generate as it says.
 // How a prompt is asked: as one user message of the chat template, as an Alpaca record's
 // instruction, or as it is.
@@ -200,7 +212,9 @@ struct JobSpec {
   std::vector<std::string> added_tokens;
   std::string init;  // "pretrained" | "random"
   uint64_t init_seed{};
-  std::string method;  // "sft" | "pretrain" | "generate" | "dpo" | "orpo" | "cpo" | "simpo" | "kto"
+  // "sft" | "pretrain" | "generate" | "dpo" | "orpo" | "cpo" | "simpo" | "kto" | "reward" |
+  // "classification".
+  std::string method;
   Adapter adapter{};
   // Of the base: "" (none, but MXFP4 of the files) | "none" | "nf4" | "nf4_double" | "int8" |
   // "mxfp4" | "auto" (that of the files, else nf4_double) | "auto_single" (likewise, else nf4).
@@ -223,6 +237,8 @@ struct JobSpec {
   PackingSpec packing;
   TrainSpec train;
   PreferenceSpec preference;
+  RewardSpec reward;
+  ClassificationSpec classification;
   Recompute recompute{};
   int64_t recompute_every{};  // blocks of a segment; above 1 only with kBlock
   // Resolved from precision.compute and the device; "auto" while the device is.

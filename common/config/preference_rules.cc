@@ -1,9 +1,7 @@
 #include "common/config/preference_rules.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -83,46 +81,27 @@ class PreferenceCheck {
   explicit PreferenceCheck(Validated* job) : job_(job) {}
 
   void Check() {
-    const Json method = At("spec.method");
+    const Json method = AtSpec("spec.method");
     if (!method.is_string()) return;
     name_ = method.get<std::string>();
     const Method* found = FindMethod(name_);
     CheckKeys(found);
-    CheckFormats(found);
     if (found == nullptr) return;
     CheckLosses(*found);
     CheckWeights();
     CheckSmoothing();
     CheckReference(*found);
-    CheckOtherLosses();
-    CheckTargets();
-    CheckBins();
   }
 
  private:
-  Json At(const std::string& path) const {
-    const Json* node = &job_->effective;
-    for (size_t begin = 0; begin <= path.size();) {
-      const size_t end = std::min(path.find('.', begin), path.size());
-      const auto found = node->find(path.substr(begin, end - begin));
-      if (found == node->end()) return nullptr;
-      node = &*found;
-      begin = end + 1;
-    }
-    return *node;
-  }
-
-  Json Of(const char* key) const { return At(absl::StrCat(kSection, key)); }
-
-  void Error(const std::string& path, std::string message) {
-    job_->errors.push_back({path, LineOf(*job_, path), std::move(message)});
-  }
+  Json AtSpec(const char* path) const { return At(job_->effective, path); }
+  Json Of(const char* key) const { return At(job_->effective, absl::StrCat(kSection, key)); }
   void ErrorOf(const char* key, std::string message) {
-    Error(absl::StrCat(kSection, key), std::move(message));
+    AddError(absl::StrCat(kSection, key), std::move(message), job_);
   }
 
   void CheckKeys(const Method* method) {
-    const Json section = At("spec.preference");
+    const Json section = AtSpec("spec.preference");
     for (const auto& [key, value] : section.items()) {
       if (value.is_null() || (method != nullptr && Has(method->keys, key))) continue;
       std::string message =
@@ -131,36 +110,6 @@ class PreferenceCheck {
         absl::StrAppend(&message, ". Add the loss sft, with its factor in loss_weights");
       }
       ErrorOf(key.c_str(), std::move(message));
-    }
-  }
-
-  // Pairs are also read as good and bad completions.
-  void CheckFormats(const Method* method) {
-    const Words ours = method == nullptr ? Words()
-                       : name_ == "kto"  ? Words{"auto", "unpaired_preference", "preference"}
-                                         : Words{"auto", "preference"};
-    for (const std::string list : {"spec.datasets", "spec.test_datasets"}) {
-      const Json sources = At(list);
-      for (size_t i = 0; sources.is_array() && i < sources.size(); ++i) {
-        const auto format = sources[i].find("format");
-        if (format == sources[i].end() || !format->is_string()) continue;
-        CheckFormat(absl::StrCat(list, "[", i, "].format"), *format, ours);
-      }
-    }
-  }
-
-  void CheckFormat(const std::string& path, const std::string& format, const Words& ours) {
-    if (Has(ours, format)) return;
-    if (!ours.empty()) {
-      return Error(path,
-                   absl::StrCat("method ", name_, " reads format: ", ours[1], ", got ", format));
-    }
-    if (format == "preference") {
-      Error(path, absl::StrCat("preference goes with method dpo, orpo, cpo, simpo, kto; method is ",
-                               name_));
-    }
-    if (format == "unpaired_preference") {
-      Error(path, absl::StrCat("unpaired_preference goes with method kto; method is ", name_));
     }
   }
 
@@ -218,52 +167,10 @@ class PreferenceCheck {
                                               "or cached. Without one: orpo, cpo, simpo")
                                : absl::StrCat("method ", name_, " has no reference; leave it out"));
     }
-    if (reference == "base" && At("spec.adapter") == "none" && HasReference(method)) {
+    if (reference == "base" && AtSpec("spec.adapter") == "none" && HasReference(method)) {
       ErrorOf("reference",
               "base is the model without its adapter, and adapter is none; give start");
     }
-  }
-
-  void CheckOtherLosses() {
-    for (const char* key : {"label_smoothing", "z_loss"}) {
-      const std::string path = absl::StrCat("spec.train.", key);
-      const Json value = At(path);
-      if (!value.is_number() || value == 0.0) continue;
-      const bool smoothing = std::string_view(key) == "label_smoothing";
-      Error(path, absl::StrCat("is of the loss of sft and pretrain; method is ", name_,
-                               smoothing ? ", and smooths by preference.label_smoothing" : ""));
-    }
-  }
-
-  // A completion is all targets, as in TRL.
-  void CheckTargets() {
-    const std::pair<const char*, Json> usual[] = {{"train_on_inputs", false},
-                                                  {"train_on", "all"},
-                                                  {"train_on_eos", "turn"},
-                                                  {"roles_to_train", Json::array({"assistant"})}};
-    for (const auto& [key, value] : usual) {
-      const std::string path = absl::StrCat("spec.", key);
-      const Json given = At(path);
-      if (given.is_null() || given == value) continue;
-      Error(path, absl::StrCat("goes with method sft; method ", name_,
-                               " compares whole completions, which follow the prompt"));
-    }
-    if (At("spec.excess_length") == "split") {
-      Error("spec.excess_length",
-            absl::StrCat("split cuts a document into several, and method ", name_,
-                         " compares whole ones; give truncate, drop "
-                         "or error"));
-    }
-  }
-
-  void CheckBins() {
-    const std::string path = "spec.packing.max_documents_per_bin";
-    const Json losses = Of("loss");
-    const bool alone = losses == Json::array({"apo_zero_unpaired"});
-    if (At(path) != 1 || alone || At("spec.packing.strategy") == "none") return;
-    Error(path, absl::StrCat("is 1; method ", name_,
-                             " keeps two documents in a bin, give 2 or "
-                             "more"));
   }
 
   Validated* const job_;

@@ -11,8 +11,8 @@ namespace coxswain::config {
 // Whether `method` trains on preferences: dpo, orpo, cpo, simpo, kto.
 bool IsPreferenceMethod(std::string_view method);
 
-// Adds errors for keys of `preference` that the method does not read, for losses that it does not
-// have, and, under a preference method, for keys of the loss and the targets of other methods.
+// Adds errors for keys of `preference` that the method does not read, and for losses that it does
+// not have.
 void CheckPreference(Validated* job);
 
 // Fills in the keys that the method reads and the job leaves out.

@@ -47,6 +47,10 @@ constexpr std::initializer_list<const char*> kDeciding = {
     "preference.reference",
     "preference.desirable_weight",
     "preference.undesirable_weight",
+    "reward.center_coefficient",
+    "classification.num_labels",
+    "classification.label_names",
+    "classification.problem",
 };
 
 constexpr std::initializer_list<const char*> kPossible = {
@@ -91,7 +95,9 @@ Json::json_pointer PointerOf(const std::string& key) {
 // Whether the job reads the key at all.
 bool Reads(const Json& spec, const std::string& key) {
   if (absl::StartsWith(key, "lora.")) return spec.at("adapter") != "none";
-  if (absl::StartsWith(key, "preference.")) return !spec.at(PointerOf(key)).is_null();
+  for (const char* section : {"preference.", "reward.", "classification."}) {
+    if (absl::StartsWith(key, section)) return !spec.at(PointerOf(key)).is_null();
+  }
   if (key == "base_model.seed") return spec.at("base_model").at("init") == "random";
   return true;
 }

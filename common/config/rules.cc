@@ -6,29 +6,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/method_rules.h"
 #include "common/config/preference_rules.h"
 #include "common/config/push_rules.h"
 #include "common/config/schema.h"
+#include "common/config/score_rules.h"
 #include "common/config/source_rules.h"
 
 namespace coxswain::config {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Null where an error above has left nothing.
-const Json& At(const Json& effective, std::string_view path) {
-  static const Json kNothing;
-  const Json* node = &effective;
-  while (!path.empty()) {
-    const size_t dot = path.find('.');
-    const auto found = node->find(std::string(path.substr(0, dot)));
-    if (found == node->end()) return kNothing;
-    node = &*found;
-    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
-  }
-  return *node;
-}
 
 bool IsSet(const Json& value) { return !value.is_null() && !(value.is_array() && value.empty()); }
 
@@ -62,24 +50,6 @@ void CheckEvaluation(Validated* job) {
   }
 }
 
-// Pretraining has no prompt: every token of a text is a target.
-void CheckPretrain(Validated* job) {
-  if (At(job->effective, "spec.method") != "pretrain") return;
-  for (const char* list : {"datasets", "test_datasets"}) {
-    const std::string path = absl::StrCat("spec.", list);
-    const Json& sources = At(job->effective, path);
-    for (size_t i = 0; sources.is_array() && i < sources.size(); ++i) {
-      const Json& format = At(sources[i], "format");
-      if (format.is_null() || format == "completion" || format == "auto") continue;
-      const std::string key = absl::StrCat(path, "[", i, "].format");
-      const int line = LineOf(*job, key) > 0 ? LineOf(*job, key) : LineOf(*job, path);
-      job->errors.push_back({key, line,
-                             absl::StrCat("method pretrain reads format: completion, got ",
-                                          format.get<std::string>())});
-    }
-  }
-}
-
 constexpr size_t kMostPrompts = 64;
 
 // What is asked, of whom and how much at once.
@@ -91,8 +61,13 @@ void CheckGeneration(Validated* job) {
   const bool generates = At(job->effective, "spec.method") == "generate";
   const bool asks = IsSet(At(job->effective, prompts)), talks = IsSet(At(job->effective, messages));
   if (!generates) {
-    if (asks) error(prompts, "goes with method: generate; while training: eval.sample_prompts");
-    if (talks) error(messages, "goes with method: generate; while training: eval.sample_prompts");
+    const Json& method = At(job->effective, "spec.method");
+    const bool scores = method.is_string() && IsScoreMethod(method.get<std::string>());
+    const char* const elsewhere =
+        scores ? "goes with method: generate"
+               : "goes with method: generate; while training: eval.sample_prompts";
+    if (asks) error(prompts, elsewhere);
+    if (talks) error(messages, elsewhere);
   } else if (asks == talks) {
     error(prompts, "method: generate answers either prompts or messages; give one of the two");
   }
@@ -352,7 +327,8 @@ void ResolvePacking(Json* spec) {
   Json& packing = (*spec)["packing"];
   Json& most = packing["max_documents_per_bin"];
   if (most != "auto") return;
-  const bool pairs = IsPreferenceMethod((*spec)["method"].get<std::string>());
+  const auto method = (*spec)["method"].get<std::string>();
+  const bool pairs = IsPreferenceMethod(method) || method == "reward";
   const int64_t length = (*spec)["sequence_len"].get<int64_t>() * (pairs ? 2 : 1);
   most = packing["strategy"] == "none" ? 32 : std::max<int64_t>(32, (length + 63) / 64);
 }
@@ -372,6 +348,7 @@ void ResolveDefaults(Json* effective) {
   ResolvePacking(&spec);
   Json& train = spec["train"];
   ResolvePreference(&spec);
+  ResolveScores(&spec);
   if (train["learning_rate"].is_null()) train["learning_rate"] = DefaultLearningRate(spec);
   if (train["num_epochs"].is_null() && train["max_steps"].is_null()) train["num_epochs"] = 1.0;
   if (train["warmup_ratio"].is_null() && train["warmup_steps"].is_null())
@@ -397,8 +374,9 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckEvaluation(job);
   CheckDatasets(job);
   CheckGeneration(job);
-  CheckPretrain(job);
+  CheckMethod(job);
   CheckPreference(job);
+  CheckScores(job);
   CheckRoles(job);
   CheckTargets(job);
   CheckDora(job);

@@ -8,6 +8,7 @@
 #include "common/config/data_keys.h"
 #include "common/config/key_ranges.h"
 #include "common/config/preference_keys.h"
+#include "common/config/score_keys.h"
 #include "common/foreign_keys/key_tables.h"
 
 namespace coxswain::config {
@@ -66,12 +67,14 @@ void AppendTop(std::vector<Key>* t) {
               "no multiple. A token that exists already stays what it is, with a warning. With "
               "`adapter: lora`, put `embed_tokens` and `lm_head` into `lora.modules_to_save`."},
       {.path = "spec.method", .type = Type::kWord, .def = "sft",
-       .words = {"sft", "pretrain", "dpo", "orpo", "cpo", "simpo", "kto", "generate"},
-       .later = {"reward", "classification"},
+       .words = {"sft", "pretrain", "dpo", "orpo", "cpo", "simpo", "kto", "reward",
+                 "classification", "generate"},
        .doc = "Training objective. `pretrain` reads only `format: completion`. `dpo`, `orpo`, "
               "`cpo` and `simpo` train on pairs of a chosen and a rejected completion, `kto` on "
-              "completions that are labelled good or bad; see `preference`. `generate` trains "
-              "nothing; it answers the prompts of `generate`."},
+              "completions that are labelled good or bad; see `preference`. `reward` trains a "
+              "model that scores an answer, on the same pairs. `classification` trains a model "
+              "that names the class of a text; see `classification`. `generate` trains nothing; "
+              "it answers the prompts of `generate`."},
       {.path = "spec.adapter", .type = Type::kWord, .def = "none",
        .words = {"none", "lora", "qlora"},
        .doc = "`none` trains every weight. `lora` trains an adapter. `qlora` trains an adapter "
@@ -466,6 +469,7 @@ std::vector<Key> MakeSchema() {
   AppendDataKeys(&table);
   AppendTrain(&table);
   AppendPreferenceKeys(&table);
+  AppendScoreKeys(&table);
   AppendExecution(&table);
   AppendResources(&table);
   return table;

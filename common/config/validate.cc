@@ -182,6 +182,23 @@ int LineOf(const Validated& job, const std::string& path) {
   return found == job.lines.end() ? 0 : found->second;
 }
 
+const Json& At(const Json& effective, std::string_view path) {
+  static const Json kNothing;
+  const Json* node = &effective;
+  while (!path.empty()) {
+    const size_t dot = path.find('.');
+    const auto found = node->find(std::string(path.substr(0, dot)));
+    if (found == node->end()) return kNothing;
+    node = &*found;
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return *node;
+}
+
+void AddError(const std::string& path, std::string message, Validated* job) {
+  job->errors.push_back({path, LineOf(*job, path), std::move(message)});
+}
+
 Validated Validate(const Node& root, const std::string& base_dir) {
   Validated result;
   Walker walker(base_dir, &result);

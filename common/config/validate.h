@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -21,6 +22,13 @@ struct Validated {
 
 // Line of the key in the file; 0: the file does not set it.
 int LineOf(const Validated& job, const std::string& path);
+
+// The value of "spec.train.seed" in an effective job, or in a part of it. Null where an error has
+// left nothing.
+const nlohmann::ordered_json& At(const nlohmann::ordered_json& effective, std::string_view path);
+
+// Adds an error about the key, with its line.
+void AddError(const std::string& path, std::string message, Validated* job);
 
 Validated Validate(const Node& root, const std::string& base_dir);
 

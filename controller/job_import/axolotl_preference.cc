@@ -122,7 +122,7 @@ void TranslateRewardModel(Translation* t) {
       t->LeaveOut(key, "off");
       continue;
     }
-    t->Set(key, "spec.method", "reward");
+    t->Refuse(key, "its scores have no counterpart yet");
     if (t->Take("num_labels") != nullptr) t->LeaveOut("num_labels", absl::StrCat("of ", key));
   }
 }
@@ -207,7 +207,7 @@ void TranslateAxolotlPreference(Translation* t) {
 void TranslatePreferenceType(Translation* t, Scope* scope) {
   const Node* type = scope->config.Take("type");
   const Json* method = t->Find("spec.method");
-  if (method == nullptr || *method == "reward") {
+  if (method == nullptr) {
     if (type != nullptr) t->Note(*scope, Outcome::kLeftOut, "type", "of training by rewards");
     return;
   }

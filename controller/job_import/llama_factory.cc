@@ -23,7 +23,7 @@ void TranslateMethod(Translation* t) {
   } else if (stage == "dpo" || stage == "kto") {
     t->Set("stage", "spec.method", stage);
   } else if (stage == "rm") {
-    t->Set("stage", "spec.method", "reward");
+    t->Refuse("stage", "its scores have no counterpart yet");
   } else if (!stage.empty()) {
     t->Refuse("stage", "reinforcement learning has no counterpart yet");
   }

@@ -160,7 +160,6 @@ TEST(JobErrorsTest, UnknownWordsGetASuggestion) {
 // Invariant config-4.
 TEST(JobErrorsTest, KnownButLater) {
   ExpectErrors({
-      {"  method: reward\n", "spec.method", 7, "reward is not supported yet"},
       {"  precision: {compute: fp16}\n", "spec.precision.compute", 7,
        "float16 is not supported yet"},
       {"  resources: {spares: 1}\n", "spec.resources.spares", 7,

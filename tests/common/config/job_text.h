@@ -97,6 +97,8 @@ spec:
     seed: 7
   preference: {loss: null, loss_weights: null, beta: null, label_smoothing: null, gamma: null, nll_weight: null,
                reference: null, desirable_weight: null, undesirable_weight: null}
+  reward: {center_coefficient: null}
+  classification: {num_labels: null, label_names: null, problem: null}
   precision: {compute: auto, master_weights: auto, gradients: auto}
   recompute: block
   attention: {deterministic: true, workspace_gib: 4}

@@ -145,7 +145,8 @@ TEST(PreferenceTest, WhatAMethodDoesNotReadIsRefusedByName) {
        "give truncate, drop or error"},
       {"dpo", "{}", "  packing: {max_documents_per_bin: 1}\n", "spec.packing.max_documents_per_bin",
        "keeps two documents in a bin"},
-      {"reward", "{}", "", "spec.method", "reward is not supported yet"},
+      {"reward", "{beta: 0.1}", "", "spec.preference.beta",
+       "goes with method dpo, orpo, cpo, simpo, kto; method is reward"},
       {"ipo", "{}", "", "spec.method", "that is dpo with preference.loss: ipo here"},
       {"dpo", "{loss: rpo}", "", "spec.preference.loss", "that is [sigmoid, sft] with"},
       {"dpo", "{}", "  test_datasets: [{path: ./a.jsonl, format: chat}]\n",
@@ -153,7 +154,8 @@ TEST(PreferenceTest, WhatAMethodDoesNotReadIsRefusedByName) {
       {"dpo", "{}", "  test_datasets: [{path: ./a.jsonl, format: unpaired_preference}]\n",
        "spec.test_datasets[0].format", "reads format: preference, got unpaired_preference"},
       {"sft", "{}", "  test_datasets: [{path: ./a.jsonl, format: preference}]\n",
-       "spec.test_datasets[0].format", "preference goes with method dpo, orpo, cpo, simpo, kto"},
+       "spec.test_datasets[0].format",
+       "preference goes with method dpo, orpo, cpo, simpo, kto, reward; method is sft"},
   };
   for (const auto& c : cases) {
     const ParsedJob job = PreferenceJob(c.method, c.preference, c.more);

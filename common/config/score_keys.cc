@@ -1,0 +1,36 @@
+#include "common/config/score_keys.h"
+
+#include "common/config/key_ranges.h"
+
+namespace coxswain::config {
+
+// Source: TRL 1.10 reward_config.py (center_rewards_coefficient), transformers' PretrainedConfig
+// (num_labels, id2label, problem_type).
+void AppendScoreKeys(std::vector<Key>* table) {
+  const std::vector<Key> rows = {
+      // clang-format off
+      {.path = "spec.reward", .doc = "Read when `method: reward`."},
+      {.path = "spec.reward.center_coefficient", .type = Type::kNumber, .def = "null",
+       .range = kNonNegative,
+       .doc = "Factor c of a term that holds scores near zero: the mean over pairs of "
+              "c (s_chosen + s_rejected)^2. absent: 0; 0.01 is usual. TRL: "
+              "center_rewards_coefficient.", .nullable = true},
+      {.path = "spec.classification", .doc = "Read when `method: classification`."},
+      {.path = "spec.classification.num_labels", .type = Type::kInt, .def = "null",
+       .range = {.min = 1, .max = 65536},
+       .doc = "Scores of a text: the classes, or with `problem: regression` the numbers. absent: "
+              "the number of `label_names`. `single_label` has at least 2.", .nullable = true},
+      {.path = "spec.classification.label_names", .type = Type::kStringList, .def = "null",
+       .doc = "Names of the classes in order of their index, 0 first; records may use them. "
+              "absent: the model calls them LABEL_0, LABEL_1, ...", .nullable = true},
+      {.path = "spec.classification.problem", .type = Type::kWord, .def = "null",
+       .words = {"single_label", "multi_label", "regression"},
+       .doc = "`single_label` (absent): one class of each text, by cross-entropy. `multi_label`: "
+              "any number of classes, by binary cross-entropy of each. `regression`: numbers, by "
+              "the squared error. transformers: problem_type.", .nullable = true},
+      // clang-format on
+  };
+  table->insert(table->end(), rows.begin(), rows.end());
+}
+
+}  // namespace coxswain::config
