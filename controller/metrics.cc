@@ -77,6 +77,8 @@ Metrics::Metrics(std::shared_ptr<prometheus::Registry> registry) : registry_(std
   reward_.family =
       gauge("coxswain_reward_nats",
             "mean reward of the chosen and of the rejected side, of a preference method");
+  label_accuracy_.family =
+      gauge("coxswain_label_accuracy_ratio", "labels of documents that the model predicts");
   reward_accuracy_.family =
       gauge("coxswain_reward_accuracy_ratio", "pairs whose chosen side has the higher reward");
   document_logp_.family =
@@ -198,12 +200,17 @@ void Metrics::Step(const std::string& job, const StepMetrics& step) {
 
 void Metrics::Preference(const std::string& job, const v1::Preference& means,
                          const std::string& of) {
+  if (means.of() == v1::Preference::LABELS) {
+    return JobGauge(label_accuracy_, job, {{"of", of}}).Set(means.accuracies());
+  }
   const Labels chosen = {{"side", "chosen"}, {"of", of}},
                rejected = {{"side", "rejected"}, {"of", of}};
   JobGauge(reward_, job, chosen).Set(means.rewards_chosen());
   JobGauge(reward_, job, rejected).Set(means.rewards_rejected());
-  JobGauge(document_logp_, job, chosen).Set(means.logps_chosen());
-  JobGauge(document_logp_, job, rejected).Set(means.logps_rejected());
+  if (means.of() == v1::Preference::LOG_PROBS) {
+    JobGauge(document_logp_, job, chosen).Set(means.logps_chosen());
+    JobGauge(document_logp_, job, rejected).Set(means.logps_rejected());
+  }
   if (means.pairs()) JobGauge(reward_accuracy_, job, {{"of", of}}).Set(means.accuracies());
 }
 
@@ -360,6 +367,7 @@ void Metrics::DropJob(const std::string& job) {
                        &eval_accuracy_,
                        &reward_,
                        &reward_accuracy_,
+                       &label_accuracy_,
                        &document_logp_,
                        &expert_load_,
                        &worst_expert_load_,

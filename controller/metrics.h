@@ -120,9 +120,9 @@ class Metrics {
       learning_rate_, step_, expected_, progress_, tokens_per_second_, mfu_, eta_, epoch_,
       last_step_, last_checkpoint_, checkpoint_bytes_, packing_, goodput_, credits_,
       checkpoint_step_, checkpoint_interval_, output_free_, slowest_rank_, slowest_ratio_,
-      control_idle_, reward_, reward_accuracy_, document_logp_, expert_load_, worst_expert_load_,
-      unused_experts_, router_entropy_, nonfinite_router_tokens_, router_balance_loss_,
-      router_z_loss_;
+      control_idle_, reward_, reward_accuracy_, label_accuracy_, document_logp_, expert_load_,
+      worst_expert_load_, unused_experts_, router_entropy_, nonfinite_router_tokens_,
+      router_balance_loss_, router_z_loss_;
   ABSL_GUARDED_BY(mu_)
   PerJob<prometheus::Counter> tokens_, nonfinite_, restarts_, readopted_, not_readopted_,
       recovery_stages_, checkpoint_failures_, preemptions_;

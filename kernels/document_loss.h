@@ -102,7 +102,7 @@ struct DocumentLossArgs {
   const DocumentRows* rows = nullptr;        // [S]
   const DocumentSums* sums = nullptr;        // [S], of the policy
   const DocumentSums* references = nullptr;  // [S]; null: all 0
-  const int32_t* labels = nullptr;           // [S], 1 desirable, 0 undesirable; null: pairs
+  const float* labels = nullptr;             // [S], > 0 desirable, 0 undesirable; null: pairs
   const DocumentScalars* scalars = nullptr;
   double* coefficients = nullptr;     // [S], scratch: minus the derivative by s
   double* loss = nullptr;             // added to: the sum over pairs or documents

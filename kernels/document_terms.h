@@ -186,7 +186,7 @@ COXSWAIN_HOST_DEVICE inline UnitValue PairValue(const DocumentLossArgs& args, in
 COXSWAIN_HOST_DEVICE inline UnitValue RecordValue(const DocumentLossArgs& args, int64_t i) {
   const DocumentLossSpec& spec = args.spec;
   const ScoredDocument document = DocumentOf(args, i);
-  const bool desirable = args.labels[i] != 0;
+  const bool desirable = args.labels[i] > 0.0f;
   UnitValue value;
   for (int t = 0; t < spec.terms; ++t) {
     const TermValue term = RecordTerm(spec, spec.type[t], document, desirable, args.scalars->kl);
@@ -200,6 +200,16 @@ COXSWAIN_HOST_DEVICE inline UnitValue RecordValue(const DocumentLossArgs& args, 
     value.report = {0.0, reward, 0.0, 0.0, logp, 0.0, 1.0};
   }
   return value;
+}
+
+inline void AddReport(const PreferenceSums& report, PreferenceSums* sums) {
+  sums->rewards_chosen += report.rewards_chosen;
+  sums->rewards_rejected += report.rewards_rejected;
+  sums->accuracies += report.accuracies;
+  sums->logps_chosen += report.logps_chosen;
+  sums->logps_rejected += report.logps_rejected;
+  sums->chosen += report.chosen;
+  sums->rejected += report.rejected;
 }
 
 }  // namespace coxswain::kernels

@@ -100,6 +100,13 @@ void CheckNoHead(const std::string& method, Validated* job) {
   }
 }
 
+// Under an adapter the head is trained in full, as PEFT does it.
+void SaveHead(Json* spec) {
+  if ((*spec)["adapter"] == "none") return;
+  Json& saved = (*spec)["lora"]["modules_to_save"];
+  if (std::find(saved.begin(), saved.end(), "score") == saved.end()) saved.push_back("score");
+}
+
 }  // namespace
 
 bool IsScoreMethod(std::string_view method) {
@@ -125,6 +132,7 @@ void CheckScores(Validated* job) {
 
 void ResolveScores(Json* spec) {
   const Json& method = (*spec)["method"];
+  if (IsScoreMethod(method.get<std::string>())) SaveHead(spec);
   Json& coefficient = (*spec)["reward"]["center_coefficient"];
   if (method == kReward && coefficient.is_null()) coefficient = 0.0;
   if (method != kClassification) return;

@@ -28,7 +28,7 @@ const Family* FindFamily(std::string_view architecture) {
 
 Architecture ArchitectureOf(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
-  Architecture model{.blocks = {}, .outside = family.outside(config)};
+  Architecture model{.blocks = {}, .outside = OutsideOf(config)};
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     model.blocks.push_back(family.block(config, layer));
   }
@@ -36,6 +36,10 @@ Architecture ArchitectureOf(const ModelConfig& config) {
 }
 
 const TextPart& TextPartOf(const ModelConfig& config) { return FamilyOf(config).text; }
+
+bool IsOtherHead(const ModelConfig& config, std::string_view tensor) {
+  return config.labels > 0 && tensor == FamilyOf(config).outside(config).head.name;
+}
 
 bool IsBeside(const ModelConfig& config, std::string_view tensor) {
   const Family& family = FamilyOf(config);
@@ -48,6 +52,13 @@ bool IsBeside(const ModelConfig& config, std::string_view tensor) {
          layer >= config.num_layers;
 }
 
-Outside OutsideOf(const ModelConfig& config) { return FamilyOf(config).outside(config); }
+Outside OutsideOf(const ModelConfig& config) {
+  Outside outside = FamilyOf(config).outside(config);
+  if (config.labels == 0) return outside;
+  outside.head = {
+      .name = kScoreWeight, .kind = Kind::kHead, .rows = config.labels, .cols = config.hidden_size};
+  outside.tied = false;
+  return outside;
+}
 
 }  // namespace coxswain::model

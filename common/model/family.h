@@ -14,9 +14,10 @@
 namespace coxswain::model {
 
 struct Family {
-  std::string_view architecture;  // class of transformers, "LlamaForCausalLM"
-  std::string_view model_type;    // what config.json calls it where it names no class
-  std::string_view checkpoints;   // published models of the family, for people
+  std::string_view architecture;      // class of transformers, "LlamaForCausalLM"
+  std::string_view score_class = {};  // its class with a head of scores; empty: it has none
+  std::string_view model_type;        // what config.json calls it where it names no class
+  std::string_view checkpoints;       // published models of the family, for people
   // Fills all but `architecture`. Settings that change the numbers and that the engine does not
   // know are failed by name.
   void (*read)(ConfigKeys& keys, ModelConfig* config) = nullptr;
@@ -29,6 +30,10 @@ struct Family {
   bool predicts_more = false;
 };
 
+// The tensor of a head of scores, in every family. Source: transformers modeling_layers.py,
+// GenericForSequenceClassification.
+inline constexpr char kScoreWeight[] = "score.weight";
+
 // All that there are, by name. Defined in families/families.cc.
 const std::vector<const Family*>& Families();
 
@@ -39,6 +44,9 @@ const Family* FindFamily(std::string_view architecture);
 Architecture ArchitectureOf(const ModelConfig& config);
 Outside OutsideOf(const ModelConfig& config);
 const TextPart& TextPartOf(const ModelConfig& config);
+
+// The head of tokens in the files of a model that has one of scores.
+bool IsOtherHead(const ModelConfig& config, std::string_view tensor);
 
 // A tensor of the files that the model does not read, and that stays as it is.
 bool IsBeside(const ModelConfig& config, std::string_view tensor);

@@ -114,6 +114,12 @@ struct ModelConfig {
   std::string quantization = {};
   Mixture mixture = {};
   std::optional<LatentAttention> latent = {};
+  // Rows of a score head in the place of that of tokens: score.weight [labels, hidden], of rewards
+  // and classes; 0: the head is of tokens. A new one is not in the files.
+  int64_t labels = 0;
+  bool new_head = false;
+  // Of a model with a head of scores: the last other token of a document is scored.
+  std::optional<int64_t> pad_token = {};
 
   bool has_experts(int64_t layer) const {
     const std::vector<int64_t>& dense = mixture.dense_layers;
@@ -133,6 +139,7 @@ struct ModelConfig {
   int64_t rope_of(int64_t layer) const {
     return window_rope && layer_windows[static_cast<size_t>(layer)] > 0 ? 1 : 0;
   }
+  int64_t head_rows() const { return labels > 0 ? labels : vocab_size; }
   int64_t value_dim() const { return latent ? latent->value : head_dim; }
   int64_t rotated_dim() const { return rope.rotated > 0 ? rope.rotated : head_dim; }
 

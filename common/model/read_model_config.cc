@@ -34,9 +34,11 @@ constexpr std::string_view kHarmless[] = {
     "label2id",
     "max_length",
     "max_position_embeddings",
+    "num_labels",
     "output_attentions",
     "output_hidden_states",
     "pad_token_id",
+    "problem_type",
     "repetition_penalty",
     "return_dict",
     "temperature",
@@ -60,7 +62,9 @@ absl::StatusOr<const Family*> FamilyOf(ConfigKeys& keys) {
   const std::string type = keys.String("model_type", "");
   std::vector<std::string> supported;
   for (const Family* family : Families()) {
-    if (named.empty() ? type == family->model_type : named == family->architecture) return family;
+    const bool is_named = named == family->architecture ||
+                          (!family->score_class.empty() && named == family->score_class);
+    if (named.empty() ? type == family->model_type : is_named) return family;
     supported.emplace_back(family->architecture);
   }
   return absl::UnimplementedError(

@@ -103,6 +103,8 @@ absl::StatusOr<std::vector<bool>> SavedModules(const std::vector<Parameter>& tab
                                                const std::vector<std::string>& names) {
   std::vector<bool> saved(table.size(), false);
   for (const std::string& name : names) {
+    // PEFT lists it beside "score" in the adapter of every classifier.
+    if (config.labels > 0 && name == "classifier") continue;
     bool found = false;
     for (size_t i = 0; i < table.size() && !name.empty(); ++i) {
       if (IsAdapter(table[i]) || IsBuffer(table[i]) || !Names(name, PathsOf(config, table[i])))

@@ -131,7 +131,22 @@ void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
   }
 }
 
+void AddEmbeddingAdapter(const Plan& plan, const BatchExtents& n, Table* table) {
+  if (!HasAdapterOf(plan, model::Kind::kEmbedding)) return;
+  const int64_t bytes = ComputeBytes(plan) * n.tokens * plan.lora.rank;
+  table->Row("embedding.lora_h", bytes);
+  if (plan.trains()) table->Row("embedding.lora_dh", bytes);
+}
+
+void AddScoreHead(const Plan& plan, const BatchExtents& n, Table* table) {
+  const int64_t bytes = kFloat * n.scored_documents * plan.model.labels;
+  table->Row("head.scores", bytes);
+  if (plan.trains()) table->Row("head.dscores", bytes);
+  AddEmbeddingAdapter(plan, n, table);
+}
+
 void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
+  if (plan.model.labels > 0) return AddScoreHead(plan, n, table);
   const int64_t chunk = plan.lm_head_chunk_tokens, element = ComputeBytes(plan);
   table->Row("head.logits", element * chunk * LogitsStride(plan.model.vocab_size, element));
   table->Row("head.x", element * chunk * plan.model.hidden_size);
@@ -139,10 +154,7 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   if (HasAdapterOf(plan, model::Kind::kHead)) {
     table->Row("head.lora_h", element * chunk * plan.lora.rank);
   }
-  if (HasAdapterOf(plan, model::Kind::kEmbedding)) {
-    table->Row("embedding.lora_h", element * n.tokens * plan.lora.rank);
-    if (plan.trains()) table->Row("embedding.lora_dh", element * n.tokens * plan.lora.rank);
-  }
+  AddEmbeddingAdapter(plan, n, table);
   if (!plan.trains()) return;
   table->Row("head.loss", kFloat * chunk);
   table->Row("head.nll", kFloat * (plan.document_loss.any() ? n.target_rows : chunk));
@@ -171,14 +183,15 @@ void AddRouters(const Plan& plan, const BatchExtents& n, Table* table) {
 // What a loss of documents needs beside the head's rows.
 void AddDocuments(const Plan& plan, const BatchExtents& n, Table* table) {
   if (!plan.document_loss.any()) return;
+  if (const int64_t values = plan.document_loss.values_per_document(); values > 0) {
+    table->Row("documents.values", kFloat * n.scored_documents * values);
+  }
+  if (plan.document_loss.of_scores()) return;
   table->Row("head.weights", kFloat * n.target_rows);
   table->Row("documents.rows", sizeof(kernels::DocumentRows) * n.scored_documents);
   table->Row("documents.sums", sizeof(kernels::DocumentSums) * n.scored_documents);
   if (plan.document_loss.reference != "none") {
     table->Row("documents.references", sizeof(kernels::DocumentSums) * n.scored_documents);
-  }
-  if (plan.document_loss.documents_per_unit() == 1) {
-    table->Row("documents.labels", sizeof(int32_t) * n.scored_documents);
   }
   table->Row("documents.coefficients", sizeof(double) * n.scored_documents);
 }
@@ -260,7 +273,8 @@ BatchExtents::BatchExtents(const Plan& plan)
       scored_documents(plan.micro_batch_bins * plan.max_documents_per_bin),
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
-  target_rows = (tokens + chunk - 1) / chunk * chunk;
+  const int64_t rows = plan.document_loss.of_scores() ? scored_documents : tokens;
+  target_rows = (rows + chunk - 1) / chunk * chunk;
 }
 
 int64_t RouterPools(const Plan& plan) {

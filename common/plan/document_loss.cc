@@ -12,14 +12,13 @@ namespace {
 using kernels::DocumentTerm;
 
 // -1: there is none.
-int64_t IndexOf(const std::string& type) {
-  const std::vector<std::string>& names = DocumentTermNames();
+int64_t IndexOf(const std::vector<std::string>& names, const std::string& type) {
   const auto found = std::find(names.begin(), names.end(), type);
   return found == names.end() ? -1 : std::distance(names.begin(), found);
 }
 
 DocumentTerm TermOf(const DocumentLossTerm& term) {
-  return static_cast<DocumentTerm>(IndexOf(term.type));
+  return static_cast<DocumentTerm>(IndexOf(DocumentTermNames(), term.type));
 }
 
 bool OfRecords(const DocumentLossTerm& term) {
@@ -43,7 +42,7 @@ absl::Status CheckTerms(const DocumentLoss& loss) {
                                                    " are added"));
   }
   for (const DocumentLossTerm& term : loss.terms) {
-    if (IndexOf(term.type) < 0 || !(term.weight > 0)) {
+    if (IndexOf(DocumentTermNames(), term.type) < 0 || !(term.weight > 0)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "document_loss has the term ", term.type, " with weight ", term.weight,
           "; the weight is > 0, the term one of ", absl::StrJoin(DocumentTermNames(), ", ")));
@@ -57,7 +56,27 @@ absl::Status CheckTerms(const DocumentLoss& loss) {
   return absl::OkStatus();
 }
 
+absl::Status CheckScores(const DocumentLoss& loss) {
+  const std::string type = loss.terms.size() == 1 ? loss.terms.front().type : "several terms";
+  if (loss.terms.front().weight != 1 || IndexOf(ScoreTermNames(), type) < 0 ||
+      !kernels::ScoreLossSupports(ScoreSpecOf(loss)) || loss.reference != "none") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "document_loss of scores has ", type, " of weight ", loss.terms.front().weight, ", ",
+        loss.labels, " labels, centre ", loss.centre, ", reference ", loss.reference,
+        "; wanted one of ", absl::StrJoin(ScoreTermNames(), ", "),
+        " of weight 1, one label of a bradley_terry, two or more of a single_label, centre >= 0, "
+        "reference none"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+const std::vector<std::string>& ScoreTermNames() {
+  static const std::vector<std::string> kNames = {"bradley_terry", "single_label", "multi_label",
+                                                  "regression"};
+  return kNames;
+}
 
 const std::vector<std::string>& DocumentTermNames() {
   static const std::vector<std::string> kNames = {
@@ -69,23 +88,29 @@ const std::vector<std::string>& DocumentTermNames() {
 
 int64_t DocumentLoss::documents_per_unit() const {
   if (terms.empty()) return 0;
+  if (of_scores()) return ScoreSpecOf(*this).type == kernels::ScoreTerm::kBradleyTerry ? 2 : 1;
   return OfRecords(terms.front()) ? 1 : 2;
 }
 
+int64_t DocumentLoss::values_per_document() const {
+  if (of_scores()) return kernels::ScoreValues(ScoreSpecOf(*this));
+  return documents_per_unit() == 1 ? 1 : 0;
+}
+
 bool DocumentLoss::has_kl() const {
-  return std::any_of(terms.begin(), terms.end(), [](const DocumentLossTerm& term) {
+  return !of_scores() && std::any_of(terms.begin(), terms.end(), [](const DocumentLossTerm& term) {
     return TermOf(term) == DocumentTerm::kKto;
   });
 }
 
 bool DocumentLoss::has_nll() const {
-  return std::any_of(terms.begin(), terms.end(), [](const DocumentLossTerm& term) {
+  return !of_scores() && std::any_of(terms.begin(), terms.end(), [](const DocumentLossTerm& term) {
     return TermOf(term) == DocumentTerm::kNll || TermOf(term) == DocumentTerm::kNllWithPrompt;
   });
 }
 
 bool DocumentLoss::nll_has_prompt() const {
-  return std::any_of(terms.begin(), terms.end(), [](const DocumentLossTerm& term) {
+  return !of_scores() && std::any_of(terms.begin(), terms.end(), [](const DocumentLossTerm& term) {
     return TermOf(term) == DocumentTerm::kNllWithPrompt;
   });
 }
@@ -107,8 +132,16 @@ kernels::DocumentLossSpec SpecOf(const DocumentLoss& loss) {
   return spec;
 }
 
+kernels::ScoreLossSpec ScoreSpecOf(const DocumentLoss& loss) {
+  return {
+      .type = static_cast<kernels::ScoreTerm>(IndexOf(ScoreTermNames(), loss.terms.front().type)),
+      .labels = loss.labels,
+      .centre = loss.centre};
+}
+
 absl::Status CheckDocumentLoss(const DocumentLoss& loss) {
   if (!loss.any()) return absl::OkStatus();
+  if (loss.of_scores()) return CheckScores(loss);
   if (absl::Status terms = CheckTerms(loss); !terms.ok()) return terms;
   if (!(loss.beta > 0) || !(loss.label_smoothing >= 0 && loss.label_smoothing < 0.5) ||
       !(loss.margin >= 0) || !(loss.desirable_weight >= 0) || !(loss.undesirable_weight >= 0)) {

@@ -1,5 +1,5 @@
-// A loss that is a function of the log-probabilities of documents (kernels/document_loss.h), as a
-// plan has it.
+// A loss that is a function of the log-probabilities of documents (kernels/document_loss.h), or of
+// their scores by a head of its own (kernels/score_loss.h), as a plan has it.
 #ifndef COXSWAIN_COMMON_PLAN_DOCUMENT_LOSS_H_
 #define COXSWAIN_COMMON_PLAN_DOCUMENT_LOSS_H_
 
@@ -9,11 +9,12 @@
 
 #include "absl/status/status.h"
 #include "kernels/document_loss.h"
+#include "kernels/score_loss.h"
 
 namespace coxswain::plan {
 
 struct DocumentLossTerm {
-  std::string type;     // a name of DocumentTermNames()
+  std::string type;     // a name of DocumentTermNames() or ScoreTermNames()
   double weight = 1.0;  // > 0
   bool operator==(const DocumentLossTerm&) const = default;
 };
@@ -27,10 +28,15 @@ struct DocumentLoss {
   // the commands bring.
   std::string reference = "none";
   double desirable_weight = 1.0, undesirable_weight = 1.0;  // of records, >= 0
+  int64_t labels = 0;   // scores of a document; 0: the terms are of log-probabilities
+  double centre = 0.0;  // of "bradley_terry", >= 0
 
   bool any() const { return !terms.empty(); }
+  bool of_scores() const { return labels > 0; }
   // 2: the chosen and the rejected document of a pair, in this order; 1: of a record; 0: none.
   int64_t documents_per_unit() const;
+  // Numbers that each document brings: its label, margin, class or targets; 0: none.
+  int64_t values_per_document() const;
   bool has_kl() const;          // of records: a term takes the KL of the step
   bool has_nll() const;         // some term has a denominator of its own
   bool nll_has_prompt() const;  // the rows of a chosen document begin at its first token
@@ -40,8 +46,12 @@ struct DocumentLoss {
 // In the order of kernels::DocumentTerm.
 const std::vector<std::string>& DocumentTermNames();
 
-// `loss` must have passed CheckDocumentLoss.
+// In the order of kernels::ScoreTerm.
+const std::vector<std::string>& ScoreTermNames();
+
+// `loss` must have passed CheckDocumentLoss, and be of log-probabilities or of scores.
 kernels::DocumentLossSpec SpecOf(const DocumentLoss& loss);
+kernels::ScoreLossSpec ScoreSpecOf(const DocumentLoss& loss);
 
 // InvalidArgument names the field and its value.
 absl::Status CheckDocumentLoss(const DocumentLoss& loss);

@@ -31,6 +31,7 @@ bool ExchangesEmbeddingRows(const Plan& plan) {
   if (plan.world_size() == 1 || embedding == plan.parameters.end() || !embedding->trainable()) {
     return false;
   }
+  if (plan.model.labels > 0) return false;  // there are no logits
   const int64_t rows = EmbeddingRowTokens(plan) * plan.model.hidden_size;
   return 2 * EmbeddingRowBytesReceived(plan) <= MatrixBytesReceived(plan, *embedding) &&
          rows <= plan.lm_head_chunk_tokens * plan.model.vocab_size;

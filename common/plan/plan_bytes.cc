@@ -141,6 +141,9 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   out->set_quantization(config.quantization);
   if (config.mixture.experts > 0) ToProto(config.mixture, out->mutable_mixture());
   if (config.latent) ToProto(*config.latent, out->mutable_latent());
+  out->set_labels(config.labels);
+  out->set_new_head(config.new_head);
+  if (config.pad_token) out->set_pad_token(*config.pad_token);
 }
 
 model::ModelConfig FromProto(const v1::ModelConfig& in) {
@@ -176,6 +179,9 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   config.quantization = in.quantization();
   if (in.has_mixture()) config.mixture = FromProto(in.mixture());
   if (in.has_latent()) config.latent = FromProto(in.latent());
+  config.labels = in.labels();
+  config.new_head = in.new_head();
+  if (in.has_pad_token()) config.pad_token = in.pad_token();
   return config;
 }
 
@@ -275,6 +281,8 @@ void ToProto(const DocumentLoss& loss, v1::DocumentLoss* out) {
   out->set_reference(loss.reference);
   out->set_desirable_weight(loss.desirable_weight);
   out->set_undesirable_weight(loss.undesirable_weight);
+  out->set_labels(loss.labels);
+  out->set_centre(loss.centre);
 }
 
 DocumentLoss FromProto(const v1::DocumentLoss& in) {
@@ -288,6 +296,8 @@ DocumentLoss FromProto(const v1::DocumentLoss& in) {
   loss.reference = in.reference();
   loss.desirable_weight = in.desirable_weight();
   loss.undesirable_weight = in.undesirable_weight();
+  loss.labels = in.labels();
+  loss.centre = in.centre();
   return loss;
 }
 

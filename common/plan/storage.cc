@@ -16,11 +16,12 @@ Storage Named(const std::string& dtype) {
   return Storage::kFloat32;
 }
 
-// Matrices of the base model take the plan's gradient dtype. Vectors, a tied embedding, which two
-// products add to, and adapters take float32.
+// Matrices of the base model take the plan's gradient dtype. Vectors, a head of scores, a tied
+// embedding, which two products add to, and adapters take float32.
 Storage GradientOf(const Plan& plan, const model::Parameter& parameter) {
   const bool tied = model::IsEmbedding(parameter) && plan.model.tie_embeddings;
-  const bool precise = parameter.cols == 1 || tied || model::IsAdapter(parameter);
+  const bool scores = model::IsHead(parameter) && plan.model.labels > 0;
+  const bool precise = parameter.cols == 1 || tied || scores || model::IsAdapter(parameter);
   return precise ? Storage::kFloat32 : Named(plan.gradient_dtype);
 }
 

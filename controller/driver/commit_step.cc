@@ -46,6 +46,7 @@ void AddPreference(const v1::Done& done, std::optional<v1::Preference>* sum) {
   all.set_chosen(all.chosen() + more.chosen());
   all.set_rejected(all.rejected() + more.rejected());
   all.set_pairs(more.pairs());
+  all.set_of(more.of());
 }
 
 bool SameBits(double a, double b) {

@@ -73,9 +73,9 @@ absl::Status KeepReferences(const Curriculum& curriculum, const ReferenceSums& s
   kept.train.resize(static_cast<size_t>(data.train->num_documents()), none);
   kept.eval.resize(data.eval == nullptr ? 0 : static_cast<size_t>(data.eval->num_documents()),
                    none);
-  return data::WriteReferences(ReferencesPath(*data.train, recipe.recipe_stem(),
-                                              recipe.recipe().first_step_of_pass(1)),
-                               kept);
+  return data::WriteReferences(
+      ReferencesPath(*data.train, recipe.recipe_stem(), recipe.recipe().first_step_of_pass(1)),
+      kept);
 }
 
 // Of a job that trains nothing.
@@ -112,7 +112,7 @@ absl::StatusOr<std::shared_ptr<const RecipeCurriculum>> PrepareTraining(
   ASSIGN_OR_RETURN(data::PreparedPrompts prompts, data::PreparePrompts(spec));
   Questions questions = QuestionsOf(spec, std::move(prompts));
   RETURN_IF_ERROR(planner::GenerationOf(spec, ExtentsOf(questions)).status());
-  plan::DocumentLoss loss = planner::PreferenceLoss(spec);
+  plan::DocumentLoss loss = planner::DocumentLossOf(spec);
   ASSIGN_OR_RETURN(std::shared_ptr<const ReferenceSums> references, KeptBefore(loss, data, recipe));
   return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe),
                                             std::move(questions), std::move(loss),

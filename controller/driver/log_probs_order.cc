@@ -20,7 +20,7 @@ gang::Order LogProbsOrder(const Curriculum* curriculum, const std::shared_ptr<co
     } else {
       curriculum->FillTrain(of.step, batch->bins[rank], batch->forms[rank], bins);
     }
-    bins->clear_labels();
+    bins->clear_values();
   };
   return order;
 }

@@ -219,7 +219,7 @@ v1::JobEvent EvalDoneEvent(const checkpoint::EvalPoint& point,
   } else {
     done.set_eval_perplexity(point.perplexity());
   }
-  done.set_eval_token_accuracy(point.token_accuracy.value_or(0));  // an answer of this run has one
+  if (point.token_accuracy) done.set_eval_token_accuracy(*point.token_accuracy);
   done.set_best(is_best);
   return event;
 }

@@ -147,9 +147,9 @@ void RecipeCurriculum::Fill(int64_t step, std::span<const int64_t> ids, BinForm 
   for (const int64_t id : ids) {
     AppendBin(store, id, OfSide(BinDocuments(step, id), side), form, out);
   }
-  if (side == Side::kMismatched || loss_.documents_per_unit() != 1) return;
+  if (side == Side::kMismatched || loss_.values_per_document() == 0) return;
   for (const int64_t document : Documents(step, ids, side)) {
-    out->add_labels(store.value(document) > 0 ? 1 : 0);
+    out->add_values(store.value(document));
   }
 }
 

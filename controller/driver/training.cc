@@ -40,6 +40,13 @@ std::string BinsOf(const Batch& batch) {
   return absl::StrCat("step ", batch.step, ": ", absl::StrJoin(bins, " "));
 }
 
+// A head of scores tells no tokens.
+std::optional<double> TokenAccuracy(const EvalSum& sum) {
+  if (sum.preference && sum.preference->of() != v1::Preference::LOG_PROBS) return std::nullopt;
+  return static_cast<double>(sum.correct_targets) /
+         static_cast<double>(std::max<int64_t>(sum.targets, 1));
+}
+
 }  // namespace
 
 Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents events)
@@ -314,13 +321,12 @@ std::optional<v1::Error> Training::TakeEval(const Sent& sent, const gang::InFlig
   if (!sent.last_part) return std::nullopt;
   const EvalSum sum = std::exchange(eval_sum_, EvalSum());
   eval_outstanding_ = false;
-  const double targets = static_cast<double>(std::max<int64_t>(sum.targets, 1));
   const double denominator = static_cast<double>(std::max<int64_t>(sum.denominator, 1));
   const checkpoint::EvalPoint point{
       .step = command.step,
       .loss = sum.loss_sum / denominator,
       .seconds = static_cast<double>(command.done_ns - eval_began_ns_) * 1e-9,
-      .token_accuracy = static_cast<double>(sum.correct_targets) / targets};
+      .token_accuracy = TokenAccuracy(sum)};
   state_.seconds += point.seconds;
   state_.evals.push_back(point);
   const bool is_best = state_.early_stop.Add(point);

@@ -28,6 +28,13 @@ void KeepHighest(const v1::MemoryBytes& seen, v1::MemoryBytes* highest) {
 // e^loss says nothing of a loss of pairs.
 std::string EvalText(const checkpoint::EvalPoint& point,
                      const std::optional<v1::Preference>& preference) {
+  if (preference && preference->of() == v1::Preference::LABELS) {
+    return absl::StrFormat("accuracy %.1f %%", 100 * preference->accuracies());
+  }
+  if (preference && preference->of() == v1::Preference::NUMBERS) {
+    return absl::StrFormat("mean %+.4f of %+.4f", preference->rewards_chosen(),
+                           preference->rewards_rejected());
+  }
   if (preference) {
     return absl::StrFormat("rewards of chosen %+.4f and rejected %+.4f",
                            preference->rewards_chosen(), preference->rewards_rejected());

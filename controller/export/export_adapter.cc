@@ -221,7 +221,7 @@ std::string AdapterConfigJson(const config::JobSpec& job, const plan::Plan& plan
       {"revision", RevisionOf(job)},
       {"target_modules", TargetModules(plan, by_expert, experts)},
       {"target_parameters", parameters},
-      {"task_type", "CAUSAL_LM"},
+      {"task_type", plan.model.labels > 0 ? "SEQ_CLS" : "CAUSAL_LM"},
       {"use_dora", plan.lora.dora},
       {"use_rslora", job.lora.use_rslora},
   };

@@ -29,6 +29,7 @@
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 #include "controller/export/model_tensor.h"
+#include "controller/export/score_labels.h"
 
 namespace coxswain::exports {
 namespace {
@@ -287,7 +288,7 @@ bool NamesAPath(const nlohmann::ordered_json& config) {
 
 // The head was trained apart from the embedding that config.json ties it to: the files hold both.
 bool SaysTied(const plan::Plan& plan) {
-  if (plan.model.tie_embeddings) return false;
+  if (plan.model.tie_embeddings || plan.model.labels > 0) return false;
   const absl::StatusOr<model::ModelConfig> source = model::ReadModelConfig(plan.model_path);
   return source.ok() && source->tie_embeddings;
 }
@@ -299,14 +300,16 @@ void Untie(const std::string& part, nlohmann::ordered_json* config) {
 }
 
 // The source's config.json; only a changed dtype, added tokens, a path in it, a head that it ties
-// against its files or quantised linears, which are exported dequantised, change it.
+// against its files, quantised linears, which are exported dequantised, or a head of scores change
+// it.
 std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan, const Source& source) {
   const bool path = NamesAPath(source.config);
   const bool grown = plan.model.added_tokens.count > 0;
   const bool quantized = source.config.contains("quantization_config");
   const bool says_tied = SaysTied(plan);
   const bool dtype = job.export_dtype != "source";
-  if (!dtype && !path && !grown && !quantized && !says_tied) return source.config_text;
+  const bool scores = plan.model.labels > 0;
+  if (!dtype && !path && !grown && !quantized && !says_tied && !scores) return source.config_text;
   nlohmann::ordered_json config = source.config;
   config.erase("quantization_config");
   if (dtype) config[source.DTypeKey()] = job.export_dtype;
@@ -314,6 +317,7 @@ std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan, const
   const std::string part(model::TextPartOf(plan.model).config);
   if (grown) (part.empty() ? config : config[part])["vocab_size"] = plan.model.vocab_size;
   if (says_tied) Untie(part, &config);
+  if (scores) DescribeScores(job, plan, &config);
   return config.dump(2) + "\n";
 }
 

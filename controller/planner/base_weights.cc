@@ -18,6 +18,7 @@
 #include "common/status_macros.h"
 #include "controller/planner/adapter_settings.h"
 #include "controller/planner/quantization.h"
+#include "controller/planner/score_head.h"
 #include "controller/planner/tied_head.h"
 
 namespace coxswain::planner {
@@ -75,6 +76,7 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
   const model::Architecture blocks = model::ArchitectureOf(model);
   ASSIGN_OR_RETURN(const std::string kept, KeptOfFiles(job, model));
   for (const model::Parameter& parameter : model::BaseParameterTable(blocks)) {
+    if (model::IsHead(parameter) && model.new_head) continue;
     const std::vector<model::StackedFile> stack = model::StackedFilesOf(blocks, parameter);
     if (!stack.empty()) {
       const std::string format = plan::IsQuantizedIn(kept, parameter) ? kept : "";
@@ -121,6 +123,7 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
 absl::StatusOr<model::ModelConfig> ReadBaseModel(const config::JobSpec& job,
                                                  std::vector<std::string>* warnings) {
   ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(job.model_path, warnings));
+  RETURN_IF_ERROR(PutScoreHead(job, &model, warnings));
   RETURN_IF_ERROR(UntieDifferingHead(job, &model, warnings));
   RETURN_IF_ERROR(CheckBaseWeights(job, model));
   return model;

@@ -18,7 +18,7 @@ namespace coxswain::planner {
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model);
 
 // The model of spec.base_model: reads config.json, unties the head if the files hold another one
-// (tied_head.h), and calls CheckBaseWeights. Returns the errors of these three.
+// (tied_head.h), and calls CheckBaseWeights. Returns the errors of these and of PutScoreHead.
 absl::StatusOr<model::ModelConfig> ReadBaseModel(const config::JobSpec& job,
                                                  std::vector<std::string>* warnings);
 

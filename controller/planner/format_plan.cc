@@ -87,9 +87,20 @@ void AddExperts(const plan::Plan& plan, const Estimate& estimate, Page& page) {
   page.Row("  routers", text);
 }
 
+// Of a head of scores: what it is trained by, and whether it is there.
+void AddScores(const plan::DocumentLoss& loss, bool is_new, Page& page) {
+  std::string text =
+      absl::StrCat(loss.terms.front().type, " of ", Count(loss.labels, "score"), " a document");
+  if (loss.centre > 0) absl::StrAppendFormat(&text, ", %g x squared sum of a pair", loss.centre);
+  absl::StrAppend(&text, is_new ? "; the head is new, drawn at random" : "; the head of the files");
+  page.Row("Loss", text);
+}
+
 // Of a preference method: its terms and what they compare with.
-void AddLoss(const plan::DocumentLoss& loss, Page& page) {
+void AddLoss(const plan::Plan& plan, Page& page) {
+  const plan::DocumentLoss& loss = plan.document_loss;
   if (!loss.any()) return;
+  if (loss.of_scores()) return AddScores(loss, plan.model.new_head, page);
   std::string text;
   for (const plan::DocumentLossTerm& term : loss.terms) {
     absl::StrAppend(&text, text.empty() ? "" : " + ");
@@ -121,7 +132,7 @@ void AddModel(const config::JobSpec& job, const Recipe& recipe, const PlannedJob
                              Count(group.expected_elements, "element"),
                              job.train.learning_rate * group.lr_scale, group.weight_decay));
   }
-  AddLoss(plan.document_loss, page);
+  AddLoss(plan, page);
 }
 
 // "org/name at COMMIT, config main, split train[:10]".
@@ -190,10 +201,13 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
                                            Count(plan.sequence_len, "token")));
   page.Row("Mesh", absl::StrCat("replicate ", plan.replicate, " x shard ", plan.shard,
                                 ZeroText(plan), plan.overlap ? "" : ", no overlap"));
-  page.Row("Micro-batch",
-           absl::StrFormat("%s of %s, recompute %s, LM head in chunks of %d tokens",
-                           Count(plan.micro_batch_bins, "bin"), Count(plan.sequence_len, "token"),
-                           RecomputeText(plan), plan.lm_head_chunk_tokens));
+  const std::string head =
+      plan.model.labels > 0
+          ? ""
+          : absl::StrCat(", LM head in chunks of ", plan.lm_head_chunk_tokens, " tokens");
+  page.Row("Micro-batch", absl::StrCat(Count(plan.micro_batch_bins, "bin"), " of ",
+                                       Count(plan.sequence_len, "token"), ", recompute ",
+                                       RecomputeText(plan), head));
 }
 
 // "cuDNN for bins of one document, tiles for packed ones".

@@ -64,7 +64,7 @@ SecondsPerToken Products(const plan::Plan& plan) {
   const model::FlopsPerToken all = model::TrainingFlops(plan.model, plan.parameters, 0);
   const double forward = model::ForwardFlopsPerToken(plan.model, plan.parameters, 0);
   const double head =
-      2 * static_cast<double>(plan.model.vocab_size) * static_cast<double>(plan.model.hidden_size);
+      2 * static_cast<double>(plan.model.head_rows()) * static_cast<double>(plan.model.hidden_size);
   const double rate =
       plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;
   SecondsPerToken seconds{.forward = forward / rate, .backward = (all.total() - forward) / rate};
@@ -239,8 +239,8 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
     backward += 2.5 * width;
   }
   const double again = plan.recompute == "block" ? forward : AgainTraffic(plan);
-  forward += static_cast<double>(m.vocab_size);
-  backward += 2 * static_cast<double>(m.vocab_size);
+  forward += static_cast<double>(m.head_rows());
+  backward += 2 * static_cast<double>(m.head_rows());
   const double seconds = plan::ComputeBytes(plan) / kBytesPerSecond;
   return {.forward = forward * seconds, .backward = backward * seconds, .again = again * seconds};
 }
@@ -278,7 +278,7 @@ double UpdateSeconds(const plan::Plan& plan) {
 // What a loss of documents computes beside: the forward of its reference, and the head's forward
 // once more, whose logits wait for the loss of all documents.
 double DocumentLossSeconds(const plan::Plan& plan, double forward) {
-  if (!plan.document_loss.any()) return 0;
+  if (!plan.document_loss.any() || plan.document_loss.of_scores()) return 0;
   const auto vocab = static_cast<double>(plan.model.vocab_size);
   const double rate =
       plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;

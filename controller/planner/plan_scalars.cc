@@ -25,7 +25,7 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job,
   plan->max_grad_norm = job.train.max_grad_norm;
   plan->label_smoothing = job.train.label_smoothing;
   plan->z_loss = job.train.z_loss;
-  plan->document_loss = PreferenceLoss(job);
+  plan->document_loss = DocumentLossOf(job);
   if (plan->model.mixture.experts > 0) {
     plan->router_losses = {.balance = job.moe.aux_loss_coef.value_or(plan->model.mixture.aux_loss),
                            .z = job.moe.router_z_loss,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/bin_capacity.h"
+#include "controller/planner/score_head.h"
 
 namespace coxswain::planner {
 namespace {
@@ -54,9 +55,9 @@ void AddTerms(const config::JobSpec& job, plan::DocumentLoss* loss) {
 
 }  // namespace
 
-plan::DocumentLoss PreferenceLoss(const config::JobSpec& job) {
+plan::DocumentLoss DocumentLossOf(const config::JobSpec& job) {
   plan::DocumentLoss loss;
-  if (!config::TrainsPreferences(job)) return loss;
+  if (!config::TrainsPreferences(job)) return ScoreLoss(job);
   const config::PreferenceSpec& spec = job.preference;
   AddTerms(job, &loss);
   loss.beta = spec.beta;
@@ -73,10 +74,10 @@ absl::Status CheckPreferenceLoss(const config::JobSpec& job) {
   if (!config::TrainsPreferences(job) || job.preference.reference != "base") {
     return absl::OkStatus();
   }
-  const char* changes = job.moe.trains_router.value_or(false)  ? "moe.router: trained"
-                        : job.moe.bias_rate.value_or(0) > 0    ? "moe.balance: bias"
-                        : !job.lora.modules_to_save.empty()    ? "lora.modules_to_save"
-                                                               : nullptr;
+  const char* changes = job.moe.trains_router.value_or(false) ? "moe.router: trained"
+                        : job.moe.bias_rate.value_or(0) > 0   ? "moe.balance: bias"
+                        : !job.lora.modules_to_save.empty()   ? "lora.modules_to_save"
+                                                              : nullptr;
   if (changes == nullptr) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("spec.preference.reference: base needs the base model, and ", changes,

@@ -1,4 +1,4 @@
-// The loss of documents that a job's method and its section `preference` ask for.
+// The loss of documents that a job's method and its section ask for.
 #ifndef COXSWAIN_CONTROLLER_PLANNER_PREFERENCE_LOSS_H_
 #define COXSWAIN_CONTROLLER_PLANNER_PREFERENCE_LOSS_H_
 
@@ -8,9 +8,10 @@
 
 namespace coxswain::planner {
 
-// Without terms under a method that has no preference. The reference of a job that starts a fresh
+// That of a preference, or of scores (score_head.h); without terms under another method. The
+// reference of a job that starts a fresh
 // adapter is the base, which is what its policy was at step 0.
-plan::DocumentLoss PreferenceLoss(const config::JobSpec& job);
+plan::DocumentLoss DocumentLossOf(const config::JobSpec& job);
 
 // Unimplemented names the key whose value cannot be trained yet.
 absl::Status CheckPreferenceLoss(const config::JobSpec& job);

@@ -126,6 +126,10 @@ void AddModel(const model::ModelConfig& m, Lines& lines) {
   if (!m.unrotated_layers.empty()) lines.Hash("model.unrotated_layers", m.unrotated_layers);
   if (m.mixture.experts > 0) AddMixture(m.mixture, lines);
   if (m.latent) AddLatent(*m.latent, lines);
+  if (m.labels == 0) return;
+  lines.Int("model.labels", m.labels);
+  lines.Int("model.new_head", m.new_head);
+  lines.Int("model.pad_token", m.pad_token.value_or(-1));
 }
 
 bool IsOfEmbedding(const std::string& module) {
@@ -231,6 +235,15 @@ void AddPreference(const config::JobSpec& job, Lines& lines) {
   lines.Real("preference.undesirable_weight", preference.undesirable_weight);
 }
 
+void AddScoreLoss(const config::JobSpec& job, Lines& lines) {
+  if (job.method == "reward") {
+    lines.Real("reward.center_coefficient", job.reward.center_coefficient);
+  }
+  if (job.method == "classification") {
+    lines.Text("classification.problem", job.classification.problem);
+  }
+}
+
 // Model, adapter and data.
 void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   AddModel(facts.model, lines);
@@ -251,6 +264,7 @@ void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   lines.Text("data", facts.data_hash);
   lines.Int("sequence_len", facts.job.sequence_len);
   AddPreference(facts.job, lines);
+  AddScoreLoss(facts.job, lines);
 }
 
 void AddBins(const data::Bins& bins, Lines& lines) {

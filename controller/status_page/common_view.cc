@@ -31,7 +31,9 @@ void AddProgress(const v1::Job& job, json* fields) {
     out["TOKENS_PER_SECOND"] = Whole(p.tokens_per_second());
     out["TOKENS"] = Count(p.tokens());
   }
-  if (p.has_preference()) {
+  if (p.has_preference() && p.preference().of() == v1::Preference::LABELS) {
+    out["LABEL_ACCURACY"] = Real(p.preference().accuracies(), 3);
+  } else if (p.has_preference()) {
     out["REWARD_CHOSEN"] = Real(p.preference().rewards_chosen(), 4);
     out["REWARD_REJECTED"] = Real(p.preference().rewards_rejected(), 4);
     if (p.preference().pairs()) out["REWARD_ACCURACY"] = Real(p.preference().accuracies(), 3);

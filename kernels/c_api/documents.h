@@ -44,7 +44,7 @@ typedef struct {
   const int32_t* rows;      /* [documents, 3], as of coxswain_sum_documents */
   const double* sums;       /* [documents, 2], of the policy */
   const double* references; /* [documents, 2]; null: all 0 */
-  const int32_t* labels;    /* [documents], 1 or 0; null: pairs */
+  const float* labels;      /* [documents], 1 or 0; null: pairs */
   const double* scalars;    /* [2], in device memory: the ratio of the nll term, and the KL term */
   double* coefficients;     /* [documents], scratch */
   double* loss;             /* added to */

@@ -13,16 +13,6 @@ double MinusSum(const float* nll, int64_t begin, int64_t end) {
   return sum;
 }
 
-void AddReport(const PreferenceSums& report, PreferenceSums* sums) {
-  sums->rewards_chosen += report.rewards_chosen;
-  sums->rewards_rejected += report.rewards_rejected;
-  sums->accuracies += report.accuracies;
-  sums->logps_chosen += report.logps_chosen;
-  sums->logps_rejected += report.logps_rejected;
-  sums->chosen += report.chosen;
-  sums->rejected += report.rejected;
-}
-
 void AddUnit(const DocumentLossArgs& args, int64_t unit) {
   const int64_t first = args.spec.pairs ? 2 * unit : unit;
   if (args.rows[first].begin < 0) return;

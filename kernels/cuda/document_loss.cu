@@ -6,6 +6,7 @@
 // 4 bytes a row to sum, 4 to write: beside the head's product none of it shows.
 #include "kernels/document_loss.h"
 
+#include "kernels/cuda/document_sums.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/document_terms.h"
@@ -32,37 +33,18 @@ __global__ void __launch_bounds__(kThreads) SumDocumentsKernel(const SumDocument
   if (threadIdx.x == 0) args.sums[blockIdx.x] = sums;
 }
 
-// Loss and reports of a thread's units, as an array that the block adds up.
-struct UnitSums {
-  double of[1 + kPreferenceSums] = {};
-
-  __device__ __forceinline__ void Add(const UnitValue& value) {
-    const PreferenceSums& r = value.report;
-    const double all[1 + kPreferenceSums] = {value.loss,   r.rewards_chosen, r.rewards_rejected,
-                                             r.accuracies, r.logps_chosen,   r.logps_rejected,
-                                             r.chosen,     r.rejected};
-    for (int i = 0; i < 1 + kPreferenceSums; ++i) of[i] += all[i];
-  }
-};
-
 __global__ void __launch_bounds__(kThreads) DocumentLossKernel(const DocumentLossArgs args) {
-  __shared__ double shared[cuda::kWarp];
   const int step = args.spec.pairs ? 2 : 1;
-  UnitSums sums;
+  cuda::UnitSums sums;
   for (int64_t unit = threadIdx.x; step * unit < args.documents; unit += kThreads) {
     const int64_t first = step * unit;
     if (args.rows[first].begin < 0) continue;
     const UnitValue value = args.spec.pairs ? PairValue(args, unit) : RecordValue(args, unit);
     args.coefficients[first] = value.chosen;
     if (args.spec.pairs) args.coefficients[first + 1] = value.rejected;
-    sums.Add(value);
+    sums.Add(value.loss, value.report);
   }
-  static_assert(sizeof(PreferenceSums) == kPreferenceSums * sizeof(double));
-  auto* const reports = reinterpret_cast<double*>(args.reports);
-  for (int i = 0; i < 1 + kPreferenceSums; ++i) {
-    const double total = cuda::BlockSum(sums.of[i], shared);
-    if (threadIdx.x == 0) (i == 0 ? *args.loss : reports[i - 1]) += total;
-  }
+  sums.AddBlock(args.loss, args.reports);
 }
 
 __global__ void __launch_bounds__(kThreads) DocumentWeightsKernel(const DocumentLossArgs args) {

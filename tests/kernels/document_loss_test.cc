@@ -101,7 +101,7 @@ std::vector<DocumentSums> SumsOf(const Batch& batch) {
 }
 
 Results LossOf(const DocumentLossSpec& spec, const Batch& batch,
-               const std::vector<DocumentSums>& references, const std::vector<int32_t>& labels,
+               const std::vector<DocumentSums>& references, const std::vector<float>& labels,
                const DocumentScalars& scalars) {
   const std::vector<DocumentSums> sums = SumsOf(batch);
   Results out{.coefficients = Doubles(batch.rows.size()),

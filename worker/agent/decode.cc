@@ -164,7 +164,7 @@ absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimit
     RETURN_IF_ERROR(store->Intact());
   }
   batch.references.assign(bins.references().begin(), bins.references().end());
-  batch.labels.assign(bins.labels().begin(), bins.labels().end());
+  batch.values.assign(bins.values().begin(), bins.values().end());
   RETURN_IF_ERROR(CheckTokens(batch.token_ids, limits.vocab_size));
   RETURN_IF_ERROR(CheckTargets(batch));
   return batch;

@@ -61,6 +61,7 @@ engine::GenerateChunk FromWire(const v1::Generate& generate) {
 
 v1::Preference ToWire(const engine::PreferenceStats& stats) {
   v1::Preference wire;
+  wire.set_of(static_cast<v1::Preference::Of>(stats.of));
   wire.set_rewards_chosen(stats.rewards_chosen);
   wire.set_rewards_rejected(stats.rewards_rejected);
   wire.set_accuracies(stats.accuracies);

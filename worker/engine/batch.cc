@@ -1,6 +1,7 @@
 #include "worker/engine/batch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -33,17 +34,44 @@ absl::Status CheckCounts(const BinBatch& bins) {
   return absl::OkStatus();
 }
 
+// Finite; a class is one of the head's.
+absl::Status CheckValues(const plan::DocumentLoss& loss, const std::vector<float>& values) {
+  const bool classes =
+      loss.of_scores() && plan::ScoreSpecOf(loss).type == kernels::ScoreTerm::kSingleLabel;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float value = values[i];
+    if (classes
+            ? value >= 0 && value < static_cast<float>(loss.labels) && value == std::trunc(value)
+            : std::isfinite(value)) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("bins: value ", i, " of the documents is ", value, ", wanted ",
+                     classes ? absl::StrCat("a class below ", loss.labels) : "a finite number"));
+  }
+  return absl::OkStatus();
+}
+
+// The last token that is no padding; of nothing else the first. Source: transformers
+// modeling_layers.py, GenericForSequenceClassification.
+int32_t ScoredPosition(const int32_t* tokens, int32_t length, std::optional<int64_t> pad) {
+  int32_t last = length - 1;
+  while (last > 0 && pad == tokens[last]) --last;
+  return last;
+}
+
 // A document of a loss of documents has targets; what must come with it is there.
 absl::Status CheckDocuments(const plan::DocumentLoss& loss, const BinBatch& bins, bool scored) {
   if (!loss.any()) return absl::OkStatus();
   const size_t documents = bins.document_lengths.size();
   const size_t references = scored && loss.reference == "kept" ? documents : 0;
-  const size_t labels = scored && loss.documents_per_unit() == 1 ? documents : 0;
-  if (bins.references.size() != references || bins.labels.size() != labels) {
+  const size_t values = scored ? documents * static_cast<size_t>(loss.values_per_document()) : 0;
+  if (bins.references.size() != references || bins.values.size() != values) {
     return absl::InvalidArgumentError(absl::StrCat(
         "bins: ", documents, " documents, ", bins.references.size(), " references, wanted ",
-        references, ", and ", bins.labels.size(), " labels, wanted ", labels));
+        references, ", and ", bins.values.size(), " values, wanted ", values));
   }
+  RETURN_IF_ERROR(CheckValues(loss, bins.values));
   const auto odd = [&](int32_t count) { return count % loss.documents_per_unit() != 0; };
   const auto bin = std::find_if(bins.documents_per_bin.begin(), bins.documents_per_bin.end(), odd);
   if (bin != bins.documents_per_bin.end()) {
@@ -57,7 +85,7 @@ absl::Status CheckDocuments(const plan::DocumentLoss& loss, const BinBatch& bins
 // The targets of a scored document are its end: `targets` [length], without a gap.
 absl::Status CheckScored(const plan::DocumentLoss& loss, size_t document, const uint8_t* targets,
                          int32_t length) {
-  if (!loss.any()) return absl::OkStatus();
+  if (!loss.any() || loss.of_scores()) return absl::OkStatus();
   int32_t first = 0;
   while (first < length && targets[first] == 0) ++first;
   int32_t end = first;
@@ -131,7 +159,8 @@ BatchStager::Slot::Slot(const plan::Plan& plan)
       router_factors(2 * plan.micro_batch_bins),
       scored(plan::BatchExtents(plan).scored_documents),
       references(plan::BatchExtents(plan).scored_documents),
-      labels_of_documents(plan::BatchExtents(plan).scored_documents) {}
+      values(plan::BatchExtents(plan).scored_documents * plan.document_loss.values_per_document()) {
+}
 
 BatchStager::BatchStager(const plan::Plan& plan)
     : micro_batch_bins_(plan.micro_batch_bins),
@@ -143,6 +172,7 @@ BatchStager::BatchStager(const plan::Plan& plan)
       padded_(plan.device == "cuda"),
       marks_padding_(padded_ && plan.model.mixture.experts > 0),
       document_loss_(plan.document_loss),
+      pad_token_(plan.model.pad_token),
       scored_(plan::BatchExtents(plan).scored_documents),
       router_losses_(plan.router_losses),
       ranks_(plan.world_size()) {
@@ -159,9 +189,16 @@ void BatchStager::AppendScored(const BinBatch& bins, size_t document, int64_t fi
   if (!bins.references.empty()) {
     slot_->references.push_back({.scored = bins.references[document], .all = 0});
   }
-  if (!bins.labels.empty()) {
-    slot_->labels_of_documents.push_back(bins.labels[document]);
-  }
+}
+
+// The row at the cursor, which is of `bin`.
+void BatchStager::AppendRow(const BinBatch& bins, const BinCursor& cursor, int64_t bin) {
+  slot_->rows.push_back(static_cast<int32_t>(slot_->tokens.size()));
+  slot_->labels.push_back(document_loss_.of_scores() ? kernels::kIgnoreTarget
+                                                     : bins.token_ids[cursor.token + 1]);
+  if (!head_dropout_) return;
+  slot_->row_bins.push_back(static_cast<uint32_t>(bins.bin_ids[static_cast<size_t>(bin)]));
+  slot_->row_positions.push_back(position_in_bin_);
 }
 
 void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_t bin,
@@ -170,18 +207,15 @@ void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_
   const int64_t first_row = slot_->rows.size();
   const size_t document = cursor->document - 1;
   const bool with_prompt = document % 2 == 0 && document_loss_.nll_has_prompt();
+  const bool of_scores = document_loss_.of_scores();
+  const int32_t last = ScoredPosition(&bins.token_ids[cursor->token], length, pad_token_);
   int64_t targets = 0;
   for (int32_t position = 0; position < length; ++position, ++cursor->token) {
     const bool target = bins.targets[cursor->token] != 0;
     targets += target;
-    if (target || (with_prompt && position + 1 < length)) {
-      slot_->rows.push_back(static_cast<int32_t>(slot_->tokens.size()));
-      slot_->labels.push_back(bins.token_ids[cursor->token + 1]);
-      if (head_dropout_) {
-        slot_->row_bins.push_back(static_cast<uint32_t>(bins.bin_ids[static_cast<size_t>(bin)]));
-        slot_->row_positions.push_back(position_in_bin_);
-      }
-    }
+    const bool row =
+        of_scores ? position == last : target || (with_prompt && position + 1 < length);
+    if (row) AppendRow(bins, *cursor, bin);
     slot_->tokens.push_back(bins.token_ids[cursor->token]);
     slot_->positions.push_back(position);
     if (marks_padding_) slot_->padding.push_back(0);
@@ -190,7 +224,11 @@ void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_
       slot_->bin_positions.push_back(position_in_bin_++);
     }
   }
-  if (document_loss_.any()) AppendScored(bins, document, first_row, targets);
+  if (document_loss_.any() && !of_scores) AppendScored(bins, document, first_row, targets);
+  const auto values = static_cast<size_t>(document_loss_.values_per_document());
+  for (size_t i = 0; i < values && !bins.values.empty(); ++i) {
+    slot_->values.push_back(bins.values[values * document + i]);
+  }
 }
 
 // Rows that nothing is learnt from; they continue the document before, or are one of their own.
@@ -255,7 +293,8 @@ void BatchStager::PadLists() {
     slot_->row_bins.push_back(0);
     slot_->row_positions.push_back(0);
   }
-  while (document_loss_.any() && slot_->scored.size() < scored_) slot_->scored.push_back({});
+  const bool of_documents = document_loss_.any() && !document_loss_.of_scores();
+  while (of_documents && slot_->scored.size() < scored_) slot_->scored.push_back({});
   if (dense_) return;
   while (slot_->cu_seqlens.size() < documents_ + 1) {
     slot_->cu_seqlens.push_back(static_cast<int32_t>(slot_->tokens.size()));
@@ -289,7 +328,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->router_factors.clear();
   slot_->scored.clear();
   slot_->references.clear();
-  slot_->labels_of_documents.clear();
+  slot_->values.clear();
   slot_->bin_ends.clear();
   slot_->bin_targets.clear();
   slot_->cu_seqlens.push_back(0);
@@ -314,7 +353,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->router_factors.CopyTo(buffers.router_factors, stream);
   slot_->scored.CopyTo(buffers.documents.rows, stream);
   slot_->references.CopyTo(buffers.documents.references, stream);
-  slot_->labels_of_documents.CopyTo(buffers.documents.labels, stream);
+  slot_->values.CopyTo(buffers.documents.values, stream);
   slot_->uploaded.Record(stream);
   MicroBatch batch;
   batch.tokens = slot_->tokens.size();
@@ -322,7 +361,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   batch.max_length = max_length_;
   batch.dense = dense_;
   batch.target_rows = slot_->rows.size();
-  batch.scored = slot_->scored.size();
+  batch.scored = document_loss_.of_scores() ? batch.target_rows : slot_->scored.size();
   if (router_losses) batch.bin_ends = &slot_->bin_ends;
   return batch;
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,18 +21,20 @@ namespace coxswain::engine {
 // is longer than sequence_len or has more documents than the plan allows, an id is outside the
 // vocabulary, the last token of a document has a target, or the bins need more micro-steps.
 // `scored`: the loss of a step or evaluation is taken, for which a loss of documents may want
-// references and labels.
+// references and values.
 absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins, bool scored = true);
 
 // Extents of a staged micro-step.
 struct MicroBatch {
   int64_t tokens = 0;  // T
   int64_t documents = 0;
-  int64_t max_length = 0;   // of its longest document
-  bool dense = false;       // kernels::Documents
-  int64_t target_rows = 0;  // tokens with a target; padded: whole chunks of the LM head
-  int64_t scored = 0;       // documents of a loss of documents; padded: all there is room for
-  bool train = false;       // dropout only when training
+  int64_t max_length = 0;  // of its longest document
+  bool dense = false;      // kernels::Documents
+  // Tokens with a target; of a loss of scores the last one of each document that is no padding.
+  // Padded: whole chunks of the head.
+  int64_t target_rows = 0;
+  int64_t scored = 0;  // documents of a loss of documents; padded: all there is room for
+  bool train = false;  // dropout only when training
   // Rows behind each bin, where the model has losses of routers: the stager's, until it stages the
   // next but one.
   const std::vector<int64_t>* bin_ends = nullptr;
@@ -63,6 +66,7 @@ class BatchStager {
   void AppendBin(const BinBatch& bins, BinCursor* cursor);
   void AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_t bin, int32_t length);
   void AppendScored(const BinBatch& bins, size_t document, int64_t first_row, int64_t targets);
+  void AppendRow(const BinBatch& bins, const BinCursor& cursor, int64_t bin);
   void AppendPadding(int64_t rows, int32_t first_position);
   void PadLists();
   void SetRouterFactors(int64_t loss_denominator);
@@ -73,6 +77,7 @@ class BatchStager {
   const bool dropout_, head_dropout_, padded_;
   const bool marks_padding_;
   const plan::DocumentLoss document_loss_;
+  const std::optional<int64_t> pad_token_;
   const int64_t scored_;  // capacity of the list of scored documents
   const plan::RouterLosses router_losses_;
   const int64_t ranks_;
@@ -88,7 +93,7 @@ class BatchStager {
     PinnedArray<float> router_factors;  // two of each pool
     PinnedArray<kernels::DocumentRows> scored;
     PinnedArray<kernels::DocumentSums> references;
-    PinnedArray<int32_t> labels_of_documents;
+    PinnedArray<float> values;  // of documents
     std::vector<int64_t> bin_ends, bin_targets;
     EventHandle uploaded;
   };

@@ -104,6 +104,8 @@ void ViewSweep(const Views& view, Buffers* out) {
   view.Set("embedding.lora_dh", out->embedding_lora_dh);
   view.Set("head.loss", out->head_loss);
   view.Set("head.nll", out->head_nll);
+  view.Set("head.scores", out->scores);
+  view.Set("head.dscores", out->dscores);
   view.Set("embedding.rows", out->embedding_rows);
   view.Set("embedding.ids", out->embedding_ids);
 }
@@ -122,7 +124,7 @@ void ViewBatch(const Views& view, Buffers* out) {
   view.Set("documents.rows", out->documents.rows);
   view.Set("documents.sums", out->documents.sums);
   view.Set("documents.references", out->documents.references);
-  view.Set("documents.labels", out->documents.labels);
+  view.Set("documents.values", out->documents.values);
   view.Set("documents.coefficients", out->documents.coefficients);
   view.Set("head.weights", out->documents.weights);
   view.Set("router.sums", out->router_sums);

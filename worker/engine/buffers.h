@@ -64,7 +64,7 @@ struct DocumentBuffers {
   kernels::DocumentRows* rows = nullptr;        // [S]
   kernels::DocumentSums* sums = nullptr;        // [S], of the newest sweep
   kernels::DocumentSums* references = nullptr;  // [S]; null without a reference
-  int32_t* labels = nullptr;                    // [S]; null for pairs
+  float* values = nullptr;                      // [S, DocumentLoss::values_per_document]
   double* coefficients = nullptr;               // [S]
   float* weights = nullptr;                     // [R]
 };
@@ -97,6 +97,8 @@ struct Buffers {
   void *embedding_lora_h = nullptr, *embedding_lora_dh = nullptr;
   // [C]; hits in head_loss when evaluating. Of a loss of documents head_nll is [R].
   float *head_loss = nullptr, *head_nll = nullptr;
+  // [S, labels] of a loss of scores, which has none of the other rows of the head
+  float *scores = nullptr, *dscores = nullptr;
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them
   int32_t* embedding_ids = nullptr;                    // [W T], likewise; -1: no token
   int32_t *tokens = nullptr, *positions = nullptr;     // [T]

@@ -25,7 +25,8 @@ struct BinBatch {
   // Of each document, where the plan's loss has the reference "kept": the sum of the
   // log-probabilities of its targets under the reference, nats.
   std::vector<double> references = {};
-  std::vector<int32_t> labels = {};  // of each document, where the loss is of records: 1 or 0
+  // DocumentLoss::values_per_document of each document.
+  std::vector<float> values = {};
 };
 
 struct TrainStep {
@@ -76,6 +77,8 @@ struct ExpertUse {
 // What a loss of documents reports, summed over the pairs or records of this rank's bins. Rewards
 // and log-probabilities are nats (kernels/document_loss.h).
 struct PreferenceStats {
+  enum class Of { kLogProbs, kPairScores, kLabels, kNumbers };
+  Of of = Of::kLogProbs;
   double rewards_chosen = 0, rewards_rejected = 0;
   double accuracies = 0;
   double logps_chosen = 0, logps_rejected = 0;

@@ -30,7 +30,7 @@ void AddDocumentLoss(const plan::Plan& plan, const Sweep& sweep) {
                          .rows = documents.rows,
                          .sums = documents.sums,
                          .references = documents.references,
-                         .labels = documents.labels,
+                         .labels = documents.values,
                          .scalars = &scalars->documents,
                          .coefficients = documents.coefficients,
                          .loss = &scalars->loss_sum,
@@ -68,8 +68,9 @@ void SumsHead(const State& state, const Sweep& sweep) {
 }
 
 absl::Status CheckLogProbs(const State& state, const BinBatch& bins, bool without_adapters) {
-  if (!state.plan.document_loss.any()) {
-    return absl::FailedPreconditionError("log_probs: the plan's loss is not of documents");
+  if (!state.plan.document_loss.any() || state.plan.document_loss.of_scores()) {
+    return absl::FailedPreconditionError(
+        "log_probs: the plan's loss is not of log-probabilities of documents");
   }
   if (without_adapters && state.reference == nullptr) {
     return absl::FailedPreconditionError(
@@ -88,6 +89,18 @@ void Receive(State& state, int64_t documents, std::vector<double>* sums) {
   copied.Record(state.stream);
   copied.Wait();
   for (int64_t i = 0; i < documents; ++i) sums->push_back(state.received_sums[i].scored);
+}
+
+PreferenceStats::Of ReportsOf(const plan::DocumentLoss& loss) {
+  if (!loss.of_scores()) return PreferenceStats::Of::kLogProbs;
+  switch (plan::ScoreSpecOf(loss).type) {
+    case kernels::ScoreTerm::kBradleyTerry:
+      return PreferenceStats::Of::kPairScores;
+    case kernels::ScoreTerm::kRegression:
+      return PreferenceStats::Of::kNumbers;
+    default:
+      return PreferenceStats::Of::kLabels;
+  }
 }
 
 }  // namespace
@@ -140,7 +153,8 @@ absl::StatusOr<LogProbStats> RunLogProbs(State& state, const BinBatch& bins,
 }
 
 PreferenceStats StatsOf(const plan::DocumentLoss& loss, const kernels::PreferenceSums& sums) {
-  return {.rewards_chosen = sums.rewards_chosen,
+  return {.of = ReportsOf(loss),
+          .rewards_chosen = sums.rewards_chosen,
           .rewards_rejected = sums.rewards_rejected,
           .accuracies = sums.accuracies,
           .logps_chosen = sums.logps_chosen,

@@ -36,16 +36,30 @@ absl::StatusOr<double> Fastest(kernels::Stream* stream, const Call& call) {
   return fastest;
 }
 
+struct Floats {
+  float* data;
+  int64_t count;
+};
+
+// What every step writes before it reads it: the logits, or the gradient of the residual where the
+// head is of scores.
+Floats WrittenFirst(State& state) {
+  const plan::Plan& plan = state.plan;
+  const bool scores = plan.model.labels > 0;
+  const int64_t elements = scores
+                               ? plan.micro_batch_bins * plan.sequence_len * plan.model.hidden_size
+                               : plan.lm_head_chunk_tokens * plan.model.vocab_size;
+  return {static_cast<float*>(scores ? state.buffers.dres : state.buffers.logits),
+          elements * kernels::DTypeBytes(ComputeDType(plan)) / 4};
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<plan::LinkSpeed>> MeasureLinks(State& state) {
   std::vector<plan::LinkSpeed> links;
   if (state.group == nullptr || state.plan.world_size() == 1) return links;
   const int64_t world = state.plan.world_size();
-  // Logits are written before they are read in every step.
-  auto* data = static_cast<float*>(state.buffers.logits);
-  const int64_t room = state.plan.lm_head_chunk_tokens * state.plan.model.vocab_size *
-                       kernels::DTypeBytes(ComputeDType(state.plan)) / 4;
+  const auto [data, room] = WrittenFirst(state);
   kernels::SetMemory(data, 0, 4 * room, state.stream);
   for (const int64_t bytes : Points(state.plan)) {
     const int64_t part = bytes / 4 / (world - 1) / plan::kShardAlignment * plan::kShardAlignment;

@@ -431,7 +431,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.head = model.embedding;
   if (!c.tie_embeddings) {
     ASSIGN_OR_RETURN(model.head,
-                     table.Take({-1, model::kHeadTensor}, {c.vocab_size, c.hidden_size}));
+                     table.Take({-1, model::kHeadTensor}, {c.head_rows(), c.hidden_size}));
   }
   ASSIGN_OR_RETURN(model.adapted_head, TakeAdaptedHead(table, plan, places));
   RETURN_IF_ERROR(table.CheckEmpty());

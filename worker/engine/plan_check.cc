@@ -20,6 +20,7 @@
 #include "kernels/rotated_linear.h"
 #include "kernels/router_loss.h"
 #include "kernels/row_gather.h"
+#include "kernels/score_loss.h"
 #include "kernels/sigmoid_gate.h"
 #include "kernels/sort_by_expert.h"
 #include "kernels/target_hits.h"
@@ -29,6 +30,7 @@
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/op_specs.h"
+#include "worker/engine/score_head.h"
 
 namespace coxswain::engine {
 namespace {
@@ -263,6 +265,11 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   RETURN_IF_ERROR(CheckBlocks(plan, model));
   const kernels::DType dtype = model.compute_dtype;
   const std::string name = absl::StrCat(" of ", plan.compute_dtype);
+  if (c.labels > 0) {
+    return CheckRules({{kernels::ScoreHeadSupports(ScoreSpec(model)) &&
+                            kernels::ScoreLossSupports(plan::ScoreSpecOf(plan.document_loss)),
+                        absl::StrCat("a head", name, " of ", c.labels, " scores"), "another"}});
+  }
   return CheckRules({
       {kernels::GemmSupports({dtype, dtype}), absl::StrCat("the GEMM", name), "another build"},
       {kernels::CrossEntropySupports(LossSpec(plan)),

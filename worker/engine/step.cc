@@ -16,6 +16,7 @@
 #include "worker/engine/router_corrections.h"
 #include "worker/engine/router_losses.h"
 #include "worker/engine/run_sweep.h"
+#include "worker/engine/score_head.h"
 #include "worker/engine/verified_step.h"
 #include "worker/engine/written_gradients.h"
 
@@ -84,6 +85,7 @@ void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
 }
 
 void ComputeHead(const plan::Plan& plan, const Sweep& sweep) {
+  if (plan.document_loss.of_scores()) return ScoreHead(plan, sweep);
   if (plan.document_loss.any()) return DocumentHead(plan, sweep);
   LmHead(sweep, plan.lm_head_chunk_tokens, LossSpec(plan));
 }

@@ -1,5 +1,7 @@
 #include "worker/engine/warm_up.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
@@ -32,9 +34,8 @@ BinBatch Batch(const plan::Plan& plan, int64_t documents, int64_t micro_steps) {
   }
   if (plan.document_loss.reference == "kept")
     bins.references.assign(bins.document_lengths.size(), 0);
-  if (plan.document_loss.any() && plan.document_loss.documents_per_unit() == 1) {
-    bins.labels.assign(bins.document_lengths.size(), 1);
-  }
+  const auto values = static_cast<size_t>(plan.document_loss.values_per_document());
+  bins.values.assign(values * bins.document_lengths.size(), 1);
   return bins;
 }
 
@@ -47,10 +48,11 @@ void RunStep(State& state, int64_t documents, int64_t micro_steps) {
   (void)RunTrainStep(state, step);
 }
 
-// Of a loss of documents a bin holds whole pairs, so that it is never one document.
+// Of a loss of documents a bin holds whole pairs, so that it is never one document, or records.
 void RunDocumentSteps(State& state) {
-  RunStep(state, 2, state.written_gradients.empty() ? 1 : 2);
-  (void)RunEvaluation(state, Batch(state.plan, 2, 1));
+  const int64_t documents = std::min<int64_t>(2, state.plan.max_documents_per_bin);
+  RunStep(state, documents, state.written_gradients.empty() ? 1 : 2);
+  (void)RunEvaluation(state, Batch(state.plan, documents, 1));
 }
 
 void RunSteps(State& state) {

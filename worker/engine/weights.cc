@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<float>> MeanRow(const TensorInfo& tensor, int64_t row
 
 bool GrowsWithTokens(const plan::Plan& plan, const model::Parameter& parameter) {
   return plan.model.added_tokens.count > 0 &&
-         (model::IsEmbedding(parameter) || model::IsHead(parameter));
+         (model::IsEmbedding(parameter) || (model::IsHead(parameter) && plan.model.labels == 0));
 }
 
 // Of a tensor of the base with the base's rows: elements `range` of the parameter that has those of
@@ -317,6 +317,11 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (model::IsAdapter(parameter)) continue;
+    if (model::IsHead(parameter) && plan.model.new_head) {
+      store.Fill(i, RandomInit(plan.seed, parameter, plan.model));
+      CountWork();
+      continue;
+    }
     const std::vector<model::StackedFile> stack =
         model::StackedFilesOf(plan.architecture, parameter);
     if (!stack.empty()) {
@@ -338,7 +343,8 @@ absl::Status LoadPretrained(const plan::Plan& plan, const ParameterStore& store)
   }
   RETURN_IF_ERROR(files->Intact());
   for (const TensorInfo* tensor : files->tensors()) {
-    if (!model::IsBeside(plan.model, tensor->name)) continue;
+    const bool other = model::IsOtherHead(plan.model, tensor->name);
+    if (!other && !model::IsBeside(plan.model, tensor->name)) continue;
     known.insert(WeightFiles::Renamed(tensor->name, text.spellings));
   }
   return CheckNothingLeft(files->tensors(), known, text, plan.model_path);

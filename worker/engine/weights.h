@@ -12,10 +12,11 @@
 
 namespace coxswain::engine {
 
-// Base tensors of plan.model_path, or by init "random": norms 1, biases 0, matrices normal(0, 0.02)
-// by Philox counter (element / 4, role, layer + 1). NotFound: no weight files. InvalidArgument
-// names directory, tensor and both shapes: a tensor is missing, has another shape, is not floating
-// point, or is unknown to the model (rotary_emb.inv_freq and the head of a tied model are ignored).
+// Base tensors of plan.model_path but for a new head, which plan.seed draws, or by init "random":
+// norms 1, biases 0, matrices normal(0, 0.02) by Philox counter (element / 4, role, layer + 1).
+// NotFound: no weight files. InvalidArgument names directory, tensor and both shapes: a tensor is
+// missing, has another shape, is not floating point, or is unknown to the model
+// (rotary_emb.inv_freq and the head of a tied model are ignored).
 absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store);
 
 // Loads all base tensors of one block into the memory that sweeps read. Its slot must be free. Call

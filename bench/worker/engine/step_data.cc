@@ -115,6 +115,8 @@ engine::TrainStep MakeStep(const planner::Recipe& recipe, const data::TokenStore
       const auto targets = static_cast<double>(store.targets(document));
       if (!loss.any()) out.loss_denominator += store.targets(document);
       if (loss.reference == "kept") out.bins.references.push_back(targets * of_target);
+      out.bins.values.insert(out.bins.values.end(), static_cast<size_t>(loss.values_per_document()),
+                             0.0f);
     }
   }
   if (!loss.any()) return out;

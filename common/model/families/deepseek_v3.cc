@@ -26,6 +26,7 @@ Block DeepseekBlock(const ModelConfig& config, int64_t layer) {
 
 const Family kDeepseekV3 = {
     .architecture = "DeepseekV3ForCausalLM",
+    .score_class = "DeepseekV3ForSequenceClassification",
     .model_type = "deepseek_v3",
     .checkpoints = "DeepSeek-V3 and R1, Moonlight, their FP8 dequantised",
     .read = &ReadDeepseekV3,

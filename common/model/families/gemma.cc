@@ -95,12 +95,14 @@ Block FourNormBlock(const ModelConfig& config, int64_t layer) {
 }  // namespace
 
 const Family kGemma = {.architecture = "GemmaForCausalLM",
+                       .score_class = "GemmaForSequenceClassification",
                        .model_type = "gemma",
                        .checkpoints = "Gemma 1 and CodeGemma, 2B and 7B",
                        .read = &ReadGemma,
                        .harmless = {}};
 
 const Family kGemma2 = {.architecture = "Gemma2ForCausalLM",
+                        .score_class = "Gemma2ForSequenceClassification",
                         .model_type = "gemma2",
                         .checkpoints = "Gemma 2 2B, 9B, 27B",
                         .read = &ReadGemma2,
@@ -108,6 +110,7 @@ const Family kGemma2 = {.architecture = "Gemma2ForCausalLM",
                         .harmless = {"cache_implementation"}};
 
 const Family kGemma3 = {.architecture = "Gemma3ForCausalLM",
+                        .score_class = "Gemma3TextForSequenceClassification",
                         .model_type = "gemma3_text",
                         .checkpoints = "Gemma 3 270M and 1B; 4B to 27B saved without images",
                         .read = &ReadGemma3,

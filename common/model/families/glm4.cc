@@ -28,6 +28,7 @@ Block GlmBlock(const ModelConfig& config, int64_t layer) {
 }  // namespace
 
 const Family kGlm4 = {.architecture = "Glm4ForCausalLM",
+                      .score_class = "Glm4ForSequenceClassification",
                       .model_type = "glm4",
                       .checkpoints = "GLM-4 9B and 32B 0414",
                       .read = &ReadGlm4,

@@ -61,6 +61,7 @@ Block GptOssBlock(const ModelConfig& config, int64_t layer) {
 }  // namespace
 
 const Family kGptOss = {.architecture = "GptOssForCausalLM",
+                        .score_class = "GptOssForSequenceClassification",
                         .model_type = "gpt_oss",
                         .checkpoints = "gpt-oss-20b and 120b, in MXFP4 or bfloat16",
                         .read = &ReadGptOss,

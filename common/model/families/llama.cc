@@ -18,6 +18,7 @@ void ReadLlama(ConfigKeys& keys, ModelConfig* config) {
 }  // namespace
 
 const Family kLlama = {.architecture = "LlamaForCausalLM",
+                       .score_class = "LlamaForSequenceClassification",
                        .model_type = "llama",
                        .checkpoints = "Llama 2, Llama 3.0 to 3.3, Yi, SmolLM 1 and 2, TinyLlama",
                        .read = &ReadLlama,

@@ -32,6 +32,7 @@ void ReadMinistral3(ConfigKeys& keys, ModelConfig* config) {
 }  // namespace
 
 const Family kMinistral3 = {.architecture = "Ministral3ForCausalLM",
+                            .score_class = "Ministral3ForSequenceClassification",
                             .model_type = "ministral3",
                             .checkpoints = "Ministral 3 3B to 14B, text",
                             .read = &ReadMinistral3,

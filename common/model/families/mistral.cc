@@ -16,6 +16,7 @@ void ReadMistral(ConfigKeys& keys, ModelConfig* config) {
 }  // namespace
 
 const Family kMistral = {.architecture = "MistralForCausalLM",
+                         .score_class = "MistralForSequenceClassification",
                          .model_type = "mistral",
                          .checkpoints = "Mistral 7B, Mistral Nemo, Mistral Small 22B and 24B",
                          .read = &ReadMistral,

@@ -33,6 +33,7 @@ Block MixtralBlock(const ModelConfig& config, int64_t layer) {
 }  // namespace
 
 const Family kMixtral = {.architecture = "MixtralForCausalLM",
+                         .score_class = "MixtralForSequenceClassification",
                          .model_type = "mixtral",
                          .checkpoints = "Mixtral 8x7B and 8x22B",
                          .read = &ReadMixtral,

@@ -30,6 +30,7 @@ Block PostNormBlock(const ModelConfig& config, int64_t layer) {
 }  // namespace
 
 const Family kOlmo2 = {.architecture = "Olmo2ForCausalLM",
+                       .score_class = "Olmo2ForSequenceClassification",
                        .model_type = "olmo2",
                        .checkpoints = "OLMo 2 1B to 32B",
                        .read = &ReadOlmo2,

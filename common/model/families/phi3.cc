@@ -27,6 +27,7 @@ Block FusedTensorsBlock(const ModelConfig& config, int64_t layer) {
 
 const Family kPhi3 = {
     .architecture = "Phi3ForCausalLM",
+    .score_class = "Phi3ForSequenceClassification",
     .model_type = "phi3",
     .checkpoints = "Phi-3, Phi-3.5 mini and medium, Phi-4, Phi-4-mini",
     .read = &ReadPhi3,

@@ -20,6 +20,7 @@ void ReadQwen2(ConfigKeys& keys, ModelConfig* config) {
 
 const Family kQwen2 = {
     .architecture = "Qwen2ForCausalLM",
+    .score_class = "Qwen2ForSequenceClassification",
     .model_type = "qwen2",
     .checkpoints = "Qwen1.5, Qwen2, Qwen2.5, QwQ, DeepSeek-R1 distilled from them",
     .read = &ReadQwen2,

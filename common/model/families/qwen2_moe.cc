@@ -39,6 +39,7 @@ Block Qwen2ExpertsBlock(const ModelConfig& config, int64_t layer) {
 }  // namespace
 
 const Family kQwen2Moe = {.architecture = "Qwen2MoeForCausalLM",
+                          .score_class = "Qwen2MoeForSequenceClassification",
                           .model_type = "qwen2_moe",
                           .checkpoints = "Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B",
                           .read = &ReadQwen2Moe,

@@ -20,6 +20,7 @@ void ReadQwen3(ConfigKeys& keys, ModelConfig* config) {
 }  // namespace
 
 const Family kQwen3 = {.architecture = "Qwen3ForCausalLM",
+                       .score_class = "Qwen3ForSequenceClassification",
                        .model_type = "qwen3",
                        .checkpoints = "Qwen3 0.6B to 32B",
                        .read = &ReadQwen3,

@@ -29,6 +29,7 @@ Block QwenExpertsBlock(const ModelConfig& config, int64_t layer) {
 }  // namespace
 
 const Family kQwen3Moe = {.architecture = "Qwen3MoeForCausalLM",
+                          .score_class = "Qwen3MoeForSequenceClassification",
                           .model_type = "qwen3_moe",
                           .checkpoints = "Qwen3 30B-A3B, 235B-A22B, Qwen3-Coder",
                           .read = &ReadQwen3Moe,

@@ -39,6 +39,7 @@ void ReadSmollm3(ConfigKeys& keys, ModelConfig* config) {
 }  // namespace
 
 const Family kSmolLm3 = {.architecture = "SmolLM3ForCausalLM",
+                         .score_class = "SmolLM3ForSequenceClassification",
                          .model_type = "smollm3",
                          .checkpoints = "SmolLM3 3B",
                          .read = &ReadSmollm3,

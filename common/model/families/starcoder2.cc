@@ -42,6 +42,7 @@ Outside BiasedOutside(const ModelConfig& config) { return LayerNormOutside(confi
 }  // namespace
 
 const Family kStarcoder2 = {.architecture = "Starcoder2ForCausalLM",
+                            .score_class = "Starcoder2ForSequenceClassification",
                             .model_type = "starcoder2",
                             .checkpoints = "StarCoder2 3B to 15B",
                             .read = &ReadStarcoder2,

@@ -79,6 +79,30 @@ TEST(DocumentLossTest, NamesWhatCannotBe) {
   EXPECT_NE(message({.terms = five}).find("5 terms, at most 4"), std::string::npos);
 }
 
+// Of scores: what documents bring, and what the terms of log-probabilities have does not apply.
+TEST(DocumentLossTest, LossesOfScores) {
+  const DocumentLoss reward = {.terms = {{"bradley_terry", 1}}, .labels = 1, .centre = 0.01};
+  EXPECT_TRUE(CheckDocumentLoss(reward).ok());
+  EXPECT_EQ(reward.documents_per_unit(), 2);
+  EXPECT_EQ(reward.values_per_document(), 1);
+  EXPECT_FALSE(reward.has_kl() || reward.has_nll() || reward.nll_has_prompt());
+  const DocumentLoss classes = {.terms = {{"single_label", 1}}, .labels = 4};
+  EXPECT_EQ(classes.documents_per_unit(), 1);
+  EXPECT_EQ(classes.values_per_document(), 1);
+  EXPECT_EQ(DocumentLoss({.terms = {{"multi_label", 1}}, .labels = 4}).values_per_document(), 4);
+  EXPECT_EQ(DocumentLoss({.terms = {{"kto", 1}}}).values_per_document(), 1);
+  EXPECT_EQ(DocumentLoss({.terms = {{"sigmoid", 1}}}).values_per_document(), 0);
+  for (const DocumentLoss& wrong :
+       {DocumentLoss{.terms = {{"bradley_terry", 1}}, .labels = 2},
+        DocumentLoss{.terms = {{"single_label", 1}}, .labels = 1},
+        DocumentLoss{.terms = {{"sigmoid", 1}}, .labels = 1},
+        DocumentLoss{.terms = {{"regression", 2}}, .labels = 1},
+        DocumentLoss{.terms = {{"regression", 1}}, .reference = "base", .labels = 1}}) {
+    EXPECT_NE(CheckDocumentLoss(wrong).message().find("document_loss of scores has"),
+              std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace document_loss_test
 }  // namespace coxswain::plan

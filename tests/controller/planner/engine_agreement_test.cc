@@ -52,6 +52,22 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                     ".*[02]\\..*(v|up)_proj"};
                                                 job.lora.dropout = 0.1;
                                               }},
+                                         Case{"Reward",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.method = "reward";
+                                                job.lora.modules_to_save = {"score"};
+                                                model.labels = 1;
+                                                model.new_head = true;
+                                                model.tie_embeddings = false;
+                                              }},
+                                         Case{"ClassesInFull",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.method = "classification";
+                                                job.classification.num_labels = 5;
+                                                job.adapter = config::Adapter::kNone;
+                                                model.labels = 5;
+                                                model.tie_embeddings = false;
+                                              }},
                                          Case{"SavedModules",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.lora.modules_to_save = {"embed_tokens",
@@ -118,17 +134,18 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.zero = 3;
                                                 model = SmallExperts();
                                               }},
-                                         Case{"RoutersAndStacksOfTwoRanks",
-                                              [](config::JobSpec& job, model::ModelConfig& model) {
-                                                job.lora.r = 4;
-                                                job.lora.gate_up_r = 32;
-                                                job.lora.target_modules = {"q_proj", "router"};
-                                                job.lora.target_parameters = {
-                                                    "mlp.experts.gate_up_proj",
-                                                    "mlp.experts.down_proj"};
-                                                job.recompute = config::Recompute::kBlock;
-                                                model = SmallExperts();
-                                              }},
+                                         Case{
+                                             "RoutersAndStacksOfTwoRanks",
+                                             [](config::JobSpec& job, model::ModelConfig& model) {
+                                               job.lora.r = 4;
+                                               job.lora.gate_up_r = 32;
+                                               job.lora.target_modules = {"q_proj", "router"};
+                                               job.lora.target_parameters = {
+                                                   "mlp.experts.gate_up_proj",
+                                                   "mlp.experts.down_proj"};
+                                               job.recompute = config::Recompute::kBlock;
+                                               model = SmallExperts();
+                                             }},
                                          Case{"Full",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

@@ -115,7 +115,7 @@ TEST(DecodeTest, ADocumentLossHasItsOwnDenominatorAndScalars) {
   v1::Train train;
   *train.mutable_bins() = TwoBins();
   train.mutable_bins()->add_references(-1.5);
-  train.mutable_bins()->add_labels(1);
+  train.mutable_bins()->add_values(1);
   train.set_loss_denominator(1);
   train.mutable_documents()->set_nll_ratio(0.25);
   train.mutable_documents()->set_kl(2);
@@ -124,7 +124,7 @@ TEST(DecodeTest, ADocumentLossHasItsOwnDenominatorAndScalars) {
   EXPECT_EQ(step->documents.nll_ratio, 0.25);
   EXPECT_EQ(step->documents.kl, 2);
   EXPECT_EQ(step->bins.references, std::vector<double>{-1.5});
-  EXPECT_EQ(step->bins.labels, std::vector<int32_t>{1});
+  EXPECT_EQ(step->bins.values, std::vector<float>{1});
   limits.documents_per_unit = 1;
   EXPECT_FALSE(DecodeTrain(train, limits).ok());  // three records here alone
   limits.documents_per_unit = 2;

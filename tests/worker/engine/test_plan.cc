@@ -7,6 +7,7 @@
 #include "common/model/parameter_table.h"
 #include "common/model/read_model_config.h"
 #include "common/model/saved_modules.h"
+#include "common/model/score_config.h"
 #include "common/plan/fused_ops.h"
 #include "controller/planner/buffer_table.h"
 #include "tests/worker/engine/test_state.h"
@@ -93,7 +94,14 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
 }
 
 plan::Plan MakePlan(const PlanOptions& options) {
-  return MakePlan(Value(model::ReadModelConfig(options.model_path)), options);
+  model::ModelConfig config = Value(model::ReadModelConfig(options.model_path));
+  const model::ScoreConfig scores = Value(model::ReadScoreConfig(options.model_path));
+  if (scores.labels > 0) {
+    config.labels = scores.labels;
+    config.pad_token = scores.pad_token;
+    config.tie_embeddings = false;
+  }
+  return MakePlan(config, options);
 }
 
 model::ModelConfig SmallConfig() {
