@@ -149,7 +149,7 @@ void RecipeCurriculum::Fill(int64_t step, std::span<const int64_t> ids, BinForm 
   }
   if (side == Side::kMismatched || loss_.documents_per_unit() != 1) return;
   for (const int64_t document : Documents(step, ids, side)) {
-    out->add_labels(store.value(document) > 0 ? 1 : 0);
+    out->add_labels(store.values(document)[0] > 0 ? 1 : 0);
   }
 }
 
