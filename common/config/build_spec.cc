@@ -43,7 +43,7 @@ HubSource Hub(const Json& source) {
 }
 
 DatasetFormat Format(const Json& word) {
-  return Word<DatasetFormat, 10>(word,
+  return Word<DatasetFormat, 11>(word,
                                  {{{"auto", DatasetFormat::kAuto},
                                    {"alpaca", DatasetFormat::kAlpaca},
                                    {"chat", DatasetFormat::kChat},
@@ -53,13 +53,15 @@ DatasetFormat Format(const Json& word) {
                                    {"input_output", DatasetFormat::kInputOutput},
                                    {"tokenized", DatasetFormat::kTokenized},
                                    {"preference", DatasetFormat::kPreference},
-                                   {"unpaired_preference", DatasetFormat::kUnpairedPreference}}});
+                                   {"unpaired_preference", DatasetFormat::kUnpairedPreference},
+                                   {"classification", DatasetFormat::kClassification}}});
 }
 
 // What `auto` means under a method that reads one format alone; other methods look at the records.
 DatasetFormat FormatOfMethod(const std::string& method, DatasetFormat format) {
   if (method == "pretrain") return DatasetFormat::kCompletion;
   if (method == "reward") return DatasetFormat::kPreference;
+  if (method == "classification") return DatasetFormat::kClassification;
   if (!IsPreferenceMethod(method)) return format;
   return method == "kto" ? DatasetFormat::kUnpairedPreference : DatasetFormat::kPreference;
 }
@@ -77,6 +79,7 @@ RecordFields Fields(const Json& item) {
                       .completion = text("field_completion"),
                       .chosen = text("field_chosen"),
                       .rejected = text("field_rejected"),
+                      .margin = "",
                       .label = text("field_label"),
                       .text = text("field_text"),
                       .role = text("message_role_key"),
@@ -245,6 +248,7 @@ void ReadData(const Json& spec, JobSpec* job) {
   for (auto* datasets : {&job->datasets, &job->test_datasets}) {
     for (DatasetSpec& dataset : *datasets) {
       dataset.format = FormatOfMethod(job->method, dataset.format);
+      if (job->method == "reward") dataset.fields.margin = "margin";
     }
   }
   job->val_set_size = Optional<double>(spec["val_set_size"]);

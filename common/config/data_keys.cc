@@ -50,13 +50,15 @@ void AppendDataKeys(std::vector<Key>* table) {
        .nullable = true},
       {.path = "spec.datasets[].format", .type = Type::kWord, .def = "auto",
        .words = {"auto", "alpaca", "chat", "sharegpt", "prompt_completion", "completion",
-                 "input_output", "tokenized", "preference", "unpaired_preference"},
+                 "input_output", "tokenized", "preference", "unpaired_preference",
+                 "classification"},
        .doc = "`alpaca`: instruction, input, output. `chat`: messages (role, content, tool_calls, "
               "...). `sharegpt`: conversations (from, value). `prompt_completion`: prompt, "
               "completion. `completion`: text. `input_output`: segments (text, label). "
               "`tokenized`: input_ids, labels... `preference`: chosen, rejected, and their prompt. "
-              "`unpaired_preference`: a completion and its label. `auto`: under a preference "
-              "method its own format, else the fields of the first record decide. "
+              "`unpaired_preference`: a completion and its label. `classification`: text or "
+              "messages, and a label. `auto`: under a method that has a format of its own that "
+              "one, else the fields of the first record decide. "
               "controller/data/RECORDS.md shows each by a record."},
       {.path = "spec.datasets[].prompt_style", .type = Type::kWord, .def = "alpaca",
        .words = {"alpaca", "chat"},
@@ -102,9 +104,10 @@ void AppendDataKeys(std::vector<Key>* table) {
               "rejected_response.", .nullable = true},
       {.path = "spec.datasets[].field_label", .type = Type::kString, .def = "null",
        .doc = "Field that says whether a completion is good, in unpaired_preference: true, false, "
-              "1 or 0; absent: label or kto_tag.", .nullable = true},
+              "1 or 0; absent: label or kto_tag. In classification the field of the classes or "
+              "numbers; absent: label or labels.", .nullable = true},
       {.path = "spec.datasets[].field_text", .type = Type::kString, .def = "text",
-       .doc = "Field of the text in completion."},
+       .doc = "Field of the text in completion and classification."},
       {.path = "spec.datasets[].message_role_key", .type = Type::kString, .def = "null",
        .doc = "Key of a message that holds the role; absent: role, in sharegpt from.",
        .nullable = true},

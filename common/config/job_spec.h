@@ -22,8 +22,9 @@ enum class DatasetFormat {
   kInputOutput,
   kTokenized,
   kAuto,
-  kPreference,         // pairs
-  kUnpairedPreference  // single completions with a label
+  kPreference,          // pairs
+  kUnpairedPreference,  // single completions with a label
+  kClassification       // texts with classes or numbers
 };
 enum class PromptStyle { kAlpaca, kChat };
 enum class SpecialTokens { kAuto, kPlain, kContent };
@@ -83,7 +84,8 @@ struct RecordFields {
   std::string instruction, input, output, history;
   std::string prompt, completion;
   std::string chosen, rejected;  // empty: chosen, rejected, or chosen_response, rejected_response
-  std::string label;             // empty: label or kto_tag
+  std::string margin;            // of a pair; empty: it is not read
+  std::string label;             // empty: label or kto_tag, of classification label or labels
   std::string text;
   std::string role, content;                 // of a message; empty: by the format
   std::map<std::string, std::string> roles;  // what records call a role -> the role

@@ -26,7 +26,8 @@ struct TokenStore::Impl {
   int64_t file_bytes = 0;
   TokenStoreTrailer trailer;
   std::span<const TokenStoreEntry> index;
-  const char* values = nullptr;  // floats, not aligned; null: there are none
+  int64_t values_per_document = 0;
+  const float* values = nullptr;  // of all documents; null: there are none
 
   absl::Status Damaged(std::string_view what, int64_t expected, int64_t got) const {
     return absl::DataLossError(absl::StrCat("token store ", path, ": ", std::string(what), " is ",
@@ -70,10 +71,13 @@ absl::Status TokenStore::Impl::CheckTrailer() {
   }
   const int64_t index_bytes =
       file_bytes - static_cast<int64_t>(sizeof(trailer)) - trailer.index_offset;
-  const size_t of_document = sizeof(TokenStoreEntry) + (has_values ? sizeof(float) : 0);
-  const int64_t expected = trailer.num_documents * static_cast<int64_t>(of_document);
-  if (index_bytes != expected) return Damaged("index size in bytes", expected, index_bytes);
-  return absl::OkStatus();
+  const int64_t entries = trailer.num_documents * static_cast<int64_t>(sizeof(TokenStoreEntry));
+  const int64_t of_each = trailer.num_documents * static_cast<int64_t>(sizeof(float));
+  if (has_values && of_each > 0) values_per_document = (index_bytes - entries) / of_each;
+  const int64_t expected = entries + values_per_document * of_each;
+  const bool missing = has_values && of_each > 0 && values_per_document < 1;
+  if (index_bytes == expected && !missing) return absl::OkStatus();
+  return Damaged("index size in bytes", missing ? entries + of_each : expected, index_bytes);
 }
 
 absl::Status TokenStore::Impl::CheckIndex() {
@@ -82,9 +86,11 @@ absl::Status TokenStore::Impl::CheckIndex() {
   if (XXH3_64bits(index.data(), index.size_bytes()) != trailer.index_xxh3) {
     return absl::DataLossError(absl::StrCat("token store ", path, ": its index is damaged"));
   }
-  if (trailer.version != kTokenStoreWithValues) return absl::OkStatus();
-  values = bytes + trailer.index_offset + index.size_bytes();
-  if (XXH3_64bits(values, index.size() * sizeof(float)) != trailer.values_xxh3) {
+  if (values_per_document == 0) return absl::OkStatus();
+  // The index begins at a multiple of 8 and has 16 bytes for an entry, so floats are aligned.
+  values = reinterpret_cast<const float*>(bytes + trailer.index_offset + index.size_bytes());
+  const size_t count = index.size() * static_cast<size_t>(values_per_document);
+  if (XXH3_64bits(values, count * sizeof(float)) != trailer.values_xxh3) {
     return absl::DataLossError(absl::StrCat("token store ", path, ": its values are damaged"));
   }
   return absl::OkStatus();
@@ -148,13 +154,12 @@ uint64_t TokenStore::fingerprint() const { return impl_->trailer.trailer_xxh3; }
 int32_t TokenStore::length(int64_t document) const { return impl_->index[document].length; }
 int64_t TokenStore::targets(int64_t document) const { return impl_->index[document].targets; }
 
-bool TokenStore::has_values() const { return impl_->values != nullptr; }
+int64_t TokenStore::values_per_document() const { return impl_->values_per_document; }
 
-float TokenStore::value(int64_t document) const {
-  float value = 0;
-  std::memcpy(&value, impl_->values + document * static_cast<int64_t>(sizeof(value)),
-              sizeof(value));
-  return value;
+std::span<const float> TokenStore::values(int64_t document) const {
+  const int64_t count = impl_->values_per_document;
+  if (count == 0) return {};
+  return {impl_->values + document * count, static_cast<size_t>(count)};
 }
 
 std::span<const int32_t> TokenStore::tokens(int64_t document) const {

@@ -34,9 +34,9 @@ class TokenStore {
   std::span<const int32_t> tokens(int64_t document) const;
   // Bit t (LSB first in byte t/8 of the document's own bytes): the token after t is a target of t.
   std::span<const uint8_t> target_bits(int64_t document) const;
-  int64_t targets(int64_t document) const;  // set bits
-  bool has_values() const;
-  float value(int64_t document) const;  // of a store that has values
+  int64_t targets(int64_t document) const;                // set bits
+  int64_t values_per_document() const;                    // 0: there are none
+  std::span<const float> values(int64_t document) const;  // values_per_document() of them
   const std::string& path() const;
   int64_t file_bytes() const;
   // XXH3-64 of the trailer, which holds the checksums of documents and index: equal for equal

@@ -4,9 +4,9 @@
 //
 // A document is its ids (int32), then ceil(length/8) bytes of target bits, then zeros up to a
 // multiple of 4. The index begins at a multiple of 8 and has one entry per document; entries may
-// share a document's bytes (weighted copies). Version 2 has a float for each entry behind the
-// index; a store without values is of version 1. The trailer is last so that the file is written
-// front to back.
+// share a document's bytes (weighted copies). Version 2 has floats behind the index, equally many
+// for each entry, in order of the entries; how many follows from the size of the file. A store
+// without values is of version 1. The trailer is last so that the file is written front to back.
 #ifndef COXSWAIN_COMMON_DATA_TOKEN_STORE_FORMAT_H_
 #define COXSWAIN_COMMON_DATA_TOKEN_STORE_FORMAT_H_
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -67,8 +68,9 @@ struct TokenStoreWriter::Impl {
   std::string path;
   std::unique_ptr<DurableFile> file;
   std::FILE* spill = nullptr;   // the index
-  std::FILE* values = nullptr;  // null: no document has one
-  std::string buffer;           // bytes not yet appended to `file`
+  std::FILE* values = nullptr;  // null: no document has any
+  std::optional<size_t> values_per_document;
+  std::string buffer;  // bytes not yet appended to `file`
   StreamHash documents_hash;
   int64_t offset = 0;  // of the next byte in the file
   TokenStoreTrailer trailer;
@@ -100,6 +102,7 @@ struct TokenStoreWriter::Impl {
                        : AppendDocumentBytes({kZeros, static_cast<size_t>(multiple - excess)});
   }
   absl::StatusOr<TokenStoreEntry> AppendDocument(const StoredDocument& document);
+  absl::Status CheckValues(std::span<const StoredDocument> unit);
   absl::Status Keep(const void* bytes, size_t size, std::FILE* file) const;
   // Appends all that was kept; its hash.
   absl::StatusOr<uint64_t> CopyKept(std::FILE* kept);
@@ -115,6 +118,17 @@ absl::StatusOr<TokenStoreEntry> TokenStoreWriter::Impl::AppendDocument(
   RETURN_IF_ERROR(AppendDocumentBytes(BytesOf(document.target_bits)));
   RETURN_IF_ERROR(Pad(4));
   return entry;
+}
+
+absl::Status TokenStoreWriter::Impl::CheckValues(std::span<const StoredDocument> unit) {
+  for (const StoredDocument& document : unit) {
+    if (!values_per_document) values_per_document = document.values.size();
+    if (document.values.size() == *values_per_document) continue;
+    return absl::InternalError(absl::StrCat("token store ", path, ": a document has ",
+                                            document.values.size(), " values, the first one ",
+                                            *values_per_document));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TokenStoreWriter::Impl::Keep(const void* bytes, size_t size, std::FILE* file) const {
@@ -151,12 +165,13 @@ absl::StatusOr<std::unique_ptr<TokenStoreWriter>> TokenStoreWriter::Create(
 
 absl::Status TokenStoreWriter::Add(std::span<const int32_t> ids,
                                    std::span<const uint8_t> target_bits, int64_t copies) {
-  const StoredDocument document{.ids = ids, .target_bits = target_bits, .value = {}};
+  const StoredDocument document{.ids = ids, .target_bits = target_bits, .values = {}};
   return Add(std::span(&document, 1), copies);
 }
 
 absl::Status TokenStoreWriter::Add(std::span<const StoredDocument> unit, int64_t copies) {
   Impl& impl = *impl_;
+  RETURN_IF_ERROR(impl.CheckValues(unit));
   std::vector<TokenStoreEntry> entries;
   for (const StoredDocument& document : unit) {
     ASSIGN_OR_RETURN(const TokenStoreEntry entry, impl.AppendDocument(document));
@@ -168,7 +183,7 @@ absl::Status TokenStoreWriter::Add(std::span<const StoredDocument> unit, int64_t
   }
   std::vector<float> values;
   for (const StoredDocument& document : unit) {
-    if (document.value) values.push_back(*document.value);
+    values.insert(values.end(), document.values.begin(), document.values.end());
   }
   if (!values.empty() && impl.values == nullptr) {
     ASSIGN_OR_RETURN(impl.values, OpenSpill(impl.path));

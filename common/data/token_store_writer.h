@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -17,7 +16,7 @@ struct StoredDocument {
   std::span<const int32_t> ids;  // at least one
   // ceil(ids.size()/8) bytes, LSB first; the bit of the last token is 0.
   std::span<const uint8_t> target_bits;
-  std::optional<float> value;  // all documents of a store have one, or none
+  std::span<const float> values;  // all documents of a store have equally many
 };
 
 // A writer is not thread-safe. Until Finish the file has a temporary name beside `path`; a writer
@@ -30,7 +29,8 @@ class TokenStoreWriter {
   // Appends a document `copies` >= 1 times; its bytes are stored once.
   absl::Status Add(std::span<const int32_t> ids, std::span<const uint8_t> target_bits,
                    int64_t copies);
-  // The same of documents that stay together: each copy has all of them, in this order.
+  // The same of documents that stay together: each copy has all of them, in this order. Internal:
+  // a document has another number of values than the first one of the store.
   absl::Status Add(std::span<const StoredDocument> unit, int64_t copies);
 
   // Writes index and trailer, syncs, and renames to `path`. Call once; nothing may follow.

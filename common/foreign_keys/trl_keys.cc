@@ -1,5 +1,6 @@
-// TRL f2cd577: trl/trainer/sft_config.py, dpo_config.py, kto_config.py, base_config.py,
-// model_config.py, trl/scripts/utils.py, and the configs of trl/experimental/cpo and orpo.
+// TRL f2cd577: trl/trainer/sft_config.py, dpo_config.py, kto_config.py, reward_config.py,
+// base_config.py, model_config.py, trl/scripts/utils.py, and the configs of trl/experimental/cpo
+// and orpo.
 #include "common/foreign_keys/rows.h"
 
 namespace coxswain::foreign_keys {
@@ -21,7 +22,7 @@ std::vector<ForeignKey> TrlKeys() {
       Translated("lora_target_modules", "spec.lora.target_modules"),
       Translated("lora_target_parameters", "spec.lora.target_parameters"),
       Translated("lora_modules_to_save", "spec.lora.modules_to_save"),
-      NoEffect("lora_task_type", "models are causal language models"),
+      NoEffect("lora_task_type", "the method says what the model is"),
       Translated("use_rslora", "spec.lora.use_rslora"),
       Translated("use_dora", "spec.lora.use_dora"),
       Translated("load_in_4bit", "spec.adapter: qlora"),
@@ -86,6 +87,7 @@ std::vector<ForeignKey> TrlKeys() {
       Translated("cpo_alpha", "spec.preference.nll_weight"),
       Translated("simpo_gamma", "spec.preference.gamma"),
       Translated("alpha", "", "AlphaPO has no counterpart"),
+      Translated("center_rewards_coefficient", "spec.reward.center_coefficient"),
       NoEffect("max_completion_length", "max_length bounds prompt and completion"),
       NoEffect("generate_during_eval", kGeneration),
       Copied("num_processes", "spec.resources.workers"),

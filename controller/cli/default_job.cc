@@ -1,6 +1,7 @@
 #include "controller/cli/default_job.h"
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -23,8 +24,25 @@ std::string Place(const std::string& text) {
   return std::filesystem::absolute(text.empty() ? "none" : text).lexically_normal();
 }
 
+using config::DatasetFormat;
+
+// Formats that a method reads alone. What is looked at needs no method.
+constexpr std::pair<const char*, DatasetFormat> kOfMethods[] = {
+    {"preference", DatasetFormat::kPreference},
+    {"unpaired_preference", DatasetFormat::kUnpairedPreference},
+    {"classification", DatasetFormat::kClassification},
+};
+
+std::optional<DatasetFormat> OfMethod(const std::string& word) {
+  for (const auto& [name, format] : kOfMethods) {
+    if (word == name) return format;
+  }
+  return std::nullopt;
+}
+
 nlohmann::ordered_json DatasetOf(const DefaultJobArgs& args) {
-  nlohmann::ordered_json dataset = {{"path", Place(args.dataset)}, {"format", args.format}};
+  const std::string format = OfMethod(args.format) ? "auto" : args.format;
+  nlohmann::ordered_json dataset = {{"path", Place(args.dataset)}, {"format", format}};
   if (!args.name.empty()) dataset["name"] = args.name;
   if (!args.split.empty()) dataset["split"] = args.split;
   if (!args.revision.empty()) dataset["revision"] = args.revision;
@@ -50,6 +68,7 @@ absl::StatusOr<config::JobSpec> DefaultJob(Cox* cox, const DefaultJobArgs& args)
         absl::StrCat(parsed.errors[0].path, ": ", parsed.errors[0].message));
   }
   ASSIGN_OR_RETURN(parsed, BringSources(cox, std::move(parsed)));
+  if (const auto format = OfMethod(args.format)) parsed.spec.datasets[0].format = *format;
   if (args.model.empty()) parsed.spec.model_path.clear();
   return std::move(parsed.spec);
 }

@@ -44,7 +44,7 @@ absl::StatusOr<nlohmann::json> ReadStats(const std::string& path) {
   return stats;
 }
 
-// `split`, counts of pairs and the counts of turns came later than the others: an entry without
+// `split`, counts of pairs, of classes and of turns came later than the others: an entry without
 // them was made before there were such documents. The largest id of one that does not say it is
 // looked for.
 constexpr std::pair<const char*, int64_t TurnCounts::*> kTurnCounts[] = {
@@ -61,6 +61,7 @@ nlohmann::json StatsJson(const DatasetStats& stats) {
   json["equal_sides"] = stats.equal_sides;
   json["equal_once_cut"] = stats.equal_once_cut;
   json["largest_id"] = stats.largest_id;
+  if (!stats.classes.empty()) json["classes"] = stats.classes;
   for (const auto& [name, count] : kTurnCounts) json[name] = stats.turns.*count;
   return json;
 }
@@ -83,6 +84,7 @@ absl::StatusOr<DatasetStats> StatsOf(const nlohmann::json& stats, const char* pa
     result.split = stats.at(part).value("split", int64_t{0});
     result.equal_sides = stats.at(part).value("equal_sides", int64_t{0});
     result.equal_once_cut = stats.at(part).value("equal_once_cut", int64_t{0});
+    result.classes = stats.at(part).value("classes", std::vector<int64_t>());
     result.largest_id = stats.at(part).contains("largest_id")
                             ? stats.at(part).at("largest_id").get<int64_t>()
                             : LargestId(store);

@@ -138,6 +138,12 @@ absl::StatusOr<std::string> ContentHash(const config::JobSpec& job,
     all["units"] = job.method == "kto" ? "labelled" : "pairs";
     all["documents_per_unit"] = config::DocumentsPerUnit(job);
   }
+  if (job.method == "reward") all["units"] = "pairs with margins";
+  if (job.method == "classification") {
+    all["classification"] = {{"num_labels", job.classification.num_labels},
+                             {"label_names", job.classification.label_names},
+                             {"problem", job.classification.problem}};
+  }
   if (job.data_rules >= kAddedTokensCount && !job.added_tokens.empty()) {
     all["added_tokens"] = job.added_tokens;
   }

@@ -37,6 +37,13 @@ void CloseGaps(std::vector<bool>* trained) {
   std::fill(first, last, true);
 }
 
+// The last `tail` tokens of the whole document end what is left of it.
+void KeepTail(const std::vector<int32_t>& whole, size_t tail, std::vector<int32_t>* cut) {
+  const size_t kept = std::min(tail, cut->size());
+  std::copy(whole.end() - static_cast<int64_t>(kept), whole.end(),
+            cut->end() - static_cast<int64_t>(kept));
+}
+
 // Two sides are kept or dropped together, and equal ones are dropped: nothing sets them apart.
 void JoinOutcomes(EncodedDocument* chosen, EncodedDocument* rejected) {
   const auto both = [&](Outcome outcome) {
@@ -48,6 +55,11 @@ void JoinOutcomes(EncodedDocument* chosen, EncodedDocument* rejected) {
   if (chosen->ids != rejected->ids || chosen->target_bits != rejected->target_bits) return;
   const bool cut = chosen->outcome == Outcome::kTruncated;
   chosen->outcome = rejected->outcome = cut ? Outcome::kEqualOnceCut : Outcome::kEqual;
+}
+
+void SetDesirable(bool desirable, EncodedDocument* document) {
+  document->role = desirable ? DocumentRole::kDesirable : DocumentRole::kUndesirable;
+  document->values = {desirable ? 1.0f : 0.0f};
 }
 
 }  // namespace
@@ -93,6 +105,10 @@ absl::StatusOr<DocumentEncoder> DocumentEncoder::Create(const config::JobSpec& j
   if (dataset.format == config::DatasetFormat::kInputOutput) encoder.front_.clear();
   encoder.train_on_inputs_ = job.train_on_inputs;
   encoder.unpairs_ = job.method == "kto";
+  encoder.margins_ = job.method == "reward";
+  if (dataset.format == config::DatasetFormat::kClassification) {
+    encoder.classes_.emplace(job.classification);
+  }
   encoder.sequence_len_ = job.sequence_len;
   encoder.excess_length_ = job.excess_length;
   return encoder;
@@ -162,6 +178,7 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
     Tokens tokens;
     RETURN_IF_ERROR(AppendSegments(document.segments, &tokens, &special_as_text));
     if (document.rule == TargetRule::kFormat) PutFront(&tokens);
+    if (document.rule == TargetRule::kFormat && classes_) PutBehind(&tokens);
     if (preference) CloseGaps(&tokens.trained);
     RETURN_IF_ERROR(AppendPieces(tokens, &documents));
     for (size_t i = first; i < documents.size(); ++i) {
@@ -173,21 +190,33 @@ absl::StatusOr<std::vector<EncodedDocument>> DocumentEncoder::Encode(const Recor
   for (const int32_t id : special_as_text) {
     Note(NoteKind::kSpecialAsText, std::string(tokenizer_->IdToToken(id)), notes);
   }
-  SetRoles(record, &documents);
+  RETURN_IF_ERROR(SetRoles(record, &documents));
   return documents;
 }
 
-void DocumentEncoder::SetRoles(const Record& record,
-                               std::vector<EncodedDocument>* documents) const {
+// And the values that go with them.
+absl::Status DocumentEncoder::SetRoles(const Record& record,
+                                       std::vector<EncodedDocument>* documents) const {
   if (const auto* labelled = std::get_if<LabelledRecord>(&record)) {
-    documents->front().role =
-        labelled->desirable ? DocumentRole::kDesirable : DocumentRole::kUndesirable;
+    SetDesirable(labelled->desirable, &documents->front());
   }
-  if (!std::holds_alternative<PairRecord>(record)) return;
+  if (const auto* classified = std::get_if<ClassifiedRecord>(&record)) {
+    ASSIGN_OR_RETURN(documents->front().values, classes_->ValuesOf(*classified));
+  }
+  const auto* pair = std::get_if<PairRecord>(&record);
+  if (pair == nullptr) return absl::OkStatus();
   EncodedDocument &chosen = (*documents)[0], &rejected = (*documents)[1];
-  chosen.role = unpairs_ ? DocumentRole::kDesirable : DocumentRole::kChosen;
-  rejected.role = unpairs_ ? DocumentRole::kUndesirable : DocumentRole::kRejected;
-  if (!unpairs_) JoinOutcomes(&chosen, &rejected);
+  if (unpairs_) {
+    SetDesirable(true, &chosen);
+    SetDesirable(false, &rejected);
+    return absl::OkStatus();
+  }
+  chosen.role = DocumentRole::kChosen;
+  rejected.role = DocumentRole::kRejected;
+  if (margins_) chosen.values = {pair->margin};
+  if (margins_) rejected.values = {0.0f};
+  JoinOutcomes(&chosen, &rejected);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int32_t>> DocumentEncoder::EncodePrompt(const std::string& text) const {
@@ -218,7 +247,14 @@ void DocumentEncoder::PutFront(Tokens* tokens) const {
       ids.size() >= front_.size() && std::equal(front_.begin(), front_.end(), ids.begin());
   if (front_.empty() || there) return;
   ids.insert(ids.begin(), front_.begin(), front_.end());
-  tokens->trained.insert(tokens->trained.begin(), front_.size(), false);
+  tokens->trained.insert(tokens->trained.begin(), front_.size(), classes_.has_value());
+}
+
+void DocumentEncoder::PutBehind(Tokens* tokens) const {
+  const std::span<const int32_t> behind = tokenizer_->ids_behind();
+  tokens->ids.insert(tokens->ids.end(), behind.begin(), behind.end());
+  tokens->trained.resize(tokens->ids.size(), true);
+  tokens->tail = behind.size();
 }
 
 // The document, cut as excess_length says.
@@ -247,8 +283,10 @@ absl::Status DocumentEncoder::AppendCut(const Tokens& tokens, int64_t length,
       break;
     case config::ExcessLength::kTruncate:
       documents->push_back(Cut(tokens, 0, sequence_len_, Outcome::kTruncated));
-      documents->back().answer_cut = std::find(tokens.trained.begin() + sequence_len_,
-                                               tokens.trained.end(), true) != tokens.trained.end();
+      documents->back().answer_cut =
+          !classes_ && std::find(tokens.trained.begin() + sequence_len_, tokens.trained.end(),
+                                 true) != tokens.trained.end();
+      KeepTail(tokens.ids, tokens.tail, &documents->back().ids);
       break;
     case config::ExcessLength::kSplit:
       for (int64_t begin = 0; begin < length; begin += sequence_len_) {
@@ -272,7 +310,10 @@ EncodedDocument DocumentEncoder::Cut(const Tokens& tokens, int64_t begin, int64_
     document.target_bits[t / 8] |= static_cast<uint8_t>(1 << (t % 8));
     any_target = true;
   }
-  if (!any_target && outcome != Outcome::kTooLong) document.outcome = Outcome::kNoTarget;
+  const bool is_read = classes_ && !document.ids.empty();
+  if (!any_target && !is_read && outcome != Outcome::kTooLong) {
+    document.outcome = Outcome::kNoTarget;
+  }
   return document;
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "controller/data/class_labels.h"
 #include "controller/data/readers/record.h"
 #include "controller/data/readers/record_notes.h"
 #include "controller/data/templates/conversation_notes.h"
@@ -43,6 +44,10 @@ struct EncodedDocument {
   bool answer_cut = false;   // targets were cut off with the document's end
   int64_t whole_tokens = 0;  // set at the first piece: tokens before excess_length cut it
   size_t rendering = 0;      // index of its rendering among those of the record
+  // What the token store keeps beside it. Of kto: 1 where it is desirable, else 0. Of reward: of
+  // the chosen side the margin, of the rejected one 0. Of classification: class_labels.h. Else
+  // none.
+  std::vector<float> values = {};
 };
 
 // An encoder is thread-safe once made.
@@ -61,12 +66,13 @@ class DocumentEncoder {
   // The record's document; under train_on: split one document for each trained turn; of a pair the
   // chosen side and the rejected one, which are kept or dropped together, unless job.method is kto:
   // then they are a good and a bad completion. Of preferences all tokens from the first to the last
-  // target are targets, whoever speaks. Under
-  // excess_length: split a document may become several pieces. The first token of a piece is no
-  // target, because nothing precedes it there. The ids of a conversation are those of its whole
-  // text tokenized at once. Errors have no path and line. InvalidArgument: a bad record.
-  // OutOfRange: a document above sequence_len under excess_length: error. `notes` gets the parts of
-  // the record that are ignored or changed; it may be null.
+  // target are targets, whoever speaks. Of classification all tokens, as a model reads them: with
+  // those that the post-processor puts around a text, which truncation keeps. A text of one token
+  // is kept, though it has no target. Under excess_length: split a document may become several
+  // pieces. The first token of a piece is no target, because nothing precedes it there. The ids of
+  // a conversation are those of its whole text tokenized at once. Errors have no path and line.
+  // InvalidArgument: a bad record. OutOfRange: a document above sequence_len under excess_length:
+  // error. `notes` gets the parts of the record that are ignored or changed; it may be null.
   absl::StatusOr<std::vector<EncodedDocument>> Encode(const Record& record,
                                                       RecordNotes* notes = nullptr) const;
   // The prompt for a model that was trained on such documents: the text itself, or the conversation
@@ -78,6 +84,7 @@ class DocumentEncoder {
   struct Tokens {
     std::vector<int32_t> ids;
     std::vector<bool> trained;
+    size_t tail = 0;  // last tokens, which truncation keeps
   };
 
   DocumentEncoder() = default;
@@ -93,8 +100,9 @@ class DocumentEncoder {
                               std::vector<int32_t>* special_as_text) const;
   absl::Status AppendSegment(const Segment& segment, Tokens* tokens,
                              std::vector<int32_t>* special_as_text) const;
-  void SetRoles(const Record& record, std::vector<EncodedDocument>* documents) const;
+  absl::Status SetRoles(const Record& record, std::vector<EncodedDocument>* documents) const;
   void PutFront(Tokens* tokens) const;
+  void PutBehind(Tokens* tokens) const;
   EncodedDocument Cut(const Tokens& tokens, int64_t begin, int64_t end, Outcome outcome) const;
   absl::Status AppendText(const Segment& segment, std::vector<int32_t>* ids,
                           std::vector<int32_t>* special_as_text) const;
@@ -115,7 +123,9 @@ class DocumentEncoder {
   std::vector<std::string> breakable_;  // turn markers that EncodePlain would recognise in content
   std::vector<std::string> guarded_;    // markers that content must not forge
   bool train_on_inputs_ = false;
-  bool unpairs_ = false;  // the sides of a pair are documents of their own
+  bool unpairs_ = false;                // the sides of a pair are documents of their own
+  bool margins_ = false;                // of pairs are kept
+  std::optional<ClassLabels> classes_;  // of a source of classification
   int64_t sequence_len_ = 0;
   config::ExcessLength excess_length_ = config::ExcessLength::kTruncate;
 };

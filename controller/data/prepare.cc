@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "controller/data/cache_entry.h"
 #include "controller/data/cache_failure.h"
+#include "controller/data/class_labels.h"
 #include "controller/data/content_hash.h"
 #include "controller/data/dataset_files.h"
 #include "controller/data/dataset_reader.h"
@@ -35,7 +36,11 @@ absl::StatusOr<T> Written(absl::StatusOr<T> made) {
 class Builder {
  public:
   Builder(const config::JobSpec& job, const PrepareOptions& options, const Tokenizer& tokenizer)
-      : job_(job), options_(options), tokenizer_(tokenizer) {}
+      : job_(job), options_(options), tokenizer_(tokenizer) {
+    if (job.classification.problem == "regression") return;
+    const auto classes = static_cast<size_t>(job.classification.num_labels);
+    for (Part* part : {&train_, &eval_}) part->stats.classes.assign(classes, 0);
+  }
 
   absl::Status Build(CacheEntry& entry) {
     ASSIGN_OR_RETURN(const std::string directory, Written(entry.BeginBuild()));
@@ -68,7 +73,7 @@ class Builder {
       stats.tokens = store->num_tokens();
       stats.targets = store->num_targets();
       stats.longest_document = store->longest_document();
-      if (stats.targets > 0) return absl::OkStatus();
+      if (stats.documents > 0) return absl::OkStatus();
       return absl::InvalidArgumentError(
           absl::StrCat(name, " has no trainable token: val_set_size or weights left none of ",
                        stats.records_read, " records in it"));
@@ -192,6 +197,13 @@ void WarnOfLosses(const config::JobSpec& job, const std::vector<Findings>& findi
   }
 }
 
+// Classes that the training set has no record of.
+void WarnOfClasses(const config::JobSpec& job, const DatasetStats& train,
+                   std::vector<std::string>* warnings) {
+  const std::string missing = MissingClasses(ClassLabels(job.classification), train.classes);
+  if (!missing.empty()) warnings->push_back(absl::StrCat("train: ", missing));
+}
+
 void WarnOfFindings(const config::JobSpec& job, const std::vector<Findings>& findings,
                     std::vector<std::string>* warnings) {
   auto of_source = findings.begin();
@@ -310,6 +322,7 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
   data.warnings.insert(data.warnings.end(), warnings.begin(), warnings.end());
   WarnOfFindings(job, data.findings, &data.warnings);
   WarnOfLosses(job, data.findings, data.train_stats, "train", &data.warnings);
+  WarnOfClasses(job, data.train_stats, &data.warnings);
   if (data.eval != nullptr) {
     WarnOfLosses(job, data.findings, data.eval_stats, "eval", &data.warnings);
   }

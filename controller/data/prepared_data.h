@@ -28,6 +28,7 @@ struct DatasetStats {
   int64_t targets = 0;
   int64_t longest_document = 0;  // tokens
   int64_t largest_id = -1;       // largest token id
+  std::vector<int64_t> classes;  // of classification, records of each class; else empty
 };
 
 struct PreparedData {

@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
+#include "controller/data/class_labels.h"
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/escape_token.h"
 #include "controller/data/findings.h"
+#include "controller/data/readers/classification_parser.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/resolve_formats.h"
 #include "controller/data/tokenizer/byte_alphabet.h"
@@ -59,9 +61,20 @@ std::string RoleText(DocumentRole role) {
   return "undesirable";
 }
 
+// What the token store keeps beside the document.
+std::string ValueText(const config::JobSpec& job, const EncodedDocument& encoded) {
+  if (encoded.values.empty()) return "";
+  if (job.method == "classification") {
+    return absl::StrCat("label ", ClassLabels(job.classification).Text(encoded.values));
+  }
+  const bool margin = job.method == "reward" && encoded.role == DocumentRole::kChosen;
+  return margin ? absl::StrCat("margin ", encoded.values[0]) : "";
+}
+
 std::string RuleText(TargetRule rule) {
   switch (rule) {
     case TargetRule::kFormat:
+    case TargetRule::kWhole:
       return "";
     case TargetRule::kMarks:
       return "marked by the template";
@@ -90,16 +103,18 @@ void AddTokens(const Tokenizer& tokenizer, const EncodedDocument& encoded,
 }
 
 // The documents of one record, each a copy of `record` with its tokens.
-void AppendDocuments(const PreviewDocument& record, const std::vector<EncodedDocument>& encoded,
+void AppendDocuments(const config::JobSpec& job, const PreviewDocument& record,
+                     const std::vector<EncodedDocument>& encoded,
                      const std::vector<std::vector<FieldPart>>& parts, const Tokenizer& tokenizer,
                      std::vector<PreviewDocument>* documents) {
   for (size_t i = 0; i < encoded.size(); ++i) {
     PreviewDocument document = record;
     document.note = NoteOf(encoded[i].outcome);
     document.role = RoleText(encoded[i].role);
+    document.value = ValueText(job, encoded[i]);
     if (encoded.size() > 1 && document.role.empty()) {
       const bool piece = encoded[i].outcome == Outcome::kSplit;
-      const bool turn = encoded[i].rule != TargetRule::kFormat;
+      const bool turn = !RuleText(encoded[i].rule).empty();
       document.note = absl::StrCat(piece  ? "piece "
                                    : turn ? "turn "
                                           : "document ",
@@ -180,7 +195,7 @@ class DatasetPreview {
     if (encoded.ok()) {
       const RecordParts parts = PartsOfRecord(raw.json, parser_.get(), renderer_);
       document.unwritten = Unnamed(parts.unwritten, document.notes);
-      AppendDocuments(document, *encoded, parts.texts, tokenizer_, documents);
+      AppendDocuments(job_, document, *encoded, parts.texts, tokenizer_, documents);
       return absl::OkStatus();
     }
     const bool skip = job_.on_bad_record == config::OnBadRecord::kSkip &&
@@ -200,9 +215,12 @@ class DatasetPreview {
     return encoder_->Encode(record, notes);
   }
 
-  // Without those that a note tells already.
-  static std::vector<std::string> Unnamed(std::vector<std::string> fields,
-                                          const RecordNotes& notes) {
+  // Without those that a note tells already, and without labels, which are no text.
+  std::vector<std::string> Unnamed(std::vector<std::string> fields,
+                                   const RecordNotes& notes) const {
+    if (dataset_.format == config::DatasetFormat::kClassification) {
+      for (const std::string& name : ClassLabelFields(dataset_.fields)) std::erase(fields, name);
+    }
     std::erase_if(fields, [&](const std::string& field) {
       return std::any_of(notes.begin(), notes.end(), [&](const RecordNote& note) {
         return note.kind == NoteKind::kUnreadField && note.name == field;

@@ -28,9 +28,10 @@ struct PreviewRun {
 struct PreviewDocument {
   std::string path;
   int64_t line = 0;
-  std::string role = {};  // of a preference: chosen, rejected, desirable, undesirable
-  std::string rule;       // how targets were found; empty: by the format
-  std::string note;       // reason for leaving the document out, or "truncated"; else empty
+  std::string role = {};   // of a preference: chosen, rejected, desirable, undesirable
+  std::string value = {};  // of classification "label positive", of reward "margin 0.5"
+  std::string rule;        // how targets were found; empty: by the format
+  std::string note;        // reason for leaving the document out, or "truncated"; else empty
   std::vector<PreviewToken> tokens;  // empty: a bad record
   std::vector<PreviewRun> runs;      // the same tokens
   // Set at the first document of a record, or of a rendering of it:

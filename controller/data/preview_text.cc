@@ -73,7 +73,8 @@ std::string PreviewText(const std::vector<PreviewDocument>& documents, PreviewFo
   std::string out;
   for (const PreviewDocument& document : documents) {
     absl::StrAppend(&out, document.path, ":", document.line, ": ", document.role,
-                    document.role.empty() ? "" : ": ", document.tokens.size(), " tokens, ",
+                    document.role.empty() ? "" : ": ", OneLine(document.value),
+                    document.value.empty() ? "" : ": ", document.tokens.size(), " tokens, ",
                     CountTargets(document), " targets");
     if (!document.rule.empty()) absl::StrAppend(&out, ", ", document.rule);
     if (!document.note.empty()) absl::StrAppend(&out, "; ", document.note);
@@ -112,6 +113,7 @@ std::string PreviewJson(const std::vector<PreviewDocument>& documents) {
     all.push_back({{"path", document.path},
                    {"line", document.line},
                    {"role", document.role},
+                   {"value", document.value},
                    {"rule", document.rule},
                    {"note", document.note},
                    {"notes", NotesText(document.notes)},

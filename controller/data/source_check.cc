@@ -17,6 +17,7 @@
 #include "common/hash.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
+#include "controller/data/class_labels.h"
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/loss_notes.h"
@@ -34,14 +35,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Equal for records that train the same tokens.
-uint64_t DigestOf(const std::vector<EncodedDocument>& documents) {
+// Equal for records that train the same tokens, with the same labels.
+uint64_t DigestOf(const std::vector<EncodedDocument>& documents, const std::string& labels) {
   Sha256Stream stream;
+  stream.Update(labels);
   for (const EncodedDocument& document : documents) {
     const auto ids = std::as_bytes(std::span(document.ids));
     const auto bits = std::as_bytes(std::span(document.target_bits));
     stream.Update({reinterpret_cast<const char*>(ids.data()), ids.size()});
     stream.Update({reinterpret_cast<const char*>(bits.data()), bits.size()});
+    const auto values = std::as_bytes(std::span(document.values));
+    stream.Update({reinterpret_cast<const char*>(values.data()), values.size()});
   }
   const std::string whole = stream.Finish();
   uint64_t digest = 0;
@@ -107,7 +111,7 @@ class Checker {
     } else {
       NoteLosses(*documents, &notes);
       Count(*documents, place);
-      if (const auto [seen, fresh] = seen_.emplace(DigestOf(*documents), place); !fresh) {
+      if (const auto [seen, fresh] = seen_.emplace(DigestOf(*documents, labels_), place); !fresh) {
         notes.push_back({NoteKind::kDuplicate});
         if (report_.duplicates.size() < Finding::kMaxPlaces) {
           report_.duplicates.push_back({place, seen->second});
@@ -122,6 +126,8 @@ class Checker {
     if (!raw.error.empty()) return absl::InvalidArgumentError(std::string(raw.error));
     CountFields(raw.json);
     ASSIGN_OR_RETURN(const Record record, parser_->Parse(raw.json, notes));
+    labels_.clear();
+    if (const auto* classified = std::get_if<ClassifiedRecord>(&record)) CountLabels(*classified);
     for (const ChatRecord* chat : ConversationsOf(record)) {
       for (const Message& message : chat->messages) {
         ++report_.roles[message.role];
@@ -169,6 +175,16 @@ class Checker {
     if (longest.size() > SourceReport::kMostLongest) longest.pop_back();
   }
 
+  void CountLabels(const ClassifiedRecord& record) {
+    for (const ClassifiedRecord::Label& label : record.labels) {
+      const std::string text = LabelText(label);
+      absl::StrAppend(&labels_, text, "\n");
+      const bool more =
+          report_.labels.size() >= Findings::kMaxNames && report_.labels.count(text) == 0;
+      ++report_.labels[more ? "..." : text];
+    }
+  }
+
   const config::JobSpec& job_;
   config::DatasetSpec dataset_;
   const Cancelled& cancelled_;
@@ -178,7 +194,8 @@ class Checker {
   std::optional<DocumentEncoder> encoder_;
   simdjson::dom::parser json_;
   std::vector<std::string> read_;
-  size_t file_ = 0;                                 // of the last record
+  std::string labels_;                              // of the last record
+  size_t file_ = 0;                                 // likewise
   size_t unread_ = 0;                               // names in report_.fields that are not read
   int64_t others_ = 0;                              // records with unread fields beyond those
   std::unordered_map<uint64_t, RecordPlace> seen_;  // by DigestOf
@@ -190,13 +207,16 @@ std::string PlaceText(const SourceReport& report, RecordPlace place) {
 
 // What the source holds.
 std::string Overview(const SourceReport& report) {
-  std::vector<std::string> read, unread, roles, longest;
+  std::vector<std::string> read, unread, roles, labels, longest;
   for (const SourceReport::Field& field : report.fields) {
     (field.read ? read : unread)
         .push_back(absl::StrCat(OneLine(field.name), " (", field.records, ")"));
   }
   for (const auto& [role, messages] : report.roles) {
     roles.push_back(absl::StrCat(OneLine(role), " (", messages, ")"));
+  }
+  for (const auto& [label, records] : report.labels) {
+    labels.push_back(absl::StrCat(OneLine(label), " (", records, ")"));
   }
   for (const SourceReport::LongRecord& record : report.longest) {
     longest.push_back(
@@ -211,6 +231,7 @@ std::string Overview(const SourceReport& report) {
   add("read", read);
   add("not read", unread);
   add("roles", roles);
+  add("labels", labels);
   add("longest", longest);
   return out;
 }
@@ -259,6 +280,7 @@ nlohmann::ordered_json SourceReportJson(const SourceReport& report) {
           {"targets", report.targets},
           {"fields", std::move(fields)},
           {"roles", report.roles},
+          {"labels", report.labels},
           {"findings", PlacedFindingsJson(report.findings, report.files)},
           {"duplicates", std::move(duplicates)},
           {"longest", std::move(longest)},

@@ -39,10 +39,13 @@ struct SourceReport {
   int64_t targets = 0;
   std::vector<Field> fields;             // in the order of their first appearance
   std::map<std::string, int64_t> roles;  // roles of messages, as templates see them
-  Findings findings;                     // bad records are listed by their fault
-  std::vector<Duplicate> duplicates;     // at most Finding::kMaxPlaces of those in `findings`
-  std::vector<LongRecord> longest;       // at most kMostLongest, the longest first
-  std::vector<std::string> warnings;     // warnings about the template
+  // Records by label, of classification, as they have it; "...": all labels beyond
+  // Findings::kMaxNames.
+  std::map<std::string, int64_t> labels;
+  Findings findings;                  // bad records are listed by their fault
+  std::vector<Duplicate> duplicates;  // at most Finding::kMaxPlaces of those in `findings`
+  std::vector<LongRecord> longest;    // at most kMostLongest, the longest first
+  std::vector<std::string> warnings;  // warnings about the template
 
   bool clean() const { return findings.all().empty() && warnings.empty(); }
 };
@@ -56,9 +59,9 @@ absl::StatusOr<SourceReport> CheckSource(const config::JobSpec& job,
 
 // A report for people, with at most `most_places` places per finding.
 std::string SourceReportText(const SourceReport& report, size_t most_places);
-// {format, records, documents, tokens, targets, fields: [{name, records, read}], roles, findings:
-// [{what, name, records, times, places: ["FILE:LINE"]}], duplicates: [{record, of}], longest:
-// [{record, tokens}], warnings, clean}
+// {format, records, documents, tokens, targets, fields: [{name, records, read}], roles, labels,
+// findings: [{what, name, records, times, places: ["FILE:LINE"]}], duplicates: [{record, of}],
+// longest: [{record, tokens}], warnings, clean}
 nlohmann::ordered_json SourceReportJson(const SourceReport& report);
 
 }  // namespace coxswain::data

@@ -17,6 +17,10 @@
 namespace coxswain::data {
 namespace {
 
+bool MayBeConversation(config::DatasetFormat format) {
+  return IsPreferenceFormat(format) || format == config::DatasetFormat::kClassification;
+}
+
 // Of records that may be texts: whether the first one is a conversation.
 bool BeginsWithConversation(const config::DatasetSpec& dataset) {
   const auto reader = DatasetReader::Open(dataset);
@@ -34,7 +38,7 @@ bool TrainsConversations(const config::JobSpec& job) {
                        if (format.ok()) known.format = *format;
                        if (known.format == config::DatasetFormat::kAuto)
                          return job.chat_template != "auto";
-                       if (IsPreferenceFormat(known.format)) return BeginsWithConversation(known);
+                       if (MayBeConversation(known.format)) return BeginsWithConversation(known);
                        return UsesChatTemplate(known);
                      });
 }

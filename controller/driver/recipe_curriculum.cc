@@ -149,7 +149,8 @@ void RecipeCurriculum::Fill(int64_t step, std::span<const int64_t> ids, BinForm 
   }
   if (side == Side::kMismatched || loss_.values_per_document() == 0) return;
   for (const int64_t document : Documents(step, ids, side)) {
-    out->add_values(store.value(document));
+    const std::span<const float> values = store.values(document);
+    out->mutable_values()->Add(values.begin(), values.end());
   }
 }
 

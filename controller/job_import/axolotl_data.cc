@@ -185,7 +185,7 @@ void TranslateType(Translation* t, Scope* scope) {
 
 void TranslateSource(Translation* t, Scope* scope, const std::string& base_dir) {
   TranslateAxolotlPlace(t, scope, base_dir);
-  if (TrainsPreferences(*t) || t->Has("rl")) {
+  if (TrainsPreferences(*t) || t->Has("rl") || IsOn(t->Peek("process_reward_model"))) {
     TranslatePreferenceType(t, scope);
   } else {
     TranslateType(t, scope);

@@ -15,6 +15,7 @@ using config::Node;
 using Json = nlohmann::ordered_json;
 
 constexpr char kSection[] = "spec.preference.";
+constexpr char kProcessRewards[] = "process_reward_model";
 
 // Source: Axolotl 067b021, core/builders/rl.py.
 constexpr struct {
@@ -85,6 +86,12 @@ void TranslateDpo(Translation* t, bool ipo) {
   }
 }
 
+void LeaveOutInputs(Translation* t) {
+  if (const Node* inputs = t->Take("train_on_inputs")) {
+    t->LeaveOut("train_on_inputs", IsOn(inputs) ? "completions are compared, not prompts" : "off");
+  }
+}
+
 // Keys that only the preference methods read.
 void TranslateMethod(Translation* t, std::string_view rl, const std::string& method) {
   t->Set("rl", "spec.method", method);
@@ -100,9 +107,7 @@ void TranslateMethod(Translation* t, std::string_view rl, const std::string& met
     t->Move("kto_desirable_weight", PathOf("desirable_weight"));
     t->Move("kto_undesirable_weight", PathOf("undesirable_weight"));
   }
-  if (const Node* inputs = t->Take("train_on_inputs")) {
-    t->LeaveOut("train_on_inputs", IsOn(inputs) ? "completions are compared, not prompts" : "off");
-  }
+  LeaveOutInputs(t);
 }
 
 // One line says what is missing; what belongs to it does not.
@@ -114,16 +119,33 @@ void RefuseRewards(Translation* t, std::string_view rl) {
   }
 }
 
+// Source: Axolotl 067b021, core/builders/causal.py: a reward model has one label whatever
+// num_labels says; prompt_strategies/bradley_terry cuts a side at sequence_len.
 void TranslateRewardModel(Translation* t) {
-  for (const char* key : {"reward_model", "process_reward_model"}) {
-    const Node* model = t->Take(key);
-    if (model == nullptr) continue;
-    if (!IsOn(model)) {
-      t->LeaveOut(key, "off");
-      continue;
+  const Node* model = t->Take("reward_model");
+  const bool rewards = model != nullptr && IsOn(model);
+  if (rewards) {
+    t->Set("reward_model", "spec.method", "reward");
+    t->Preset("spec.excess_length", "truncate", "sides are cut at sequence_len");
+    t->Move("center_rewards_coefficient", "spec.reward.center_coefficient");
+    if (t->Take("num_labels") != nullptr) t->LeaveOut("num_labels", "a reward is one number");
+    LeaveOutInputs(t);
+  } else {
+    if (model != nullptr) t->LeaveOut("reward_model", "off");
+    if (t->Take("center_rewards_coefficient") != nullptr) {
+      t->LeaveOut("center_rewards_coefficient", "of reward_model");
     }
-    t->Refuse(key, "its scores have no counterpart yet");
-    if (t->Take("num_labels") != nullptr) t->LeaveOut("num_labels", absl::StrCat("of ", key));
+  }
+}
+
+// One line says what is missing.
+void RefuseProcessRewards(Translation* t) {
+  const Node* model = t->Take(kProcessRewards);
+  if (model == nullptr) return;
+  if (!IsOn(model)) return t->LeaveOut(kProcessRewards, "off");
+  t->Refuse(kProcessRewards, "scores of single steps have no counterpart");
+  if (t->Take("num_labels") != nullptr) {
+    t->LeaveOut("num_labels", absl::StrCat("of ", kProcessRewards));
   }
 }
 
@@ -169,6 +191,10 @@ bool IsIn(const std::string& word, const std::string_view (&words)[N]) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
+void SetChatOfType(Translation* t, const Scope& scope) {
+  t->Set(scope, "type", absl::StrCat(scope.target, "prompt_style"), "chat");
+}
+
 void SetTemplateOfType(Translation* t, const Scope& scope, const std::string& name) {
   const Json* before = t->Find("spec.chat_template");
   if (before != nullptr && *before != name) {
@@ -176,10 +202,12 @@ void SetTemplateOfType(Translation* t, const Scope& scope, const std::string& na
   } else {
     t->Set(scope, "type", "spec.chat_template", name);
   }
-  t->Set(scope, "type", absl::StrCat(scope.target, "prompt_style"), "chat");
+  SetChatOfType(t, scope);
 }
 
 void TranslateNamedType(Translation* t, Scope* scope, const std::string& type) {
+  if (type == "bradley_terry.chat_template") return SetChatOfType(t, *scope);
+  if (type == "bradley_terry.llama3.icr") return SetTemplateOfType(t, *scope, "llama3");
   const size_t dot = type.find('.');
   const std::string strategy = type.substr(0, dot);
   const std::string kind = dot == std::string::npos ? "default" : type.substr(dot + 1);
@@ -196,6 +224,7 @@ void TranslateNamedType(Translation* t, Scope* scope, const std::string& type) {
 
 void TranslateAxolotlPreference(Translation* t) {
   TranslateRewardModel(t);
+  RefuseProcessRewards(t);
   const std::string rl = TextOf(t->Take("rl"));
   if (rl.empty()) return;
   for (const auto& row : kMethods) {

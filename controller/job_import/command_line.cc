@@ -102,13 +102,14 @@ class Shell {
   std::vector<Word> words_;
 };
 
-constexpr std::string_view kScripts[] = {"sft", "dpo", "kto", "cpo", "orpo"};
+constexpr std::string_view kScripts[] = {"sft", "dpo", "kto", "cpo", "orpo", "reward"};
 
 // The script that a word names: "sft" of "sft" and "trl/scripts/sft.py"; empty: none.
 std::string ScriptOf(const Word& word) {
   std::string_view name = word.text;
   name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
   if (name.ends_with(".py")) name.remove_suffix(3);
+  if (name == "reward_modeling") name = "reward";  // examples/scripts
   const bool known =
       std::find(std::begin(kScripts), std::end(kScripts), name) != std::end(kScripts);
   return known ? std::string(name) : "";

@@ -23,7 +23,8 @@ void TranslateMethod(Translation* t) {
   } else if (stage == "dpo" || stage == "kto") {
     t->Set("stage", "spec.method", stage);
   } else if (stage == "rm") {
-    t->Refuse("stage", "its scores have no counterpart yet");
+    t->Set("stage", "spec.method", "reward");
+    t->Differ("stage", "the score head is a linear layer without a bias, which theirs has");
   } else if (!stage.empty()) {
     t->Refuse("stage", "reinforcement learning has no counterpart yet");
   }

@@ -168,8 +168,9 @@ void SetFormat(const Source& s) {
   const bool ranked = s.entry.contains("ranking") && s.entry["ranking"] == true;
   const bool tagged = columns.contains("kto_tag");
   if ((ranked || tagged) != s.preferences) {
-    s.t->Refuse(s.key, s.preferences ? "no data set of preferences: ranking or kto_tag says so"
-                                     : "a data set of preferences, which stage dpo or kto reads");
+    s.t->Refuse(s.key, s.preferences
+                           ? "no data set of preferences: ranking or kto_tag says so"
+                           : "a data set of preferences, which stage dpo, kto or rm reads");
     return;
   }
   const std::string formatting = TextAt(s.entry, "formatting", "alpaca");

@@ -67,10 +67,16 @@ void TranslateAdapter(Translation* t, const AdapterKeys& keys) {
   }
   const Node* to_save = t->Take(keys.to_save);
   if (to_save == nullptr) return;
+  std::vector<std::string> modules = TextsOf(to_save);
+  const Json* method = t->Find("spec.method");
+  const bool scores = method != nullptr && *method == "reward";
+  const bool named = scores && std::erase(modules, "score") > 0;
   if (IsOff(*to_save)) {
     t->LeaveOut(keys.to_save, "off");
+  } else if (named && modules.empty()) {
+    t->LeaveOut(keys.to_save, "the score head trains in full");
   } else {
-    t->Set(keys.to_save, "spec.lora.modules_to_save", TextsOf(to_save));
+    t->Set(keys.to_save, "spec.lora.modules_to_save", modules);
   }
 }
 

@@ -95,6 +95,12 @@ void TranslateLoss(Translation* t) {
   }
 }
 
+// Source: TRL f2cd577, sft_config.py, dpo_config.py, kto_config.py, reward_config.py.
+double DefaultRate(const Translation& t) {
+  if (*t.Find("spec.method") == "reward") return 1e-4;
+  return TrainsPreferences(t) ? 1e-6 : 2e-5;
+}
+
 }  // namespace
 
 void TranslateTrl(Translation* t, const std::string& base_dir) {
@@ -109,7 +115,7 @@ void TranslateTrl(Translation* t, const std::string& base_dir) {
   if (!preferences) TranslateLoss(t);
   TranslateLength(t, "num_train_epochs", 3);
   TranslateSchedule(t, "lr_scheduler_type", "linear", 0);
-  t->Preset("spec.train.learning_rate", preferences ? 1e-6 : 2e-5, "the default of learning_rate");
+  t->Preset("spec.train.learning_rate", DefaultRate(*t), "the default of learning_rate");
   TranslateOptimizer(t, "optim");
   TranslateAuxLoss(t, "router_aux_loss_coef");
   const Node* half = t->top().config.Has("fp16") ? &t->top().config.Find("fp16")->value : nullptr;

@@ -23,7 +23,8 @@ bool HasAny(const Translation& t, const std::vector<const char*>& keys) {
 }
 
 // The script that a command names, else the one whose config has such keys.
-// Source: TRL f2cd577, dpo_config.py, kto_config.py, experimental/cpo and experimental/orpo.
+// Source: TRL f2cd577, dpo_config.py, kto_config.py, reward_config.py, experimental/cpo and
+// experimental/orpo.
 std::string ScriptOf(Translation* t, const Words& losses) {
   const std::string named = TextOf(t->Take(kScriptKey));
   if (!named.empty()) return named;
@@ -32,6 +33,7 @@ std::string ScriptOf(Translation* t, const Words& losses) {
       loss == "apo_zero_unpaired") {
     return "kto";
   }
+  if (t->Has("center_rewards_coefficient")) return "reward";
   if (HasAny(*t, {"cpo_alpha", "simpo_gamma"}) || loss == "simpo" || loss == "alphapo") {
     return "cpo";
   }
@@ -94,6 +96,12 @@ void TranslateCpo(Translation* t, const Words& losses) {
   t->Preset(OursOf("nll_weight"), 1.0, "the default of cpo_alpha");
 }
 
+// Source: TRL f2cd577, reward_trainer.py, _prepare_dataset.
+void TranslateReward(Translation* t) {
+  t->Move("center_rewards_coefficient", "spec.reward.center_coefficient");
+  t->Preset("spec.excess_length", "drop", "pairs with a side above max_length are left out");
+}
+
 }  // namespace
 
 void TranslateTrlPreference(Translation* t) {
@@ -101,6 +109,7 @@ void TranslateTrlPreference(Translation* t) {
   const std::string script = ScriptOf(t, losses);
   t->Preset("spec.method", script, "the script, or its keys");
   if (script == "sft") return;
+  if (script == "reward") return TranslateReward(t);
   t->Take("loss_type");
   t->Move("beta", OursOf("beta"));
   if (script == "cpo") return TranslateCpo(t, losses);

@@ -50,7 +50,7 @@ namespace coxswain {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const support::ScratchFolder folder;
   if (size == 0) return 0;
-  const int formats = static_cast<int>(config::DatasetFormat::kUnpairedPreference) + 1;
+  const int formats = static_cast<int>(config::DatasetFormat::kClassification) + 1;
   const std::string path = folder.Write("data", fuzz::TextOf(data + 1, size - 1));
   const auto reader = data::RecordReader::Open(path);
   if (reader.ok()) data::ReadAll(**reader, static_cast<config::DatasetFormat>(data[0] % formats));

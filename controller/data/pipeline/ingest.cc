@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/data/cache_failure.h"
+#include "controller/data/class_labels.h"
 #include "controller/data/dataset_reader.h"
 #include "controller/data/document_encoder.h"
 #include "controller/data/loss_notes.h"
@@ -66,7 +67,7 @@ class Sink {
  public:
   // `files`: those of the dataset, of which the paths of batches are views.
   Sink(const IngestArgs& args, const std::vector<std::string>& files)
-      : args_(args), files_(files) {}
+      : args_(args), files_(files), labels_(args.job->classification) {}
 
   absl::Status Consume(const EncodedBatch& batch) {
     RETURN_IF_ERROR(CheckCancelled(args_.cancelled));
@@ -145,6 +146,11 @@ class Sink {
     if (!IsKept(unit.front().outcome)) return absl::OkStatus();
     any_target_ = true;
     if (target.copies == 0) return absl::OkStatus();
+    if (!stats.classes.empty()) {
+      for (const int64_t index : labels_.ClassesOf(unit.front().values)) {
+        ++stats.classes[static_cast<size_t>(index)];
+      }
+    }
     for (const EncodedDocument& document : unit) {
       for (const int32_t id : document.ids) {
         stats.largest_id = std::max(stats.largest_id, static_cast<int64_t>(id));
@@ -182,6 +188,7 @@ class Sink {
 
   const IngestArgs& args_;
   const std::vector<std::string>& files_;
+  const ClassLabels labels_;
   size_t file_ = 0;    // of the last place
   DatasetStats seen_;  // of this dataset alone
   bool any_target_ = false;

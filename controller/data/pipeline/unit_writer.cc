@@ -19,12 +19,13 @@ size_t FirstTarget(const EncodedDocument& document) {
 }
 
 StoredDocument StoredOf(const EncodedDocument& document) {
-  return {.ids = document.ids, .target_bits = document.target_bits, .value = {}};
+  return {.ids = document.ids, .target_bits = document.target_bits, .values = document.values};
 }
 
 }  // namespace
 
 UnitWriter::Unit UnitWriter::UnitOf(const config::JobSpec& job) {
+  if (job.method == "reward") return Unit::kPair;
   if (!config::TrainsPreferences(job)) return Unit::kDocument;
   if (job.method != "kto") return Unit::kPair;
   return config::DocumentsPerUnit(job) == 2 ? Unit::kLabelledWithKl : Unit::kLabelled;
@@ -43,9 +44,9 @@ absl::Status UnitWriter::Add(std::span<const EncodedDocument> documents, int64_t
     return store_->Add(pair, copies);
   }
   for (const EncodedDocument& document : documents) {
-    RETURN_IF_ERROR(unit_ == Unit::kDocument
-                        ? store_->Add(document.ids, document.target_bits, copies)
-                        : AddLabelled(document, copies));
+    const StoredDocument stored = StoredOf(document);
+    RETURN_IF_ERROR(unit_ == Unit::kDocument ? store_->Add({&stored, 1}, copies)
+                                             : AddLabelled(document, copies));
   }
   return absl::OkStatus();
 }
@@ -66,14 +67,12 @@ absl::Status UnitWriter::AddLabelled(const EncodedDocument& document, int64_t co
 }
 
 absl::Status UnitWriter::WriteLabelled(const EncodedDocument& document, int64_t copies) {
-  const float label = document.role == DocumentRole::kDesirable ? 1.0f : 0.0f;
   std::vector<StoredDocument> unit = {StoredOf(document)};
   EncodedDocument mismatched;
   if (unit_ == Unit::kLabelledWithKl) {
     mismatched = Mismatched(document);
     unit.push_back(StoredOf(mismatched));
   }
-  for (StoredDocument& stored : unit) stored.value = label;
   return store_->Add(unit, copies);
 }
 
@@ -82,6 +81,7 @@ EncodedDocument UnitWriter::Mismatched(const EncodedDocument& document) const {
   const size_t prompt = FirstTarget(document);
   const size_t length = std::min(prompt + before_.ids.size(), static_cast<size_t>(sequence_len_));
   EncodedDocument mismatched;
+  mismatched.values = document.values;
   mismatched.ids.assign(document.ids.begin(), document.ids.begin() + static_cast<int64_t>(prompt));
   mismatched.target_bits.assign((length + 7) / 8, 0);
   for (size_t token = prompt; token < length; ++token) {

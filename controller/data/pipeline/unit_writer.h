@@ -17,9 +17,10 @@
 
 namespace coxswain::data {
 
-// What is a unit of the job: a document, a pair (chosen, rejected), a completion with its label, or
-// such a completion and the mismatched one of its KL: the prompt with the completion of the unit
-// before. The first unit takes the completion of the last one, so it is written last.
+// What is a unit of the job: a document, of classification with its labels; a pair (chosen,
+// rejected), of reward with its margin; a completion with its label; or such a completion and the
+// mismatched one of its KL: the prompt with the completion of the unit before. The first unit takes
+// the completion of the last one, so it is written last.
 // Source: TRL 1.10 kto_trainer.py, add_kl_completion_ids, which cycles within a batch.
 class UnitWriter {
  public:

@@ -17,6 +17,7 @@ inline std::vector<const ChatRecord*> ConversationsOf(const Record& record) {
   };
   add(record);
   if (const auto* labelled = std::get_if<LabelledRecord>(&record)) add(labelled->side);
+  if (const auto* classified = std::get_if<ClassifiedRecord>(&record)) add(classified->text);
   if (const auto* pair = std::get_if<PairRecord>(&record)) {
     add(pair->chosen);
     add(pair->rejected);

@@ -98,6 +98,8 @@ std::string_view FormatName(DatasetFormat format) {
       return "preference";
     case DatasetFormat::kUnpairedPreference:
       return "unpaired_preference";
+    case DatasetFormat::kClassification:
+      return "classification";
     case DatasetFormat::kTokenized:
       break;
   }

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "controller/data/readers/classification_parser.h"
 #include "controller/data/readers/preference_parser.h"
 #include "controller/data/readers/tokenized_parser.h"
 
@@ -46,6 +47,8 @@ std::vector<std::string> FieldsRead(config::DatasetFormat format,
       return PairFields(fields);
     case config::DatasetFormat::kUnpairedPreference:
       return LabelledFields(fields);
+    case config::DatasetFormat::kClassification:
+      return Named(ClassifiedFields(fields));
     case config::DatasetFormat::kAuto:
       break;
   }

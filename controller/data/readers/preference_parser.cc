@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/data/readers/conversation_parser.h"
+#include "controller/data/readers/finite_float.h"
 #include "controller/data/readers/preference_sides.h"
 
 namespace coxswain::data {
@@ -69,23 +70,8 @@ class PreferenceParser {
       : record_(record), fields_(fields), style_(style), notes_(notes) {}
 
   absl::StatusOr<PairRecord> Pair() {
-    ASSIGN_OR_RETURN(const PreferenceSides sides, FindSides(record_, fields_, notes_));
-    RETURN_IF_ERROR(CheckSide(sides.chosen));
-    RETURN_IF_ERROR(CheckSide(sides.rejected));
-    if (sides.chosen.value->is_string() && sides.rejected.value->is_string()) {
-      if (const std::optional<PairRecord> texts = PairOfTexts(sides)) return *texts;
-    }
-    ASSIGN_OR_RETURN(Turns chosen, TurnsOf(sides.chosen, "assistant"));
-    ASSIGN_OR_RETURN(Turns rejected, TurnsOf(sides.rejected, "assistant"));
-    Turns prompt;
-    if (IsWhole(chosen) && IsWhole(rejected)) {
-      TakeCommonTurns(&chosen, &rejected, &prompt);
-    } else {
-      ASSIGN_OR_RETURN(prompt, Prompt(sides.chosen.name));
-    }
-    PairRecord pair;
-    ASSIGN_OR_RETURN(pair.chosen, Conversation(prompt, std::move(chosen)));
-    ASSIGN_OR_RETURN(pair.rejected, Conversation(prompt, std::move(rejected)));
+    ASSIGN_OR_RETURN(PairRecord pair, Sides());
+    ASSIGN_OR_RETURN(pair.margin, Margin());
     return pair;
   }
 
@@ -107,6 +93,39 @@ class PreferenceParser {
   }
 
  private:
+  absl::StatusOr<PairRecord> Sides() {
+    ASSIGN_OR_RETURN(const PreferenceSides sides, FindSides(record_, fields_, notes_));
+    RETURN_IF_ERROR(CheckSide(sides.chosen));
+    RETURN_IF_ERROR(CheckSide(sides.rejected));
+    if (sides.chosen.value->is_string() && sides.rejected.value->is_string()) {
+      if (const std::optional<PairRecord> texts = PairOfTexts(sides)) return *texts;
+    }
+    ASSIGN_OR_RETURN(Turns chosen, TurnsOf(sides.chosen, "assistant"));
+    ASSIGN_OR_RETURN(Turns rejected, TurnsOf(sides.rejected, "assistant"));
+    Turns prompt;
+    if (IsWhole(chosen) && IsWhole(rejected)) {
+      TakeCommonTurns(&chosen, &rejected, &prompt);
+    } else {
+      ASSIGN_OR_RETURN(prompt, Prompt(sides.chosen.name));
+    }
+    PairRecord pair;
+    ASSIGN_OR_RETURN(pair.chosen, Conversation(prompt, std::move(chosen)));
+    ASSIGN_OR_RETURN(pair.rejected, Conversation(prompt, std::move(rejected)));
+    return pair;
+  }
+
+  // By how much chosen is better: a number or its text. Source: TRL 1.10 reward_trainer.py.
+  absl::StatusOr<float> Margin() {
+    const Json* value = FindField(record_, fields_.margin);
+    if (value == nullptr || *value == "") return 0.0f;
+    std::optional<float> margin;
+    if (value->is_number()) margin = FiniteFloat(value->get<double>());
+    if (value->is_string()) margin = FiniteFloat(value->get<std::string>());
+    if (margin) return *margin;
+    return BadPreference(absl::StrCat("field \"", fields_.margin, "\" is ", ShownValue(*value),
+                                      ", not a finite number"));
+  }
+
   // Not empty, and of a form that can be read.
   static absl::Status CheckSide(const RecordPart& side) {
     const Json& value = *side.value;
@@ -356,6 +375,7 @@ bool HasLabel(const Json& record, const config::RecordFields& fields) {
 std::vector<std::string> PairFields(const config::RecordFields& fields) {
   Names names = SideFields(fields);
   AddPromptFields(fields, &names);
+  if (!fields.margin.empty()) names.push_back(fields.margin);
   return names;
 }
 

@@ -22,7 +22,8 @@ namespace coxswain::data {
 //   instruction and input, question, input        a text, which is a user turn
 //   else, of sides that are texts                 the text that both begin with
 // A prompt and sides that are texts stay text, unless `style` is kChat; beside messages a text is a
-// turn. All of a side behind its prompt is trained. InvalidArgument names the wrong field, a
+// turn. All of a side behind its prompt is trained. The margin is the field of that name, a finite
+// number, where `fields` names one. InvalidArgument names the wrong field, a
 // missing or empty side, or a side without a prompt.
 absl::StatusOr<PairRecord> ParsePair(const nlohmann::ordered_json& record,
                                      const config::RecordFields& fields, config::PromptStyle style,

@@ -69,6 +69,7 @@ using SideRecord = std::variant<PromptRecord, ChatRecord>;
 
 struct PairRecord {
   SideRecord chosen, rejected;  // of one prompt
+  float margin = 0;             // by which chosen is better; 0: the record has none
 };
 
 struct LabelledRecord {
@@ -76,8 +77,18 @@ struct LabelledRecord {
   bool desirable = false;
 };
 
-using Record = std::variant<AlpacaRecord, ChatRecord, PromptRecord, CompletionRecord,
-                            SegmentsRecord, TokenizedRecord, PairRecord, LabelledRecord>;
+// A text or a conversation, and what it was labelled as.
+struct ClassifiedRecord {
+  using Label = std::variant<bool, int64_t, double, std::string>;  // as in the record
+
+  std::variant<CompletionRecord, ChatRecord> text;
+  std::vector<Label> labels;  // one, unless they are a list
+  bool is_list = false;
+};
+
+using Record =
+    std::variant<AlpacaRecord, ChatRecord, PromptRecord, CompletionRecord, SegmentsRecord,
+                 TokenizedRecord, PairRecord, LabelledRecord, ClassifiedRecord>;
 
 }  // namespace coxswain::data
 

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/data/readers/classification_parser.h"
 #include "controller/data/readers/conversation_parser.h"
 #include "controller/data/readers/fields_read.h"
 #include "controller/data/readers/not_utf8.h"
@@ -135,6 +136,7 @@ absl::StatusOr<Record> ParseMessages(std::string_view json, DatasetFormat format
   if (format == DatasetFormat::kUnpairedPreference) {
     return ParseLabelled(record, fields, style, notes);
   }
+  if (format == DatasetFormat::kClassification) return ParseClassified(record, fields, notes);
   return ParseConversation(record, fields, notes);
 }
 
@@ -225,7 +227,9 @@ absl::Status RecordParser::Impl::LookAtFields(object from, bool is_text, RecordN
     if (notes == nullptr || HoldsNothing(field.value)) continue;
     notes->push_back({NoteKind::kUnreadField, std::string(field.key)});
   }
-  if (IsPreferenceFormat(format)) return absl::OkStatus();
+  if (IsPreferenceFormat(format) || format == DatasetFormat::kClassification) {
+    return absl::OkStatus();
+  }
   const bool both = fields.messages.empty() && Reads("conversations", is_text) &&
                     from.at_key("messages").error() == simdjson::SUCCESS &&
                     from.at_key("conversations").error() == simdjson::SUCCESS;
@@ -280,6 +284,7 @@ absl::StatusOr<Record> RecordParser::Parse(std::string_view json, RecordNotes* n
     case DatasetFormat::kSharegpt:
     case DatasetFormat::kPreference:
     case DatasetFormat::kUnpairedPreference:
+    case DatasetFormat::kClassification:
     case DatasetFormat::kAuto:
       break;
   }

@@ -33,6 +33,7 @@ class RecordParser {
   //   input_output       segments: [{text: a string, label: true or false}]
   //   tokenized          tokenized_parser.h
   //   preference, unpaired_preference  preference_parser.h
+  //   classification     classification_parser.h
   // Other fields that are not empty are added to `notes`, which may be null. Unimplemented: a
   // record of preference tuning in another format (preference.h).
   absl::StatusOr<Record> Parse(std::string_view json, RecordNotes* notes = nullptr);

@@ -16,6 +16,32 @@ namespace {
 
 constexpr char kAnswers[] = "assistant";
 
+// A template, and the markers that content must not forge.
+struct GuardedTemplate {
+  std::shared_ptr<const ConversationTemplate> chat_template;
+  std::shared_ptr<const std::vector<std::string>> guarded;
+
+  static absl::StatusOr<GuardedTemplate> Create(const config::JobSpec& job,
+                                                const TemplateTokens& tokens,
+                                                bool special_tokens_count) {
+    ASSIGN_OR_RETURN(ConversationTemplate parsed, ConversationTemplate::Create(job, tokens));
+    std::vector<std::string> guarded;
+    if (!special_tokens_count) guarded = GuardedMarkers(parsed, tokens);
+    return GuardedTemplate{std::make_shared<const ConversationTemplate>(std::move(parsed)),
+                           std::make_shared<const std::vector<std::string>>(std::move(guarded))};
+  }
+};
+
+RenderedDocument DocumentOf(const ContentGuard& guard, MarkedText text) {
+  RenderedDocument document;
+  TextMarks marks{guard.Clean(&text.text, &text.targets), {}};
+  marks.ranges = std::move(text.targets);
+  document.segments.push_back({.text = std::move(text.text), .marks = std::move(marks)});
+  document.rule = text.rule;
+  document.turns = text.turns;
+  return document;
+}
+
 }  // namespace
 
 absl::Status CheckConversation(std::span<const Message> messages) {
@@ -73,26 +99,35 @@ std::vector<std::string> GuardedMarkers(const ConversationTemplate& chat_templat
 absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
                                               const TemplateTokens& tokens,
                                               bool special_tokens_count) {
-  ASSIGN_OR_RETURN(ConversationTemplate parsed, ConversationTemplate::Create(job, tokens));
-  const auto chat_template = std::make_shared<const ConversationTemplate>(std::move(parsed));
+  ASSIGN_OR_RETURN(const GuardedTemplate rendering,
+                   GuardedTemplate::Create(job, tokens, special_tokens_count));
   const TargetPolicy policy{job.roles_to_train, job.train_on, job.train_on_eos};
-  const auto guarded = std::make_shared<const std::vector<std::string>>(
-      special_tokens_count ? std::vector<std::string>() : GuardedMarkers(*chat_template, tokens));
-  return [chat_template, guarded,
-          policy](ChatRecord record) -> absl::StatusOr<std::vector<RenderedDocument>> {
+  return [rendering, policy](ChatRecord record) -> absl::StatusOr<std::vector<RenderedDocument>> {
     RETURN_IF_ERROR(CheckConversation(record.messages));
-    const ContentGuard guard(*guarded, &record);
-    ASSIGN_OR_RETURN(std::vector<MarkedText> texts, FindTargets(*chat_template, policy, record));
+    const ContentGuard guard(*rendering.guarded, &record);
+    ASSIGN_OR_RETURN(std::vector<MarkedText> texts,
+                     FindTargets(*rendering.chat_template, policy, record));
     std::vector<RenderedDocument> documents;
-    for (MarkedText& text : texts) {
-      TextMarks marks{guard.Clean(&text.text, &text.targets), {}};
-      marks.ranges = std::move(text.targets);
-      RenderedDocument& document = documents.emplace_back();
-      document.segments.push_back({.text = std::move(text.text), .marks = std::move(marks)});
-      document.rule = text.rule;
-      document.turns = text.turns;
-    }
+    for (MarkedText& text : texts) documents.push_back(DocumentOf(guard, std::move(text)));
     return documents;
+  };
+}
+
+absl::StatusOr<ChatRenderer> MakeWholeChatRenderer(const config::JobSpec& job,
+                                                   const TemplateTokens& tokens,
+                                                   bool special_tokens_count) {
+  ASSIGN_OR_RETURN(const GuardedTemplate rendering,
+                   GuardedTemplate::Create(job, tokens, special_tokens_count));
+  return [rendering](ChatRecord record) -> absl::StatusOr<std::vector<RenderedDocument>> {
+    RETURN_IF_ERROR(CheckConversation(record.messages));
+    const ContentGuard guard(*rendering.guarded, &record);
+    ASSIGN_OR_RETURN(jinja::Rendering rendered,
+                     rendering.chat_template->Render(record.messages, record, /*prompt=*/false));
+    MarkedText text;
+    text.text = std::move(rendered.text);
+    text.targets = {{0, text.text.size()}};
+    text.rule = TargetRule::kWhole;
+    return std::vector<RenderedDocument>{DocumentOf(guard, std::move(text))};
   };
 }
 

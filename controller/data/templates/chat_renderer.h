@@ -33,6 +33,12 @@ absl::StatusOr<ChatRenderer> MakeChatRenderer(const config::JobSpec& job,
                                               const TemplateTokens& tokens,
                                               bool special_tokens_count = false);
 
+// The same of classification: all of a conversation, without the beginning of an answer, and all of
+// it a target.
+absl::StatusOr<ChatRenderer> MakeWholeChatRenderer(const config::JobSpec& job,
+                                                   const TemplateTokens& tokens,
+                                                   bool special_tokens_count = false);
+
 // Markers of the template, which content must not forge. Tokens that the job adds are allowed in
 // content, unless the template writes them around turns.
 std::vector<std::string> GuardedMarkers(const ConversationTemplate& chat_template,

@@ -57,6 +57,28 @@ std::vector<RenderedDocument> OneDocument(std::vector<Segment> segments) {
   return documents;
 }
 
+// All of a text is read, and no EOS is put behind it.
+class ClassifiedRenderer {
+ public:
+  // `chat`: nothing where there is no template.
+  ClassifiedRenderer(std::optional<ChatRenderer> chat, bool markup)
+      : chat_(std::move(chat)), markup_(markup) {}
+
+  absl::StatusOr<std::vector<RenderedDocument>> operator()(const Record& record) const {
+    const auto& text = std::get<ClassifiedRecord>(record).text;
+    if (const auto* plain = std::get_if<CompletionRecord>(&text)) {
+      return OneDocument({{.text = plain->text, .target = true, .markup = markup_}});
+    }
+    if (chat_) return (*chat_)(std::get<ChatRecord>(text));
+    return absl::InvalidArgumentError(
+        "the record holds messages, for which the model has no chat template; set chat_template");
+  }
+
+ private:
+  std::optional<ChatRenderer> chat_;
+  bool markup_;
+};
+
 // Renders records that are text, or messages: that is known by the record alone.
 class TextOrChatRenderer {
  public:
@@ -114,7 +136,8 @@ bool UsesChatTemplate(const config::DatasetSpec& dataset) {
 }
 
 bool MayUseChatTemplate(const config::DatasetSpec& dataset) {
-  return dataset.format == DatasetFormat::kPromptCompletion || IsPreferenceFormat(dataset.format);
+  return dataset.format == DatasetFormat::kPromptCompletion ||
+         dataset.format == DatasetFormat::kClassification || IsPreferenceFormat(dataset.format);
 }
 
 bool SpecialTokensCount(const config::DatasetSpec& dataset, bool messages) {
@@ -157,6 +180,10 @@ absl::StatusOr<RecordRenderer> MakeRecordRenderer(const config::JobSpec& job,
     return [markup](const Record& record) -> absl::StatusOr<std::vector<RenderedDocument>> {
       return OneDocument(RenderSegments(std::get<SegmentsRecord>(record), markup));
     };
+  }
+  if (dataset.format == DatasetFormat::kClassification) {
+    auto whole = MakeWholeChatRenderer(job, tokens, content);
+    return ClassifiedRenderer(whole.ok() ? std::optional(*std::move(whole)) : std::nullopt, markup);
   }
   std::optional<ChatRenderer> chat;
   if (MayUseChatTemplate(dataset)) {

@@ -23,8 +23,8 @@ struct TargetPolicy {
 };
 
 // The rule that found the targets: the format itself (an output, a completion), the template's
-// marks, or the text that each turn adds.
-enum class TargetRule { kFormat, kMarks, kPrefixes };
+// marks, the text that each turn adds, or that all of a conversation is read.
+enum class TargetRule { kFormat, kMarks, kPrefixes, kWhole };
 
 struct MarkedText {
   std::string text;

@@ -142,8 +142,8 @@ TEST_F(TokenStoreTest, CopiesOfAUnitKeepItsDocumentsTogether) {
   auto writer = *TokenStoreWriter::Create(path);
   const std::vector<int32_t> chosen = {1, 2, 3}, rejected = {4, 5};
   const std::vector<uint8_t> two = {3}, one = {1};
-  const std::vector<StoredDocument> unit = {{.ids = chosen, .target_bits = two, .value = {}},
-                                            {.ids = rejected, .target_bits = one, .value = {}}};
+  const std::vector<StoredDocument> unit = {{.ids = chosen, .target_bits = two, .values = {}},
+                                            {.ids = rejected, .target_bits = one, .values = {}}};
   ASSERT_TRUE(writer->Add(unit, 2).ok());
   ASSERT_TRUE(writer->Finish().ok());
   const auto store = *TokenStore::Open(path);
@@ -163,15 +163,15 @@ TEST_F(TokenStoreTest, ValuesStandBesideTheirDocuments) {
   const std::vector<int32_t> ids = {1, 2, 3};
   const std::vector<uint8_t> bits = {3};
   for (const float value : {1.0f, 0.0f, 0.25f}) {
-    const StoredDocument document{.ids = ids, .target_bits = bits, .value = value};
+    const StoredDocument document{.ids = ids, .target_bits = bits, .values = {&value, 1}};
     ASSERT_TRUE(writer->Add({&document, 1}, value == 0 ? 2 : 1).ok());
   }
   ASSERT_TRUE(writer->Finish().ok());
   const auto store = *TokenStore::Open(path);
-  ASSERT_TRUE(store->has_values());
+  ASSERT_EQ(store->values_per_document(), 1);
   const std::vector<float> expected = {1, 0, 0, 0.25};
   for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(store->value(static_cast<int64_t>(i)), expected[i]);
+    EXPECT_EQ(store->values(static_cast<int64_t>(i))[0], expected[i]);
     EXPECT_EQ(store->length(static_cast<int64_t>(i)), 3);
   }
   EXPECT_TRUE(store->VerifyDocuments().ok());
@@ -179,10 +179,33 @@ TEST_F(TokenStoreTest, ValuesStandBesideTheirDocuments) {
   EXPECT_EQ(TokenStore::Open(path).status().code(), absl::StatusCode::kDataLoss);
 }
 
+TEST_F(TokenStoreTest, ADocumentHasSeveralValues) {
+  const std::string path = scratch_.path() + "/labels.tokens";
+  auto writer = *TokenStoreWriter::Create(path);
+  const std::vector<int32_t> ids = {1, 2, 3};
+  const std::vector<uint8_t> bits = {3};
+  const std::vector<float> first = {1, 0, 0.5}, second = {-2, 3, 4};
+  const StoredDocument unit[] = {{.ids = ids, .target_bits = bits, .values = first},
+                                 {.ids = ids, .target_bits = bits, .values = second}};
+  ASSERT_TRUE(writer->Add(unit, 2).ok());
+  const StoredDocument bare{.ids = ids, .target_bits = bits, .values = {}};
+  const absl::Status other = writer->Add({&bare, 1}, 1);
+  EXPECT_EQ(other.message(), "token store " + path + ": a document has 0 values, the first one 3");
+  ASSERT_TRUE(writer->Finish().ok());
+  const auto store = *TokenStore::Open(path);
+  ASSERT_EQ(store->values_per_document(), 3);
+  for (const int64_t copy : {0, 2}) {
+    const auto values = store->values(copy), of_next = store->values(copy + 1);
+    EXPECT_EQ(std::vector<float>(values.begin(), values.end()), first);
+    EXPECT_EQ(std::vector<float>(of_next.begin(), of_next.end()), second);
+  }
+}
+
 // Stores of every release before values are such.
 TEST_F(TokenStoreTest, AStoreWithoutValuesIsOfVersionOne) {
   const std::string path = Write(SomeDocuments(5));
-  EXPECT_FALSE((*TokenStore::Open(path))->has_values());
+  EXPECT_EQ((*TokenStore::Open(path))->values_per_document(), 0);
+  EXPECT_TRUE((*TokenStore::Open(path))->values(0).empty());
   const std::string bytes = support::ReadFile(path);
   TokenStoreTrailer trailer;
   std::memcpy(&trailer, bytes.data() + bytes.size() - sizeof(trailer), sizeof(trailer));

@@ -56,6 +56,16 @@ TEST(DataCheckTest, ExitCodesTellFindingsFromErrors) {
   EXPECT_EQ(RunInProcess({"data", "check", file}).code, 2);
 }
 
+// Formats of one method alone can be looked at without it.
+TEST(DataCheckTest, CountsLabelsOfClassification) {
+  const std::string model = "deploy/quickstart/model", file = TempDir() + "/labels.jsonl";
+  std::ofstream(file) << "{\"text\": \"a\", \"label\": \"good\"}\n";
+  const Ran ran = RunInProcess(
+      {"data", "check", file, "--model", model, "--format", "classification", "-o", "json"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(nlohmann::json::parse(ran.out)["labels"], nlohmann::json({{"good", 1}}));
+}
+
 TEST(GenerateTest, AFolderThatIsNoModelAsksNoServer) {
   const std::string folder = TempDir() + "/generate";
   std::filesystem::create_directories(folder);

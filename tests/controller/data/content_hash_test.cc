@@ -1,5 +1,6 @@
 #include "controller/data/content_hash.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,32 @@ TEST_F(ContentHashTest, EveryKeyThatChangesTokensChangesTheName) {
   job.datasets[0].special_tokens = config::SpecialTokens::kAuto;
   job.added_tokens = {"<glad>"};
   EXPECT_NE(HashOf(job, "chatml"), usual);
+}
+
+TEST_F(ContentHashTest, WhatChangesValuesChangesTheName) {
+  config::JobSpec job = config::ParseJob(JobText(""), "/").spec;
+  std::vector<std::string> names = {HashOf(job, "chatml")};
+  const auto another = [&](const char* what) {
+    names.push_back(HashOf(job, "chatml"));
+    EXPECT_EQ(std::count(names.begin(), names.end(), names.back()), 1) << what;
+  };
+  job.method = "dpo";
+  another("pairs");
+  job.method = "reward";
+  another("margins");
+  job.reward.center_coefficient = 1;
+  EXPECT_EQ(HashOf(job, "chatml"), names.back()) << "of the loss alone";
+  job.method = "classification";
+  job.classification.num_labels = 2;
+  another("classes");
+  job.classification.num_labels = 3;
+  another("number of classes");
+  job.classification.label_names = {"a", "b", "c"};
+  another("names");
+  job.classification.label_names = {"b", "a", "c"};
+  another("their order");
+  job.classification.problem = "multi_label";
+  another("problem");
 }
 
 }  // namespace

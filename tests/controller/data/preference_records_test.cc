@@ -371,7 +371,7 @@ class LabelledRecordsTest : public PreferenceRecordsTest {
   static std::vector<std::string> Labelled(const TokenStore& store) {
     std::vector<std::string> shown;
     for (int64_t i = 0; i < store.num_documents(); ++i) {
-      shown.push_back(TextOf(store, i) + ": " + (store.value(i) == 1 ? "good" : "bad"));
+      shown.push_back(TextOf(store, i) + ": " + (store.values(i)[0] == 1 ? "good" : "bad"));
     }
     return shown;
   }

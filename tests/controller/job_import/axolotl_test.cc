@@ -90,7 +90,7 @@ TEST(AxolotlTest, WhatIsToComeIsNamedByItsNewName) {
        {std::pair("optimizer: muon\n", "optimizer (train.optimizer: muon is not supported yet)"),
         std::pair("fp8: true\n", "fp8 (precision.compute: fp8 is not supported yet)"),
         std::pair("rl: grpo\n", "rl (reinforcement learning (grpo) has no counterpart yet)"),
-        std::pair("reward_model: true\n", "reward_model (its scores have no counterpart yet)"),
+        std::pair("process_reward_model: true\n", "process_reward_model (scores of single steps"),
         std::pair("processor_type: AutoProcessor\n", "processor_type (images, videos and sound"),
         std::pair("optimizer: lion_8bit\n", "optimizer (this update rule has no counterpart)"),
         std::pair("lr_scheduler: rex\n", "lr_scheduler (this schedule has no counterpart)"),

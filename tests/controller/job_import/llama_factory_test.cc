@@ -74,7 +74,7 @@ TEST_F(LlamaFactoryTest, NamesAreLookedUp) {
 TEST_F(LlamaFactoryTest, WhatCannotBeReadIsInTheWay) {
   for (const auto& [name, expected] :
        {std::pair("pictures", "dataset (images have no counterpart yet)"),
-        std::pair("pairs", "dataset (a data set of preferences, which stage dpo or kto reads)"),
+        std::pair("pairs", "dataset (a data set of preferences, which stage dpo, kto or rm reads)"),
         std::pair("turns", "dataset (earlier turns in a column"),
         std::pair("script", "dataset (a source of a script"),
         std::pair("number", "dataset (number is not in "),

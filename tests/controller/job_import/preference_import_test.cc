@@ -95,11 +95,54 @@ TEST(PreferenceImportTest, TypesSayTemplateFieldsAndStyle) {
       std::string::npos);
 }
 
-TEST(PreferenceImportTest, RewardsStopTheImportInOneLine) {
+TEST(PreferenceImportTest, ReinforcementStopsTheImportInOneLine) {
   EXPECT_EQ(Axolotl("rl: grpo\ntrl: {beta: 0.1}\nvllm: {host: x}\n", ", type: a.b").InTheWay(),
             "rl (reinforcement learning (grpo) has no counterpart yet)\n");
-  EXPECT_EQ(Axolotl("process_reward_model: true\nnum_labels: 2\n").InTheWay(),
-            "process_reward_model (its scores have no counterpart yet)\n");
+  EXPECT_EQ(Axolotl("process_reward_model: true\nnum_labels: 2\n",
+                    ", type: stepwise_supervised, step_separator: x")
+                .InTheWay(),
+            "process_reward_model (scores of single steps have no counterpart)\n");
+}
+
+// Source: Axolotl's examples/qwen2 and qwen3/reward-model.yaml.
+TEST(PreferenceImportTest, RewardModelsAreAMethod) {
+  const Tried t = Axolotl(
+      "model_type: AutoModelForSequenceClassification\nnum_labels: 1\nreward_model: true\n"
+      "center_rewards_coefficient: 0.01\nchat_template: llama3\nsample_packing: false\n"
+      "remove_unused_columns: false\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_dropout: 0.1\n"
+      "lora_modules_to_save: [score]\ntrain_on_inputs: false\n",
+      ", type: bradley_terry.chat_template");
+  EXPECT_EQ(t.InTheWay(), "");
+  EXPECT_EQ(t.At("method"), "\"reward\"");
+  EXPECT_EQ(t.At("reward.center_coefficient"), "0.01");
+  EXPECT_EQ(t.At("datasets.0.format"), "\"preference\"");
+  EXPECT_EQ(t.At("datasets.0.prompt_style"), "\"chat\"");
+  EXPECT_EQ(t.At("chat_template"), "\"llama3\"");
+  EXPECT_EQ(t.At("excess_length"), "\"truncate\"");
+  EXPECT_EQ(t.At("lora.modules_to_save"), "");
+  EXPECT_EQ(t.At("lora.dropout"), "0");
+  EXPECT_EQ(t.At("classification"), "");
+  EXPECT_TRUE(t.Says("left out: num_labels: 1 (a reward is one number)")) << t.report;
+  const Tried icr = Axolotl(
+      "reward_model: true\nadapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_modules_to_save: [score, "
+      "embed_tokens]\n",
+      ", type: bradley_terry.llama3.icr");
+  EXPECT_EQ(icr.InTheWay(), "");
+  EXPECT_EQ(icr.At("chat_template"), "\"llama3\"");
+  EXPECT_EQ(icr.At("lora.modules_to_save"), "[\"embed_tokens\"]");
+  EXPECT_NE(Axolotl("reward_model: true\n", ", type: bradley_terry.other")
+                .InTheWay()
+                .find("type (its prompt has no counterpart"),
+            std::string::npos);
+}
+
+TEST(PreferenceImportTest, ALabelWithoutARewardIsNone) {
+  const Tried t = Axolotl("reward_model: false\ncenter_rewards_coefficient: 0.01\n");
+  EXPECT_EQ(t.InTheWay(), "");
+  EXPECT_EQ(t.At("method"), "\"sft\"");
+  EXPECT_TRUE(t.Says("left out: center_rewards_coefficient: 0.01 (of reward_model)")) << t.report;
+  EXPECT_EQ(Axolotl("num_labels: 2\n").InTheWay(),
+            "num_labels (a classifier has no counterpart)\n");
 }
 
 class PreferenceStageTest : public testing::Test {
@@ -136,9 +179,20 @@ TEST_F(PreferenceStageTest, SourcesOfPreferences) {
   EXPECT_EQ(kto.At("datasets.0.format"), "\"unpaired_preference\"");
   EXPECT_EQ(kto.At("datasets.0.field_label"), "\"good\"");
   EXPECT_EQ(kto.At("preference.desirable_weight"), "2");
-  EXPECT_NE(Import("rm", "pairs").InTheWay().find("stage (its scores have no counterpart yet)"),
-            std::string::npos);
   EXPECT_NE(Import("dpo", "plain").InTheWay().find("no data set of preferences"),
+            std::string::npos);
+}
+
+TEST_F(PreferenceStageTest, RewardsAreOfPairs) {
+  const Tried rm = Import("rm", "pairs", "finetuning_type: lora\nlora_dropout: 0.1\n");
+  EXPECT_EQ(rm.InTheWay(), "");
+  EXPECT_EQ(rm.At("method"), "\"reward\"");
+  EXPECT_EQ(rm.At("datasets.0.format"), "\"preference\"");
+  EXPECT_EQ(rm.At("preference"), "");
+  EXPECT_EQ(rm.At("lora.dropout"), "0.1") << "that stage keeps dropout";
+  EXPECT_TRUE(rm.Says("a linear layer without a bias")) << rm.report;
+  EXPECT_NE(Import("rm", "plain").InTheWay().find("no data set of preferences"), std::string::npos);
+  EXPECT_NE(Import("sft", "pairs").InTheWay().find("which stage dpo, kto or rm reads"),
             std::string::npos);
 }
 
@@ -182,6 +236,22 @@ TEST(PreferenceImportTest, KeysOfTrlNameTheScript) {
   EXPECT_EQ(simpo.At("method"), "\"simpo\"");
   EXPECT_EQ(simpo.At("preference"), R"({"beta":0.1,"gamma":1,"nll_weight":1})");
   EXPECT_EQ(Try(file + "loss_type: nll\n").At("method"), "\"sft\"");
+}
+
+TEST(PreferenceImportTest, RewardsOfTrl) {
+  const Tried reward = Try(
+      "model_name_or_path: ./m\ndataset_name: ./pairs\nuse_peft: true\nmax_length: 512\n"
+      "lora_task_type: SEQ_CLS\nlora_modules_to_save: [score]\ncenter_rewards_coefficient: 0.01\n");
+  EXPECT_EQ(reward.InTheWay(), "");
+  EXPECT_EQ(reward.At("method"), "\"reward\"");
+  EXPECT_EQ(reward.At("reward.center_coefficient"), "0.01");
+  EXPECT_EQ(reward.At("train.learning_rate"), "0.0001");
+  EXPECT_EQ(reward.At("excess_length"), "\"drop\"");
+  EXPECT_EQ(reward.At("lora.modules_to_save"), "");
+  EXPECT_EQ(reward.At("lora.dropout"), "0");
+  const std::string options = " --model_name_or_path m/n --dataset_name o/d\n";
+  EXPECT_EQ(Try("trl reward" + options).At("method"), "\"reward\"");
+  EXPECT_EQ(Try("python examples/scripts/reward_modeling.py" + options).At("method"), "\"reward\"");
 }
 
 TEST(PreferenceImportTest, ScriptsOfTrlAreNamedByTheirCommand) {
