@@ -324,6 +324,7 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   ReadPrecision(spec, job);
   job->eval_steps = spec["eval"]["eval_steps"];
   job->early_stopping_patience = Optional<int64_t>(spec["eval"]["early_stopping_patience"]);
+  job->eval_metric = spec["eval"]["metric"];
   job->generate = Generate(spec);
   const Json& checkpoint = spec["checkpoint"];
   job->output_dir = checkpoint["output_dir"];

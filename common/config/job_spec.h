@@ -252,6 +252,7 @@ struct JobSpec {
 
   int64_t eval_steps{};  // 0: only at step 0 and the end
   std::optional<int64_t> early_stopping_patience;
+  std::string eval_metric = "eval_loss";
   GenerateSpec generate;
   std::string output_dir;  // absolute
   int64_t save_steps{};

@@ -50,6 +50,25 @@ void CheckEvaluation(Validated* job) {
   }
 }
 
+// Of pairs there are margins and accuracies, of verdicts margins, of labels an accuracy.
+bool HasMetric(const std::string& method, const std::string& metric, const Json& problem) {
+  if (metric == "eval_loss") return true;
+  if (metric == "eval_accuracy") return method == "classification" && problem != "regression";
+  const bool pairs = method == "reward" || (IsPreferenceMethod(method) && method != "kto");
+  return pairs || (method == "kto" && metric == "eval_rewards/margins");
+}
+
+void CheckMetric(Validated* job) {
+  const Json &method = At(job->effective, "spec.method"),
+             &metric = At(job->effective, "spec.eval.metric");
+  if (!method.is_string() || !metric.is_string()) return;
+  if (HasMetric(method, metric, At(job->effective, "spec.classification.problem"))) return;
+  AddError("spec.eval.metric",
+           absl::StrCat(metric.get<std::string>(), " is nothing that an evaluation of method ",
+                        method.get<std::string>(), " measures; give eval_loss"),
+           job);
+}
+
 constexpr size_t kMostPrompts = 64;
 
 // What is asked, of whom and how much at once.
@@ -372,6 +391,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckSources(job);
   CheckScheduler(job);
   CheckEvaluation(job);
+  CheckMetric(job);
   CheckDatasets(job);
   CheckGeneration(job);
   CheckMethod(job);

@@ -322,8 +322,11 @@ void AppendExecution(std::vector<Key>* t) {
        .range = kAtLeastOne,
        .doc = "The job stops after this many evaluations without improvement.",
        .nullable = true},
-      {.path = "spec.eval.metric", .type = Type::kWord, .def = "eval_loss", .words = {"eval_loss"},
-       .doc = "The number that early stopping compares."},
+      {.path = "spec.eval.metric", .type = Type::kWord, .def = "eval_loss",
+       .words = {"eval_loss", "eval_rewards/margins", "eval_rewards/accuracies", "eval_accuracy"},
+       .doc = "The number that early stopping compares: the loss, which is to fall; of dpo, orpo, "
+              "cpo, simpo and reward `eval_rewards/margins` or `eval_rewards/accuracies`, of kto "
+              "the first, of classification `eval_accuracy`, which are to rise."},
       {.path = "spec.eval.sample_prompts", .type = Type::kStringList, .def = "[]",
        .doc = "Texts that the model answers greedily, before training and at each evaluation, so "
               "that answers can be compared. Each is asked in the format of the first dataset: as "

@@ -17,7 +17,7 @@ void AppendScoreKeys(std::vector<Key>* table) {
               "center_rewards_coefficient.", .nullable = true},
       {.path = "spec.classification", .doc = "Read when `method: classification`."},
       {.path = "spec.classification.num_labels", .type = Type::kInt, .def = "null",
-       .range = {.min = 1, .max = 65536},
+       .range = {.min = 1, .max = 65535},
        .doc = "Scores of a text: the classes, or with `problem: regression` the numbers. absent: "
               "the number of `label_names`. `single_label` has at least 2.", .nullable = true},
       {.path = "spec.classification.label_names", .type = Type::kStringList, .def = "null",

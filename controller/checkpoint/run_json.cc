@@ -42,6 +42,8 @@ LossTrend TrendFromJson(const json& in) {
 json EvalJson(const EvalPoint& point) {
   json out = {{"step", point.step}, {"loss", point.loss}, {"seconds", point.seconds}};
   if (point.token_accuracy) out["token_accuracy"] = *point.token_accuracy;
+  if (point.margin) out["margin"] = *point.margin;
+  if (point.accuracy) out["accuracy"] = *point.accuracy;
   return out;
 }
 
@@ -49,6 +51,8 @@ EvalPoint EvalFromJson(const json& in) {
   EvalPoint point{
       .step = in.at("step"), .loss = NumberOrNan(in.at("loss")), .seconds = in.at("seconds")};
   if (in.contains("token_accuracy")) point.token_accuracy = in.at("token_accuracy").get<double>();
+  if (in.contains("margin")) point.margin = NumberOrNan(in.at("margin"));
+  if (in.contains("accuracy")) point.accuracy = NumberOrNan(in.at("accuracy"));
   return point;
 }
 

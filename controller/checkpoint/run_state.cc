@@ -1,12 +1,27 @@
 #include "controller/checkpoint/run_state.h"
 
 #include <cmath>
+#include <limits>
 
 namespace coxswain::checkpoint {
 
-bool EarlyStop::Add(EvalPoint point) {
-  const bool first = !best.has_value() || (std::isnan(best->loss) && !std::isnan(point.loss));
-  if (first || point.loss < best->loss) {
+EvalMetric MetricNamed(std::string_view name) {
+  if (name == "eval_rewards/margins") return EvalMetric::kMargin;
+  const bool accuracy = name == "eval_rewards/accuracies" || name == "eval_accuracy";
+  return accuracy ? EvalMetric::kAccuracy : EvalMetric::kLoss;
+}
+
+double ValueOf(const EvalPoint& point, EvalMetric metric) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  if (metric == EvalMetric::kLoss) return point.loss;
+  return (metric == EvalMetric::kMargin ? point.margin : point.accuracy).value_or(kNone);
+}
+
+bool EarlyStop::Add(EvalPoint point, EvalMetric metric) {
+  const double now = ValueOf(point, metric);
+  const double before = best ? ValueOf(*best, metric) : std::numeric_limits<double>::quiet_NaN();
+  const bool first = !best.has_value() || (std::isnan(before) && !std::isnan(now));
+  if (first || (metric == EvalMetric::kLoss ? now < before : now > before)) {
     best = point;
     without_improvement = 0;
     return true;

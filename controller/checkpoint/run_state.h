@@ -8,6 +8,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "controller/checkpoint/loss_trend.h"
@@ -20,18 +21,30 @@ struct EvalPoint {
   double seconds = 0;
   // Fraction of the targets that the model ranks first. Absent: an older release evaluated.
   std::optional<double> token_accuracy = {};
+  // Of pairs, the mean reward of chosen over that of rejected; of pairs and labels, the share that
+  // is right. Absent: there is none.
+  std::optional<double> margin = {}, accuracy = {};
   double perplexity() const { return std::exp(loss); }
   bool operator==(const EvalPoint&) const = default;
 };
 
-// Best evaluation and patience. A loss that is not below the best counts against the patience. Any
-// number is below NaN.
+// What early stopping compares: a loss is to fall, the others are to rise.
+enum class EvalMetric { kLoss, kMargin, kAccuracy };
+
+// Of spec.eval.metric.
+EvalMetric MetricNamed(std::string_view name);
+
+// NaN: the point has none.
+double ValueOf(const EvalPoint& point, EvalMetric metric);
+
+// Best evaluation and patience. What is not better than the best counts against the patience. Any
+// number is better than NaN.
 struct EarlyStop {
   std::optional<EvalPoint> best;
   int64_t without_improvement = 0;
 
   // Returns true when `point` is the new best.
-  bool Add(EvalPoint point);
+  bool Add(EvalPoint point, EvalMetric metric = EvalMetric::kLoss);
   bool Exhausted(std::optional<int64_t> patience) const {
     return patience.has_value() && without_improvement >= *patience;
   }

@@ -27,6 +27,7 @@ std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
                               .has_prompts = !preparation_.curriculum()->questions().ids.empty()},
                     .start = attempt_.start_state(),
                     .patience = spec_.early_stopping_patience,
+                    .metric = checkpoint::MetricNamed(spec_.eval_metric),
                     .end_at = row().stop_at_step,
                     .work = attempt_.plan().work,
                     .micro_batch_bins = attempt_.plan().micro_batch_bins,

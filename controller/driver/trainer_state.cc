@@ -26,12 +26,16 @@ json EvalEntry(const TrainerStateInput& in, const checkpoint::EvalPoint& eval, i
   json entry = {
       {"epoch", in.curriculum.passes_after(eval.step)},
       {"eval_loss", eval.loss},
-      {"eval_perplexity", eval.perplexity()},
       {"eval_runtime", eval.seconds},
       {"eval_samples_per_second", Rate(static_cast<double>(eval_documents), eval.seconds)},
       {"eval_steps_per_second", Rate(static_cast<double>(eval_bins), eval.seconds)},
       {"step", eval.step}};
   if (eval.token_accuracy) entry["eval_mean_token_accuracy"] = *eval.token_accuracy;
+  if (eval.margin) entry["eval_rewards/margins"] = *eval.margin;
+  if (eval.accuracy) {
+    entry[eval.margin ? "eval_rewards/accuracies" : "eval_accuracy"] = *eval.accuracy;
+  }
+  if (!eval.margin && !eval.accuracy) entry["eval_perplexity"] = eval.perplexity();
   return entry;
 }
 
@@ -113,7 +117,8 @@ std::string TrainerStateJson(const TrainerStateInput& in) {
   const auto& best = in.run.early_stop.best;
   const int64_t total = in.curriculum.total_steps();
   json out = {{"best_global_step", best ? json(best->step) : json()},
-              {"best_metric", best ? json(best->loss) : json()},
+              {"best_metric",
+               best ? json(ValueOf(*best, checkpoint::MetricNamed(in.spec.eval_metric))) : json()},
               {"best_model_checkpoint",
                best && best->step > 0
                    ? json(checkpoint::CheckpointDirectory(in.spec.output_dir, best->step))

@@ -47,6 +47,13 @@ std::optional<double> TokenAccuracy(const EvalSum& sum) {
          static_cast<double>(std::max<int64_t>(sum.targets, 1));
 }
 
+void AddTo(const v1::Preference& means, checkpoint::EvalPoint* point) {
+  const bool labels = means.of() == v1::Preference::LABELS;
+  const bool rewards = !labels && means.of() != v1::Preference::NUMBERS;
+  if (rewards) point->margin = means.rewards_chosen() - means.rewards_rejected();
+  if (labels || means.pairs()) point->accuracy = means.accuracies();
+}
+
 }  // namespace
 
 Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents events)
@@ -322,16 +329,19 @@ std::optional<v1::Error> Training::TakeEval(const Sent& sent, const gang::InFlig
   const EvalSum sum = std::exchange(eval_sum_, EvalSum());
   eval_outstanding_ = false;
   const double denominator = static_cast<double>(std::max<int64_t>(sum.denominator, 1));
-  const checkpoint::EvalPoint point{
+  checkpoint::EvalPoint point{
       .step = command.step,
       .loss = sum.loss_sum / denominator,
       .seconds = static_cast<double>(command.done_ns - eval_began_ns_) * 1e-9,
       .token_accuracy = TokenAccuracy(sum)};
+  std::optional<v1::Preference> preference;
+  if (sum.preference) {
+    preference = MeansOf(*sum.preference);
+    AddTo(*preference, &point);
+  }
   state_.seconds += point.seconds;
   state_.evals.push_back(point);
-  const bool is_best = state_.early_stop.Add(point);
-  std::optional<v1::Preference> preference;
-  if (sum.preference) preference = MeansOf(*sum.preference);
+  const bool is_best = state_.early_stop.Add(point, args_.metric);
   events_.on_eval(point, preference, is_best, state_);
   if (!args_.patience.has_value()) return std::nullopt;
   if (is_best && point.step > 0) script_.RequestSnapshot();

@@ -29,8 +29,9 @@ namespace coxswain::driver {
 struct TrainingArgs {
   std::shared_ptr<const Curriculum> curriculum = nullptr;
   ScriptRules rules = {};
-  checkpoint::RunState start = {};        // of the checkpoint, default: from step 0
-  std::optional<int64_t> patience = {};   // early stopping; makes each evaluation a barrier
+  checkpoint::RunState start = {};       // of the checkpoint, default: from step 0
+  std::optional<int64_t> patience = {};  // early stopping; makes each evaluation a barrier
+  checkpoint::EvalMetric metric = checkpoint::EvalMetric::kLoss;  // that it compares
   int64_t end_at = 0;                     // end after this many finished steps, 0: the whole job
   std::optional<int64_t> drains_at = {};  // after so many it was drained with a checkpoint
   BinWork work = {};                      // of the plan

@@ -114,6 +114,24 @@ TEST(MetricNamesTest, PreferencesAreBySide) {
   EXPECT_EQ(page.find("coxswain_eval_perplexity"), std::string::npos);
 }
 
+// Of labels there is an accuracy alone; scores have no log-probabilities.
+TEST(MetricNamesTest, ScoresHaveTheirOwn) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  Metrics metrics(registry);
+  v1::Preference labels = PairsOf(0.75), scores = PairsOf(0.5);
+  labels.set_of(v1::Preference::LABELS);
+  scores.set_of(v1::Preference::PAIR_SCORES);
+  metrics.Eval("labels", {.loss = 1, .preference = labels});
+  metrics.Eval("scores", {.loss = 1, .preference = scores});
+  const std::string page = prometheus::TextSerializer().Serialize(registry->Collect());
+  for (const char* line : {"coxswain_label_accuracy_ratio{job=\"labels\",of=\"eval\"} 0.75\n",
+                           "coxswain_reward_accuracy_ratio{job=\"scores\",of=\"eval\"} 0.5\n"}) {
+    EXPECT_NE(page.find(line), std::string::npos) << line << page;
+  }
+  EXPECT_EQ(page.find("coxswain_document_logp_nats{"), std::string::npos);
+  EXPECT_EQ(page.find("coxswain_reward_nats{job=\"labels\""), std::string::npos);
+}
+
 TEST(MetricNamesTest, TableAndControllerAgree) {
   auto registry = std::make_shared<prometheus::Registry>();
   Metrics metrics(registry);
@@ -121,6 +139,9 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.JobEnded("j", v1::JOB_STATE_SUCCEEDED);
   metrics.JobStateIs("j", v1::JOB_STATE_RUNNING);
   metrics.Step("j", {.experts = AllOfExperts(), .preference = PairsOf(1)});
+  v1::Preference labels;
+  labels.set_of(v1::Preference::LABELS);
+  metrics.Step("j", {.preference = labels});
   metrics.Progress("j", 1, 2);
   metrics.Eval("j", {.loss = 1, .token_accuracy = 1});
   metrics.Epoch("j", 1);

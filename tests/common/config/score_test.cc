@@ -155,6 +155,26 @@ TEST(ScoreTest, WhatActsIsAccepted) {
   ScoreSpecOf("classification", kTwo, "  chat_template: chatml\n");
 }
 
+// What an evaluation does not measure cannot stop a job early.
+TEST(ScoreTest, TheMetricIsOneOfTheMethod) {
+  const auto errors = [](const char* method, const char* section, const std::string& metric) {
+    return ScoreJob(method, section,
+                    "  val_set_size: 0.1\n  eval: {early_stopping_patience: 2, metric: " + metric +
+                        "}\n")
+        .errors;
+  };
+  EXPECT_TRUE(errors("reward", "{}", "eval_rewards/margins").empty());
+  EXPECT_TRUE(errors("classification", kTwo, "eval_accuracy").empty());
+  const auto wrong = errors("classification", kTwo, "eval_rewards/margins");
+  ASSERT_EQ(wrong.size(), 1u);
+  EXPECT_EQ(wrong[0].path, "spec.eval.metric");
+  EXPECT_NE(wrong[0].message.find("nothing that an evaluation of method classification measures"),
+            std::string::npos);
+  EXPECT_EQ(errors("reward", "{}", "eval_accuracy").size(), 1u);
+  EXPECT_EQ(
+      errors("classification", "{num_labels: 1, problem: regression}", "eval_accuracy").size(), 1u);
+}
+
 TEST(ScoreTest, RecipeKeysAreThoseThatTheMethodReads) {
   const auto keys = [](const char* method, const char* section) {
     return DecidingKeys(ScoreJob(method, section).effective_json);

@@ -79,8 +79,10 @@ class ScoreRecordsTest : public testing::Test {
     return data.ok() ? *std::move(data) : PreparedData();
   }
   // "text: 1, 0" of each document; ids beyond bytes are #.
-  static ShownTexts Stored(const TokenStore& store) {
+  static ShownTexts Stored(const PreparedData& data) {
     ShownTexts lines;
+    if (data.train == nullptr) return lines;
+    const TokenStore& store = *data.train;
     for (int64_t i = 0; i < store.num_documents(); ++i) {
       std::string line;
       for (const int32_t id : store.tokens(i)) {
@@ -119,8 +121,7 @@ TEST_F(ScoreRecordsTest, PairsHaveTheirMargins) {
   const PreparedData data = Prepare();
   ASSERT_NE(data.train, nullptr);
   EXPECT_EQ(data.documents_per_unit, 2);
-  EXPECT_EQ(Stored(*data.train),
-            (ShownTexts{"Q yes#: 1.5", "Q no#: 0.0", "R a#: 0.0", "R b#: 0.0"}));
+  EXPECT_EQ(Stored(data), (ShownTexts{"Q yes#: 1.5", "Q no#: 0.0", "R a#: 0.0", "R b#: 0.0"}));
   EXPECT_EQ(data.train_stats.equal_sides, 1);
   EXPECT_TRUE(Says(data.warnings, "were dropped: chosen equals rejected; such records:"));
   EXPECT_FALSE(Says(data.warnings, "not read"));
@@ -166,7 +167,7 @@ TEST_F(ScoreRecordsTest, ATextIsReadWholeAndHasItsClass) {
   const PreparedData data = Prepare();
   ASSERT_NE(data.train, nullptr);
   EXPECT_EQ(data.documents_per_unit, 1);
-  EXPECT_EQ(Stored(*data.train), (ShownTexts{"good: 1.0", "bad: 0.0", "x: 1.0"}));
+  EXPECT_EQ(Stored(data), (ShownTexts{"good: 1.0", "bad: 0.0", "x: 1.0"}));
   EXPECT_EQ(data.train->num_targets(), 5);
   EXPECT_EQ(data.train_stats.no_target, 0);
   EXPECT_EQ(data.train_stats.classes, (std::vector<int64_t>{1, 2}));
@@ -177,7 +178,7 @@ TEST_F(ScoreRecordsTest, ATextIsReadWholeAndHasItsClass) {
 TEST_F(ScoreRecordsTest, OneTokenIsEnough) {
   Use(ClassesJob(kNamedClasses), R"({"text": "x", "label": 1}
 {"text": "y", "label": 0})");
-  EXPECT_EQ(Stored(*Prepare().train), (ShownTexts{"x: 1.0", "y: 0.0"}));
+  EXPECT_EQ(Stored(Prepare()), (ShownTexts{"x: 1.0", "y: 0.0"}));
 }
 
 TEST_F(ScoreRecordsTest, ATextWithoutATokenIsDropped) {
@@ -185,13 +186,13 @@ TEST_F(ScoreRecordsTest, ATextWithoutATokenIsDropped) {
 {"text": "y", "label": 0})");
   EditTokenizer("normalizer", {{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}});
   const PreparedData data = Prepare();
-  EXPECT_EQ(Stored(*data.train), ShownTexts{"y: 0.0"});
+  EXPECT_EQ(Stored(data), ShownTexts{"y: 0.0"});
   EXPECT_EQ(data.train_stats.no_target, 1);
 }
 
 TEST_F(ScoreRecordsTest, SpecialTokensInATextAreTokens) {
   Use(ClassesJob(kNamedClasses), R"({"text": "a<|im_end|>b", "label": 1})");
-  EXPECT_EQ(Stored(*Prepare().train), ShownTexts{"a#b: 1.0"});
+  EXPECT_EQ(Stored(Prepare()), ShownTexts{"a#b: 1.0"});
 }
 
 TEST_F(ScoreRecordsTest, AConversationIsRenderedToItsEnd) {
@@ -201,7 +202,7 @@ TEST_F(ScoreRecordsTest, AConversationIsRenderedToItsEnd) {
   EXPECT_EQ(Shown(), (ShownTexts{"label positive: <|im_start|>⟦user\\nQ<|im_end|><|im_end|>\\n⟧",
                                  "label negative: <|im_start|>⟦user\\nQ<|im_end|>\\n<|im_start|>"
                                  "assistant\\na<|im_end|>\\n⟧"}));
-  EXPECT_EQ(Stored(*Prepare().train)[0], "#user\nQ<|im_end|>#\n: 1.0") << "content forges no end";
+  EXPECT_EQ(Stored(Prepare()).at(0), "#user\nQ<|im_end|>#\n: 1.0") << "content forges no end";
   const auto trained = TrainedChatOf(job_);
   ASSERT_TRUE(trained.ok()) << trained.status();
   EXPECT_FALSE(trained->chat_template.empty());
@@ -222,9 +223,9 @@ TEST_F(ScoreRecordsTest, TheTextIsReadUnlessMessagesAreNamed) {
 
 TEST_F(ScoreRecordsTest, CsvHasTexts) {
   Use(ClassesJob(kNamedClasses), "text,label\ngood,positive\nbad,0\n", "train.csv");
-  EXPECT_EQ(Stored(*Prepare().train), (ShownTexts{"good: 1.0", "bad: 0.0"}));
+  EXPECT_EQ(Stored(Prepare()), (ShownTexts{"good: 1.0", "bad: 0.0"}));
   Use(ClassesJob("{num_labels: 3, problem: multi_label}"), "text,label\na,\"[0, 2]\"\n", "m.csv");
-  EXPECT_EQ(Stored(*Prepare().train), (ShownTexts{"a: 1.0 0.0 1.0"}));
+  EXPECT_EQ(Stored(Prepare()), (ShownTexts{"a: 1.0 0.0 1.0"}));
 }
 
 TEST_F(ScoreRecordsTest, SeveralClassesAndNumbers) {
@@ -234,16 +235,15 @@ TEST_F(ScoreRecordsTest, SeveralClassesAndNumbers) {
 {"text": "z", "label": []})");
   EXPECT_EQ(Shown(), (ShownTexts{"label a, c: x", "label b, c: y", "label none: z"}));
   const PreparedData several = Prepare();
-  EXPECT_EQ(Stored(*several.train),
-            (ShownTexts{"x: 1.0 0.0 1.0", "y: 0.0 1.0 1.0", "z: 0.0 0.0 0.0"}));
+  EXPECT_EQ(Stored(several), (ShownTexts{"x: 1.0 0.0 1.0", "y: 0.0 1.0 1.0", "z: 0.0 0.0 0.0"}));
   EXPECT_EQ(several.train_stats.classes, (std::vector<int64_t>{1, 1, 2}));
   Use(ClassesJob("{num_labels: 2, problem: regression}"), R"({"text": "x", "label": [0.5, -3]})");
   EXPECT_EQ(Shown(), ShownTexts{"label 0.5, -3: x"});
   const PreparedData numbers = Prepare();
   Use(ClassesJob("{num_labels: 1, problem: regression}"),
       R"({"text": "x", "label": 18446744073709551615})");
-  EXPECT_EQ(Stored(*Prepare().train), ShownTexts{"x: 1.8446744073709552e+19"});
-  EXPECT_EQ(Stored(*numbers.train), ShownTexts{"x: 0.5 -3.0"});
+  EXPECT_EQ(Stored(Prepare()), ShownTexts{"x: 1.8446744073709552e+19"});
+  EXPECT_EQ(Stored(numbers), ShownTexts{"x: 0.5 -3.0"});
   EXPECT_TRUE(numbers.train_stats.classes.empty());
 }
 

@@ -304,6 +304,27 @@ TEST(RunStateTest, AnyLossIsBetterThanNone) {
   EXPECT_EQ(stop.without_improvement, 1);
 }
 
+// Margins and accuracies are to rise, whatever the loss does.
+TEST(RunStateTest, OtherMetricsAreToRise) {
+  using checkpoint::EvalMetric;
+  EXPECT_EQ(checkpoint::MetricNamed("eval_loss"), EvalMetric::kLoss);
+  EXPECT_EQ(checkpoint::MetricNamed("eval_rewards/margins"), EvalMetric::kMargin);
+  EXPECT_EQ(checkpoint::MetricNamed("eval_rewards/accuracies"), EvalMetric::kAccuracy);
+  EXPECT_EQ(checkpoint::MetricNamed("eval_accuracy"), EvalMetric::kAccuracy);
+  checkpoint::EarlyStop stop;
+  const auto add = [&](int64_t step, double loss, std::optional<double> margin) {
+    return stop.Add({.step = step, .loss = loss, .margin = margin}, EvalMetric::kMargin);
+  };
+  EXPECT_TRUE(add(0, 1.0, std::nullopt));
+  EXPECT_TRUE(add(1, 2.0, 0.25)) << "any margin is better than none";
+  EXPECT_FALSE(add(2, 0.5, 0.25));
+  EXPECT_TRUE(add(3, 3.0, 0.5));
+  EXPECT_EQ(stop.best->step, 3);
+  stop = {};
+  EXPECT_TRUE(stop.Add({.step = 0, .loss = 1, .accuracy = 0.5}, EvalMetric::kAccuracy));
+  EXPECT_FALSE(stop.Add({.step = 1, .loss = 0, .accuracy = 0.25}, EvalMetric::kAccuracy));
+}
+
 TEST(StepRateTest, IsOfTheNewestTenSteps) {
   StepRate rate;
   EXPECT_EQ(rate.tokens_per_second(), 0);
