@@ -13,6 +13,7 @@
 #include "worker/engine/buffers.h"
 #include "worker/engine/commands.h"
 #include "worker/engine/device_handles.h"
+#include "worker/engine/policy_rows.h"
 
 namespace coxswain::engine {
 
@@ -20,7 +21,7 @@ namespace coxswain::engine {
 // is longer than sequence_len or has more documents than the plan allows, an id is outside the
 // vocabulary, the last token of a document has a target, or the bins need more micro-steps.
 // `scored`: the loss of a step or evaluation is taken, for which a loss of documents may want
-// references and labels.
+// references and labels, and a policy loss wants advantages and old log-probabilities.
 absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins, bool scored = true);
 
 // Extents of a staged micro-step.
@@ -30,7 +31,7 @@ struct MicroBatch {
   int64_t max_length = 0;   // of its longest document
   bool dense = false;       // kernels::Documents
   int64_t target_rows = 0;  // tokens with a target; padded: whole chunks of the LM head
-  int64_t scored = 0;       // documents of a loss of documents; padded: all there is room for
+  int64_t scored = 0;       // documents, where rows have weights; padded: all there is room for
   bool train = false;       // dropout only when training
   // Rows behind each bin, where the model has losses of routers: the stager's, until it stages the
   // next but one.
@@ -39,7 +40,7 @@ struct MicroBatch {
 
 // The place in a BinBatch where the next micro-step starts.
 struct BinCursor {
-  size_t bin = 0, document = 0, token = 0;
+  size_t bin = 0, document = 0, token = 0, target = 0;
 };
 
 // Stages micro-steps in two pinned host buffers: one is written while the other is copied. The
@@ -73,6 +74,7 @@ class BatchStager {
   const bool dropout_, head_dropout_, padded_;
   const bool marks_padding_;
   const plan::DocumentLoss document_loss_;
+  const bool weighs_rows_;
   const int64_t scored_;  // capacity of the list of scored documents
   const plan::RouterLosses router_losses_;
   const int64_t ranks_;
@@ -89,6 +91,7 @@ class BatchStager {
     PinnedArray<kernels::DocumentRows> scored;
     PinnedArray<kernels::DocumentSums> references;
     PinnedArray<int32_t> labels_of_documents;
+    PolicyRows policy;
     std::vector<int64_t> bin_ends, bin_targets;
     EventHandle uploaded;
   };
