@@ -44,6 +44,7 @@ NOT_FOR_TORCH = {
     'lora_gated_linear_backward': "adapters of the patched models are peft's",
     'expert_use': 'torch counts, and has the entropy of a distribution', 'balance_bias': 'torch compares and adds',
     'sum_documents': 'torch sums', 'document_loss': "preference losses of the patched models are their trainer's",
+    'policy_loss': "policy losses of the patched models are their trainer's",
     'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',
 }
 

@@ -157,7 +157,7 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   AddEmbeddingAdapter(plan, n, table);
   if (!plan.trains()) return;
   table->Row("head.loss", kFloat * chunk);
-  table->Row("head.nll", kFloat * (plan.document_loss.any() ? n.target_rows : chunk));
+  table->Row("head.nll", kFloat * (plan.weighs_rows() ? n.target_rows : chunk));
   if (n.embedding_rows > 0) {
     table->Alias("embedding.rows", "head.logits");
     table->Row("embedding.ids", 4 * n.embedding_rows);
@@ -196,6 +196,17 @@ void AddDocuments(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Row("documents.coefficients", sizeof(double) * n.scored_documents);
 }
 
+// What a policy loss needs beside the head's rows.
+void AddPolicy(const Plan& plan, const BatchExtents& n, Table* table) {
+  if (!plan.policy_loss.any()) return;
+  table->Row("head.weights", kFloat * n.target_rows);
+  table->Row("documents.rows", sizeof(kernels::DocumentRows) * n.scored_documents);
+  table->Row("policy.old_logps", kFloat * n.target_rows);
+  table->Row("policy.advantages", kFloat * n.target_rows);
+  if (plan.policy_loss.has_kl()) table->Row("policy.references", kFloat * n.target_rows);
+  table->Row("policy.parts", sizeof(kernels::PolicyPart) * n.scored_documents);
+}
+
 void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
   for (const char* name : {"batch.tokens", "batch.positions"}) table->Row(name, 4 * n.tokens);
   for (const char* name : {"batch.labels", "batch.rows"}) table->Row(name, 4 * n.target_rows);
@@ -210,6 +221,7 @@ void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Row("batch.cu_seqlens", 4 * (n.documents + 1));
   AddRouters(plan, n, table);
   AddDocuments(plan, n, table);
+  AddPolicy(plan, n, table);
 }
 
 void AddRopes(const Plan& plan, Table* table) {

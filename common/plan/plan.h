@@ -12,6 +12,7 @@
 #include "common/model/model_config.h"
 #include "common/model/parameter.h"
 #include "common/plan/document_loss.h"
+#include "common/plan/policy_loss.h"
 
 namespace coxswain::plan {
 
@@ -125,6 +126,7 @@ struct Plan {
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;
   DocumentLoss document_loss;  // none: the loss is a sum over targets
+  PolicyLoss policy_loss;      // none, or instead of document_loss
   RouterLosses router_losses;
   // Of what an update adds to or takes from the correction of each expert (kernels/balance_bias.h);
   // 0: corrections stay.
@@ -158,6 +160,10 @@ struct Plan {
   int32_t world_size() const { return replicate * shard; }
   bool trains() const { return !groups.empty(); }
   bool generates() const { return generation.sequences > 0; }
+  // Rows have weights, which follow from the log-probabilities of their documents.
+  bool weighs_rows() const {
+    return (document_loss.any() && !document_loss.of_scores()) || policy_loss.any();
+  }
   bool operator==(const Plan&) const = default;
 };
 

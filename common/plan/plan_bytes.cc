@@ -301,6 +301,26 @@ DocumentLoss FromProto(const v1::DocumentLoss& in) {
   return loss;
 }
 
+void ToProto(const PolicyLoss& loss, v1::PolicyLoss* out) {
+  out->set_objective(loss.objective);
+  out->set_ratio(loss.ratio);
+  out->set_normaliser(loss.normaliser);
+  out->set_epsilon_low(loss.epsilon_low);
+  out->set_epsilon_high(loss.epsilon_high);
+  out->set_delta(loss.delta);
+  out->set_kl_weight(loss.kl_weight);
+}
+
+PolicyLoss FromProto(const v1::PolicyLoss& in) {
+  return {.objective = in.objective(),
+          .ratio = in.ratio(),
+          .normaliser = in.normaliser(),
+          .epsilon_low = in.epsilon_low(),
+          .epsilon_high = in.epsilon_high(),
+          .delta = in.delta(),
+          .kl_weight = in.kl_weight()};
+}
+
 void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_job(plan.job);
   out->set_recipe_hash(plan.recipe_hash);
@@ -348,6 +368,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   }
   out->set_router_bias_rate(plan.router_bias_rate);
   if (plan.document_loss.any()) ToProto(plan.document_loss, out->mutable_document_loss());
+  if (plan.policy_loss.any()) ToProto(plan.policy_loss, out->mutable_policy_loss());
   if (plan.generation == Generation{}) return;
   out->mutable_generation()->set_sequences(plan.generation.sequences);
   out->mutable_generation()->set_length(plan.generation.length);
@@ -400,6 +421,7 @@ Plan FromProto(const v1::Plan& in) {
                         .by_micro_batch = in.router_losses().by_micro_batch()};
   plan.router_bias_rate = in.router_bias_rate();
   if (in.has_document_loss()) plan.document_loss = FromProto(in.document_loss());
+  if (in.has_policy_loss()) plan.policy_loss = FromProto(in.policy_loss());
   plan.generation = {.sequences = in.generation().sequences(), .length = in.generation().length()};
   TablesFromProto(in, &plan);
   PredictionFromProto(in, &plan);

@@ -343,6 +343,17 @@ absl::Status CheckDocumentLosses(const Plan& plan) {
              : OutOfRange("max_documents_per_bin", plan.max_documents_per_bin, "whole pairs");
 }
 
+absl::Status CheckPolicyLosses(const Plan& plan) {
+  RETURN_IF_ERROR(CheckPolicyLoss(plan.policy_loss));
+  if (!plan.policy_loss.any()) return absl::OkStatus();
+  if (plan.document_loss.any()) {
+    return OutOfRange("policy_loss beside document_loss", plan.policy_loss.objective, "one alone");
+  }
+  if (plan.label_smoothing == 0 && plan.z_loss == 0) return absl::OkStatus();
+  return OutOfRange("label_smoothing and z_loss beside policy_loss",
+                    absl::StrCat(plan.label_smoothing, " and ", plan.z_loss), "0");
+}
+
 absl::Status CheckScalars(const Plan& plan) {
   if (plan.job.empty()) return OutOfRange("job", "empty", "a job id");
   RETURN_IF_ERROR(
@@ -386,6 +397,7 @@ absl::Status CheckScalars(const Plan& plan) {
   RETURN_IF_ERROR(Real("max_grad_norm", plan.max_grad_norm, 0, kInfinity));
   RETURN_IF_ERROR(Real("label_smoothing", plan.label_smoothing, 0, 1));
   RETURN_IF_ERROR(CheckDocumentLosses(plan));
+  RETURN_IF_ERROR(CheckPolicyLosses(plan));
   RETURN_IF_ERROR(AtLeast0("router_losses.balance", plan.router_losses.balance));
   RETURN_IF_ERROR(AtLeast0("router_losses.z", plan.router_losses.z));
   RETURN_IF_ERROR(AtLeast0("router_bias_rate", plan.router_bias_rate));

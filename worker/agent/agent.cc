@@ -122,8 +122,9 @@ void Agent::BeginEpoch(const v1::PrepareRequest& request, Done<v1::PrepareRespon
   epoch->rank = request.rank();
   epoch->world_size = request.world_size();
   epoch->shard = plan->shard;
-  epoch->limits = {plan->model.vocab_size, plan->sequence_len, plan->max_documents_per_bin,
-                   plan->document_loss.documents_per_unit()};
+  epoch->limits = {
+      plan->model.vocab_size, plan->sequence_len, plan->max_documents_per_bin,
+      plan->document_loss.documents_per_unit() + plan->policy_loss.documents_per_unit()};
   {
     MutexLock lock(mu_);
     gate_.Open(request.fence());

@@ -237,10 +237,12 @@ absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) 
     *done.mutable_seconds() = ToWire(stats.seconds);
     done.mutable_bin_ids()->Add(eval->bins.bin_ids.begin(), eval->bins.bin_ids.end());
     if (stats.preference.any()) *done.mutable_preference() = ToWire(stats.preference);
+    if (stats.policy.any()) *done.mutable_policy() = ToWire(stats.policy);
   } else if (const auto* asked = std::get_if<Work::LogProbs>(&work.what)) {
     ASSIGN_OR_RETURN(const engine::LogProbStats stats,
                      engine.LogProbs(asked->bins, asked->without_adapters));
     done.mutable_log_probs()->Add(stats.sums.begin(), stats.sums.end());
+    done.mutable_token_log_probs()->Add(stats.of_targets.begin(), stats.of_targets.end());
     *done.mutable_seconds() = ToWire(stats.seconds);
     done.mutable_bin_ids()->Add(asked->bins.bin_ids.begin(), asked->bins.bin_ids.end());
   } else if (const auto* chunk = std::get_if<engine::GenerateChunk>(&work.what)) {
@@ -272,6 +274,7 @@ absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::Trai
   *done.mutable_seconds() = ToWire(stats.seconds);
   *done.mutable_memory() = ToWire(memory);
   if (stats.preference.any()) *done.mutable_preference() = ToWire(stats.preference);
+  if (stats.policy.any()) *done.mutable_policy() = ToWire(stats.policy);
   if (!stats.experts.layers.empty()) *done.mutable_experts() = ToWire(stats.experts);
   metrics_->CountStep(step, stats);
   metrics_->SetMemory(memory);

@@ -90,6 +90,28 @@ absl::Status CheckTargets(const engine::BinBatch& batch) {
   return absl::OkStatus();
 }
 
+// A number of each target or none; finite.
+absl::Status FillOfTargets(const char* field, const google::protobuf::RepeatedField<float>& values,
+                           int64_t targets, std::vector<float>* out) {
+  if (!values.empty() && values.size() != targets) {
+    return Bad(values.size(), " ", field, ", but ", targets, " targets");
+  }
+  for (int i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) return Bad(field, "[", i, "] is ", values[i]);
+  }
+  out->assign(values.begin(), values.end());
+  return absl::OkStatus();
+}
+
+absl::Status FillPolicy(const v1::Bins& bins, engine::BinBatch* batch) {
+  const auto targets = std::accumulate(batch->targets.begin(), batch->targets.end(), int64_t{0});
+  RETURN_IF_ERROR(FillOfTargets("advantages", bins.advantages(), targets, &batch->advantages));
+  RETURN_IF_ERROR(
+      FillOfTargets("old_log_probs", bins.old_log_probs(), targets, &batch->old_log_probs));
+  return FillOfTargets("reference_log_probs", bins.reference_log_probs(), targets,
+                       &batch->reference_log_probs);
+}
+
 // What the message itself carries.
 absl::Status FillFromMessage(const v1::Bins& bins, engine::BinBatch* batch) {
   const size_t tokens = batch->token_ids.size();
@@ -167,6 +189,7 @@ absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimit
   batch.values.assign(bins.values().begin(), bins.values().end());
   RETURN_IF_ERROR(CheckTokens(batch.token_ids, limits.vocab_size));
   RETURN_IF_ERROR(CheckTargets(batch));
+  RETURN_IF_ERROR(FillPolicy(bins, &batch));
   return batch;
 }
 
@@ -195,7 +218,8 @@ absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinL
           : static_cast<int64_t>(step.bins.document_lengths.size()) / limits.documents_per_unit;
   if (step.loss_denominator < 1 || step.loss_denominator < summands) {
     return Bad("loss_denominator is ", step.loss_denominator, ", this rank alone has ", summands,
-               of_targets ? " targets" : " pairs or records", " and it must be at least 1");
+               of_targets ? " targets" : " pairs, records or documents",
+               " and it must be at least 1");
   }
   ASSIGN_OR_RETURN(step.documents, DecodeScalars(train.documents()));
   if (!std::isfinite(step.learning_rate) || step.learning_rate < 0) {

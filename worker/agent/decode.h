@@ -16,7 +16,9 @@ struct BinLimits {
   int64_t vocab_size = 0;
   int64_t sequence_len = 0;  // tokens per bin
   int64_t max_documents_per_bin = 0;
-  int64_t documents_per_unit = 0;  // of a loss of documents: 2 of a pair, 1; 0: of targets
+  // Of a step's denominator: 2, it counts pairs; 1, records, or documents of a policy loss, or
+  // more; 0, targets.
+  int64_t documents_per_unit = 0;
 };
 
 // InvalidArgument names the field, the index and both values. OutOfRange is a token beyond the

@@ -73,6 +73,19 @@ v1::Preference ToWire(const engine::PreferenceStats& stats) {
   return wire;
 }
 
+v1::PolicyReport ToWire(const engine::PolicyStats& stats) {
+  v1::PolicyReport wire;
+  wire.set_clipped_low(stats.clipped_low);
+  wire.set_clipped_high(stats.clipped_high);
+  wire.set_clippable(stats.clippable);
+  wire.set_kl(stats.kl);
+  wire.set_ratio(stats.ratio);
+  wire.set_targets(stats.rows);
+  wire.set_low_min(stats.low_min);
+  wire.set_high_max(stats.high_max);
+  return wire;
+}
+
 v1::ExpertUse ToWire(const engine::ExpertUse& use) {
   v1::ExpertUse wire;
   wire.set_load_ratio(use.load_ratio);

@@ -18,6 +18,7 @@ namespace coxswain::agent {
 v1::MemoryBytes ToWire(const engine::MemoryBytes& memory);
 v1::PhaseSeconds ToWire(const engine::PhaseSeconds& seconds);
 v1::Preference ToWire(const engine::PreferenceStats& stats);
+v1::PolicyReport ToWire(const engine::PolicyStats& stats);
 v1::ExpertUse ToWire(const engine::ExpertUse& use);  // without its layers
 v1::LayerExpertUse ToWire(const engine::LayerExpertUse& use);
 v1::CollectiveProgress ToWire(const comm::Progress& progress);

@@ -125,6 +125,7 @@ absl::Status CheckTokens(const plan::Plan& plan, const BinBatch& bins) {
 absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins, bool scored) {
   RETURN_IF_ERROR(CheckCounts(bins));
   RETURN_IF_ERROR(CheckDocuments(plan.document_loss, bins, scored));
+  RETURN_IF_ERROR(CheckPolicyRows(plan.policy_loss, bins, scored));
   size_t document = 0;
   for (size_t bin = 0; bin < bins.bin_ids.size(); ++bin) {
     const int64_t documents = bins.documents_per_bin[bin];
@@ -159,8 +160,8 @@ BatchStager::Slot::Slot(const plan::Plan& plan)
       router_factors(2 * plan.micro_batch_bins),
       scored(plan::BatchExtents(plan).scored_documents),
       references(plan::BatchExtents(plan).scored_documents),
-      values(plan::BatchExtents(plan).scored_documents * plan.document_loss.values_per_document()) {
-}
+      values(plan::BatchExtents(plan).scored_documents * plan.document_loss.values_per_document()),
+      policy(plan) {}
 
 BatchStager::BatchStager(const plan::Plan& plan)
     : micro_batch_bins_(plan.micro_batch_bins),
@@ -173,6 +174,7 @@ BatchStager::BatchStager(const plan::Plan& plan)
       marks_padding_(padded_ && plan.model.mixture.experts > 0),
       document_loss_(plan.document_loss),
       pad_token_(plan.model.pad_token),
+      weighs_rows_(plan.weighs_rows()),
       scored_(plan::BatchExtents(plan).scored_documents),
       router_losses_(plan.router_losses),
       ranks_(plan.world_size()) {
@@ -224,11 +226,13 @@ void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_
       slot_->bin_positions.push_back(position_in_bin_++);
     }
   }
-  if (document_loss_.any() && !of_scores) AppendScored(bins, document, first_row, targets);
+  if (weighs_rows_) AppendScored(bins, document, first_row, targets);
   const auto values = static_cast<size_t>(document_loss_.values_per_document());
   for (size_t i = 0; i < values && !bins.values.empty(); ++i) {
     slot_->values.push_back(bins.values[values * document + i]);
   }
+  slot_->policy.Append(bins, cursor->target, targets);
+  cursor->target += static_cast<size_t>(targets);
 }
 
 // Rows that nothing is learnt from; they continue the document before, or are one of their own.
@@ -293,8 +297,7 @@ void BatchStager::PadLists() {
     slot_->row_bins.push_back(0);
     slot_->row_positions.push_back(0);
   }
-  const bool of_documents = document_loss_.any() && !document_loss_.of_scores();
-  while (of_documents && slot_->scored.size() < scored_) slot_->scored.push_back({});
+  while (weighs_rows_ && slot_->scored.size() < scored_) slot_->scored.push_back({});
   if (dense_) return;
   while (slot_->cu_seqlens.size() < documents_ + 1) {
     slot_->cu_seqlens.push_back(static_cast<int32_t>(slot_->tokens.size()));
@@ -329,6 +332,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->scored.clear();
   slot_->references.clear();
   slot_->values.clear();
+  slot_->policy.Clear();
   slot_->bin_ends.clear();
   slot_->bin_targets.clear();
   slot_->cu_seqlens.push_back(0);
@@ -354,6 +358,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->scored.CopyTo(buffers.documents.rows, stream);
   slot_->references.CopyTo(buffers.documents.references, stream);
   slot_->values.CopyTo(buffers.documents.values, stream);
+  slot_->policy.CopyTo(buffers.policy, stream);
   slot_->uploaded.Record(stream);
   MicroBatch batch;
   batch.tokens = slot_->tokens.size();

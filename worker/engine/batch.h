@@ -14,6 +14,7 @@
 #include "worker/engine/buffers.h"
 #include "worker/engine/commands.h"
 #include "worker/engine/device_handles.h"
+#include "worker/engine/policy_rows.h"
 
 namespace coxswain::engine {
 
@@ -21,7 +22,7 @@ namespace coxswain::engine {
 // is longer than sequence_len or has more documents than the plan allows, an id is outside the
 // vocabulary, the last token of a document has a target, or the bins need more micro-steps.
 // `scored`: the loss of a step or evaluation is taken, for which a loss of documents may want
-// references and values.
+// references and values, and a policy loss wants advantages and old log-probabilities.
 absl::Status CheckBins(const plan::Plan& plan, const BinBatch& bins, bool scored = true);
 
 // Extents of a staged micro-step.
@@ -33,7 +34,8 @@ struct MicroBatch {
   // Tokens with a target; of a loss of scores the last one of each document that is no padding.
   // Padded: whole chunks of the head.
   int64_t target_rows = 0;
-  int64_t scored = 0;  // documents of a loss of documents; padded: all there is room for
+  int64_t scored =
+      0;  // documents, where they have scores or rows have weights; padded: all there is room for
   bool train = false;  // dropout only when training
   // Rows behind each bin, where the model has losses of routers: the stager's, until it stages the
   // next but one.
@@ -42,7 +44,7 @@ struct MicroBatch {
 
 // The place in a BinBatch where the next micro-step starts.
 struct BinCursor {
-  size_t bin = 0, document = 0, token = 0;
+  size_t bin = 0, document = 0, token = 0, target = 0;
 };
 
 // Stages micro-steps in two pinned host buffers: one is written while the other is copied. The
@@ -78,6 +80,7 @@ class BatchStager {
   const bool marks_padding_;
   const plan::DocumentLoss document_loss_;
   const std::optional<int64_t> pad_token_;
+  const bool weighs_rows_;
   const int64_t scored_;  // capacity of the list of scored documents
   const plan::RouterLosses router_losses_;
   const int64_t ranks_;
@@ -94,6 +97,7 @@ class BatchStager {
     PinnedArray<kernels::DocumentRows> scored;
     PinnedArray<kernels::DocumentSums> references;
     PinnedArray<float> values;  // of documents
+    PolicyRows policy;
     std::vector<int64_t> bin_ends, bin_targets;
     EventHandle uploaded;
   };

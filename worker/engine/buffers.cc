@@ -127,6 +127,10 @@ void ViewBatch(const Views& view, Buffers* out) {
   view.Set("documents.values", out->documents.values);
   view.Set("documents.coefficients", out->documents.coefficients);
   view.Set("head.weights", out->documents.weights);
+  view.Set("policy.old_logps", out->policy.old_logps);
+  view.Set("policy.advantages", out->policy.advantages);
+  view.Set("policy.references", out->policy.references);
+  view.Set("policy.parts", out->policy.parts);
   view.Set("router.sums", out->router_sums);
   view.Set("router.losses", out->router_losses);
   view.Set("router.factors", out->router_factors);

@@ -16,6 +16,7 @@
 #include "kernels/document_loss.h"
 #include "kernels/dtype.h"
 #include "kernels/global_norm.h"
+#include "kernels/policy_loss.h"
 #include "worker/engine/arena.h"
 #include "worker/engine/model.h"
 
@@ -38,6 +39,7 @@ struct Scalars {
   // Of a loss of documents.
   kernels::DocumentScalars documents;
   kernels::PreferenceSums preference;  // of this rank
+  kernels::PolicySums policy;          // of a policy loss, of this rank
 };
 static_assert(sizeof(Scalars) <= plan::kScalarsBytes);
 inline constexpr int64_t kStepSums = 3;
@@ -59,7 +61,7 @@ struct DoraBuffers {
 };
 
 // Of a loss of documents: S those of a micro-step, R its rows with a target. Null without such a
-// loss.
+// loss; a policy loss has `rows` and `weights`.
 struct DocumentBuffers {
   kernels::DocumentRows* rows = nullptr;        // [S]
   kernels::DocumentSums* sums = nullptr;        // [S], of the newest sweep
@@ -67,6 +69,13 @@ struct DocumentBuffers {
   float* values = nullptr;                      // [S, DocumentLoss::values_per_document]
   double* coefficients = nullptr;               // [S]
   float* weights = nullptr;                     // [R]
+};
+
+// Of a policy loss; null without one.
+struct PolicyBuffers {
+  float *old_logps = nullptr, *advantages = nullptr;  // [R]
+  float* references = nullptr;                        // [R]; null without a KL term
+  kernels::PolicyPart* parts = nullptr;               // [S]
 };
 
 struct Buffers {
@@ -95,7 +104,7 @@ struct Buffers {
   void* head_lora_h = nullptr;                 // [C, r], null unless the head is adapted
   // [T, r], null unless the embedding is adapted
   void *embedding_lora_h = nullptr, *embedding_lora_dh = nullptr;
-  // [C]; hits in head_loss when evaluating. Of a loss of documents head_nll is [R].
+  // [C]; hits in head_loss when evaluating. Where rows have weights, head_nll is [R].
   float *head_loss = nullptr, *head_nll = nullptr;
   // [S, labels] of a loss of scores, which has none of the other rows of the head
   float *scores = nullptr, *dscores = nullptr;
@@ -121,6 +130,7 @@ struct Buffers {
   void* generated_ids = nullptr;
   DoraBuffers dora;
   DocumentBuffers documents;
+  PolicyBuffers policy;
   Scalars* scalars = nullptr;
   // [N trainable tensors] each. Both are views of one row; the plan's optimizer decides which is
   // used.

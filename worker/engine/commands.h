@@ -27,12 +27,17 @@ struct BinBatch {
   std::vector<double> references = {};
   // DocumentLoss::values_per_document of each document.
   std::vector<float> values = {};
+  // Of each target in order, where the plan has a policy loss: its advantage and, in nats, its
+  // log-probability when it was drawn; where that has a KL term, its log-probability under the
+  // reference.
+  std::vector<float> advantages = {}, old_log_probs = {}, reference_log_probs = {};
 };
 
 struct TrainStep {
   int64_t step = 0;  // 0-based
   BinBatch bins;
-  // Of the whole global batch: targets, or pairs or records of a loss of documents.
+  // Of the whole global batch: targets, or pairs or records of a loss of documents; of a policy
+  // loss as its normaliser says.
   int64_t loss_denominator = 1;
   double learning_rate = 0.0;               // base rate; groups multiply by lr_scale
   kernels::DocumentScalars documents = {};  // of a loss of documents, of the whole global batch
@@ -89,6 +94,20 @@ struct PreferenceStats {
   bool any() const { return chosen + rejected > 0; }
 };
 
+// What a policy loss reports, summed over the targets of this rank's bins
+// (kernels/policy_loss.h).
+struct PolicyStats {
+  double clipped_low = 0, clipped_high = 0;
+  double clippable = 0;  // targets, or documents where the ratio is of sequences
+  double kl = 0, ratio = 0;
+  int64_t rows = 0;  // targets
+  // Of a document's share of clipped targets.
+  double low_min = 0, high_max = 0;
+
+  // False where there is no such loss, or no target.
+  bool any() const { return rows > 0; }
+};
+
 struct StepStats {
   double loss_sum = 0;         // of this rank's bins, before the update
   double global_loss_sum = 0;  // over all ranks
@@ -100,6 +119,7 @@ struct StepStats {
   PhaseSeconds seconds;
   ExpertUse experts;
   PreferenceStats preference;
+  PolicyStats policy;
 };
 
 struct EvalStats {
@@ -109,10 +129,13 @@ struct EvalStats {
   int64_t tokens = 0;
   PhaseSeconds seconds;
   PreferenceStats preference;
+  PolicyStats policy;
 };
 
 struct LogProbStats {
   std::vector<double> sums;  // nats, of each document of this rank's bins: over its targets
+  // Of each of these targets in order, where the plan has a policy loss.
+  std::vector<float> of_targets;
   PhaseSeconds seconds;
 };
 

@@ -8,6 +8,7 @@
 #include "worker/engine/lm_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/plan_check.h"
+#include "worker/engine/policy_loss.h"
 #include "worker/engine/run_sweep.h"
 
 namespace coxswain::engine {
@@ -43,34 +44,34 @@ struct Halves {
   const char *forward, *head;
 };
 
-// Forward and log-probabilities alone, of a sweep that does not train, summed into `sums`, which is
-// a member of DocumentBuffers.
-void RunSums(State& state, const Sweep& sweep, const Halves& names, PhaseSeconds* seconds,
-             void (*head)(const State&, const Sweep&)) {
+// Forward and log-probabilities alone, of a sweep that does not train; `head` does the latter.
+void RunLogProbSweep(State& state, const Sweep& sweep, const Halves& names, PhaseSeconds* seconds,
+                     void (*head)(const State&, const Sweep&)) {
   RunSweep(state, sweep, {.name = names.forward, .seconds = seconds, .phase = &seconds->forward},
            ForwardVisits(sweep.model), [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
   RunSweep(state, sweep, {.name = names.head, .seconds = seconds, .phase = &seconds->forward},
            BackwardVisits(sweep.model, sweep.ops, /*train=*/false), head);
 }
 
-void ReferenceHead(const State& state, const Sweep& sweep) {
+void RowsHead(const State& state, const Sweep& sweep) {
   sweep.units->Enter(UnitOf(state.plan.model.num_layers));
-  if (sweep.idle()) return;
-  HeadLogProbs(sweep, state.plan.lm_head_chunk_tokens, LossSpec(state.plan));
-  SumInto(sweep, sweep.buffers.documents.references);
+  if (!sweep.idle()) HeadLogProbs(sweep, state.plan.lm_head_chunk_tokens, LossSpec(state.plan));
+}
+
+void ReferenceHead(const State& state, const Sweep& sweep) {
+  RowsHead(state, sweep);
+  if (!sweep.idle()) SumInto(sweep, sweep.buffers.documents.references);
 }
 
 void SumsHead(const State& state, const Sweep& sweep) {
-  sweep.units->Enter(UnitOf(state.plan.model.num_layers));
-  if (sweep.idle()) return;
-  HeadLogProbs(sweep, state.plan.lm_head_chunk_tokens, LossSpec(state.plan));
-  SumInto(sweep, sweep.buffers.documents.sums);
+  RowsHead(state, sweep);
+  if (!sweep.idle()) SumInto(sweep, sweep.buffers.documents.sums);
 }
 
 absl::Status CheckLogProbs(const State& state, const BinBatch& bins, bool without_adapters) {
-  if (!state.plan.document_loss.any() || state.plan.document_loss.of_scores()) {
+  if (!state.plan.weighs_rows()) {
     return absl::FailedPreconditionError(
-        "log_probs: the plan's loss is not of log-probabilities of documents");
+        "log_probs: the plan's loss is neither of log-probabilities of documents nor of a policy");
   }
   if (without_adapters && state.reference == nullptr) {
     return absl::FailedPreconditionError(
@@ -116,17 +117,18 @@ void DocumentHead(const plan::Plan& plan, const Sweep& sweep) {
 }
 
 void RunReference(State& state, const MicroBatch& batch, PhaseSeconds* seconds) {
-  if (state.reference == nullptr) return;
+  if (state.plan.document_loss.reference != "base") return;
   MicroBatch scored = batch;
   scored.train = false;
   const Sweep sweep{state.reference->model, state.buffers, state.reference->ops, scored,
                     state.stream};
-  RunSums(state, sweep, {"reference forward", "reference head"}, seconds, ReferenceHead);
+  RunLogProbSweep(state, sweep, {"reference forward", "reference head"}, seconds, ReferenceHead);
 }
 
 absl::StatusOr<LogProbStats> RunLogProbs(State& state, const BinBatch& bins,
                                          bool without_adapters) {
   RETURN_IF_ERROR(CheckLogProbs(state, bins, without_adapters));
+  const bool of_targets = state.plan.policy_loss.any();
   LogProbStats stats;
   state.waits.clear();
   state.timeline.Begin(state.stream);
@@ -134,19 +136,24 @@ absl::StatusOr<LogProbStats> RunLogProbs(State& state, const BinBatch& bins,
   const int64_t rounds = RoundsOf(state, bins);
   for (int64_t round = 0; round < rounds && state.exchange.status().ok(); ++round) {
     MicroBatch batch;
-    const size_t first = cursor.document;
+    const BinCursor first = cursor;
     if (cursor.bin < bins.bin_ids.size()) {
       batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
     }
     const Model& model = without_adapters ? state.reference->model : state.model;
     const BoundModel& ops = without_adapters ? state.reference->ops : state.ops;
     const Sweep sweep{model, state.buffers, ops, batch, state.stream, round == 0};
-    RunSums(state, sweep,
-            without_adapters ? Halves{"reference forward", "documents of the base"}
-                             : Halves{"documents forward", "documents"},
-            &stats.seconds, SumsHead);
-    Receive(state, static_cast<int64_t>(cursor.document - first), &stats.sums);
+    RunLogProbSweep(state, sweep,
+                    without_adapters ? Halves{"reference forward", "documents of the base"}
+                                     : Halves{"documents forward", "documents"},
+                    &stats.seconds, of_targets ? RowsHead : SumsHead);
+    if (of_targets) {
+      ReceiveRows(state, static_cast<int64_t>(cursor.target - first.target), &stats.of_targets);
+    } else {
+      Receive(state, static_cast<int64_t>(cursor.document - first.document), &stats.sums);
+    }
   }
+  if (of_targets) stats.sums = SumsOfDocuments(bins, stats.of_targets);
   state.timeline.Mark(&stats.seconds.forward, state.stream);
   RETURN_IF_ERROR(FinishPhases(state, &stats.seconds));
   return stats;

@@ -21,9 +21,9 @@ void DocumentHead(const plan::Plan& plan, const Sweep& sweep);
 // sums become Buffers::documents.references. Else nothing.
 void RunReference(State& state, const MicroBatch& batch, PhaseSeconds* seconds);
 
-// The sums of log-probabilities of the documents of `bins`, of the model as it is or
-// `without_adapters`. FailedPrecondition: the plan has no loss of documents, or no adapters to
-// leave out.
+// The sums of log-probabilities of the documents of `bins`, and where the plan has a policy loss
+// those of each target, of the model as it is or `without_adapters`. FailedPrecondition: the plan
+// has no loss of documents or of a policy, or no adapters to leave out.
 absl::StatusOr<LogProbStats> RunLogProbs(State& state, const BinBatch& bins, bool without_adapters);
 
 PreferenceStats StatsOf(const plan::DocumentLoss& loss, const kernels::PreferenceSums& sums);

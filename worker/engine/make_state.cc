@@ -85,6 +85,12 @@ std::unique_ptr<Reference> MakeReference(const State& state) {
   return reference;
 }
 
+// By its loss, or for the references of a policy loss, which LogProbs gives.
+bool AsksForBase(const plan::Plan& plan) {
+  return plan.document_loss.reference == "base" ||
+         (plan.policy_loss.has_kl() && plan.lora.rank > 0);
+}
+
 }  // namespace
 
 State::State(const plan::Plan& plan_in, int rank_in)
@@ -101,6 +107,7 @@ State::State(const plan::Plan& plan_in, int rank_in)
       generation(plan.generates() ? std::make_unique<GenerationState>(plan) : nullptr),
       received_use(std::max<int64_t>(1, router_use_doubles)),
       received_sums(plan::BatchExtents(plan).scored_documents),
+      received_rows(plan.policy_loss.any() ? plan::BatchExtents(plan).target_rows : 1),
       received_norms(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))),
       received_bits(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))) {}
 
@@ -118,7 +125,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   ASSIGN_OR_RETURN(state->model, BuildModel(plan, state->layout, buffers.flats));
   RETURN_IF_ERROR(CheckOps(plan, state->model));
   state->ops = BindOps(plan, state->model, buffers);
-  if (plan.document_loss.reference == "base") state->reference = MakeReference(*state);
+  if (AsksForBase(plan)) state->reference = MakeReference(*state);
   state->attention_algorithms = PrepareAttentions(*state);
   const int64_t scratch = ScratchBytes(plan, state->model);
   if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);

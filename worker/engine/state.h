@@ -58,7 +58,7 @@ struct State {
   Buffers buffers;
   Model model;
   BoundModel ops;                            // views of buffers and model
-  std::unique_ptr<Reference> reference;      // null unless the plan's loss asks for the base
+  std::unique_ptr<Reference> reference;      // null unless the plan asks for the base
   std::unique_ptr<comm::Collectives> group;  // null: one rank, or not connected yet
   UnitExchange exchange;
   StateCopy snapshot;  // into the arena
@@ -82,6 +82,7 @@ struct State {
   PinnedArray<Scalars> sent{1}, received{1};
   PinnedArray<double> received_use;                  // "router.use"
   PinnedArray<kernels::DocumentSums> received_sums;  // of a micro-step
+  PinnedArray<float> received_rows;                  // likewise, of a policy loss
   PinnedArray<kernels::NormSums> received_norms;     // by verified tensor
   PinnedArray<kernels::TensorBits> received_bits;    // by verified tensor
 };

@@ -13,6 +13,7 @@
 #include "worker/engine/micro_step.h"
 #include "worker/engine/optimizer.h"
 #include "worker/engine/plan_check.h"
+#include "worker/engine/policy_loss.h"
 #include "worker/engine/router_corrections.h"
 #include "worker/engine/router_losses.h"
 #include "worker/engine/run_sweep.h"
@@ -87,6 +88,7 @@ void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
 void ComputeHead(const plan::Plan& plan, const Sweep& sweep) {
   if (plan.document_loss.of_scores()) return ScoreHead(plan, sweep);
   if (plan.document_loss.any()) return DocumentHead(plan, sweep);
+  if (plan.policy_loss.any()) return PolicyHead(plan, sweep);
   LmHead(sweep, plan.lm_head_chunk_tokens, LossSpec(plan));
 }
 
@@ -184,6 +186,7 @@ absl::Status ReadStats(State& state, const TrainStep& step, bool verify, StepSta
   stats->applied = after.optimizer.skip == 0;
   state.applied_updates = after.optimizer.applied_updates;
   stats->preference = StatsOf(state.plan.document_loss, after.preference);
+  stats->policy = StatsOf(after.policy);
   stats->experts = ExpertUseOf(state.plan, state.received_use.data(), step.loss_denominator);
   if (stats->applied && !std::isfinite(stats->global_loss_sum)) {
     return absl::FailedPreconditionError(absl::StrCat("self-verification: step ", step.step,
@@ -275,6 +278,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins,
   stats.loss_sum = state.received[0].loss_sum;
   stats.correct_targets = std::llround(state.received[0].hits);
   stats.preference = StatsOf(state.plan.document_loss, state.received[0].preference);
+  stats.policy = StatsOf(state.received[0].policy);
   stats.targets = CountTargets(bins);
   stats.tokens = static_cast<int64_t>(bins.token_ids.size());
   return stats;

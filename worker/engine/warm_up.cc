@@ -6,6 +6,7 @@
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
 #include "worker/engine/block.h"
+#include "worker/engine/document_loss.h"
 #include "worker/engine/generate.h"
 #include "worker/engine/parameter_store.h"
 #include "worker/engine/random_init.h"
@@ -36,6 +37,12 @@ BinBatch Batch(const plan::Plan& plan, int64_t documents, int64_t micro_steps) {
     bins.references.assign(bins.document_lengths.size(), 0);
   const auto values = static_cast<size_t>(plan.document_loss.values_per_document());
   bins.values.assign(values * bins.document_lengths.size(), 1);
+  if (plan.policy_loss.any()) {
+    const size_t targets = bins.token_ids.size() - bins.document_lengths.size();
+    bins.advantages.assign(targets, 1);
+    bins.old_log_probs.assign(targets, 0);
+    if (plan.policy_loss.has_kl()) bins.reference_log_probs.assign(targets, 0);
+  }
   return bins;
 }
 
@@ -55,14 +62,25 @@ void RunDocumentSteps(State& state) {
   (void)RunEvaluation(state, Batch(state.plan, documents, 1));
 }
 
+// An evaluation, and the base, which is asked for the references of a policy loss.
+void RunEvaluations(State& state, int64_t documents) {
+  BinBatch bins = Batch(state.plan, documents, 1);
+  (void)RunEvaluation(state, bins);
+  if (state.reference == nullptr) return;
+  bins.advantages.clear();
+  bins.old_log_probs.clear();
+  bins.reference_log_probs.clear();
+  (void)RunLogProbs(state, bins, /*without_adapters=*/true);
+}
+
 void RunSteps(State& state) {
   if (state.plan.document_loss.any()) return RunDocumentSteps(state);
   // Products of the second micro-step add where those of the first write: other algorithms.
   RunStep(state, 1, state.written_gradients.empty() ? 1 : 2);
-  (void)RunEvaluation(state, Batch(state.plan, 1, 1));
+  RunEvaluations(state, 1);
   if (state.plan.max_documents_per_bin == 1 || state.plan.sequence_len == 1) return;
   RunStep(state, 2, 1);
-  (void)RunEvaluation(state, Batch(state.plan, 2, 1));
+  RunEvaluations(state, 2);
 }
 
 // As many texts as there can be, a token of each from its prompt and one from the cache.

@@ -123,6 +123,21 @@ TEST(PlanTest, BytesAndHashAreAFunctionOfThePlan) {
   EXPECT_EQ(PlanHash("").size(), 32u);
 }
 
+TEST(PlanTest, RoundTripKeepsAPolicyLoss) {
+  Plan plan = Full();
+  plan.label_smoothing = plan.z_loss = 0;
+  plan.policy_loss = {.objective = "clip",
+                      .ratio = "sequence",
+                      .normaliser = "constant",
+                      .epsilon_low = 0.25,
+                      .epsilon_high = 0.5,
+                      .delta = 2,
+                      .kl_weight = 0.125};
+  const auto parsed = ParsePlan(SerializePlan(plan));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, plan);
+}
+
 // Releases before the blocks were in the plan: parameters had a name and extents.
 TEST(PlanTest, APlanWithoutBlocksIsCompleted) {
   Plan plan = Full();
@@ -264,6 +279,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) {
         p.document_loss = {.terms = {{"ipo", 1}}, .undesirable_weight = 2};
       },
+      [](Plan& p) { p.policy_loss.objective = "clip"; },
       [](Plan& p) { p.router_losses.balance = 0.5; },
       [](Plan& p) { p.router_losses.z = 0.5; },
       [](Plan& p) { p.router_losses.by_micro_batch = true; },
@@ -387,6 +403,17 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.max_grad_norm = -1; }, "max_grad_norm");
   ExpectRefused([](Plan& p) { p.label_smoothing = 1; }, "label_smoothing");
   ExpectRefused([](Plan& p) { p.z_loss = -1; }, "z_loss");
+  ExpectRefused([](Plan& p) { p.policy_loss.objective = "ppo"; }, "policy_loss.objective");
+  ExpectRefused([](Plan& p) { p.policy_loss.objective = "clip"; },
+                "label_smoothing and z_loss beside policy_loss is 0.1 and 0.0001");
+  ExpectRefused(
+      [](Plan& p) {
+        p.label_smoothing = p.z_loss = 0;
+        p.max_documents_per_bin = 8;
+        p.document_loss.terms = {{"sigmoid", 1}};
+        p.policy_loss.objective = "clip";
+      },
+      "policy_loss beside document_loss");
   ExpectRefused([](Plan& p) { p.compute_dtype = "int8"; }, "compute_dtype");
   ExpectRefused([](Plan& p) { p.recompute_every = 0; }, "recompute_every");
   ExpectRefused([](Plan& p) { p.recompute_every = 3; }, "recompute_every");

@@ -132,5 +132,36 @@ TEST(DecodeTest, ADocumentLossHasItsOwnDenominatorAndScalars) {
   EXPECT_FALSE(DecodeTrain(train, limits).ok());
 }
 
+// TwoBins has 4 targets.
+TEST(DecodeTest, APolicyLossHasNumbersOfTargets) {
+  v1::Train train;
+  *train.mutable_bins() = TwoBins();
+  v1::Bins& bins = *train.mutable_bins();
+  for (const float value : {0.5f, -1.0f, 0.0f, 2.0f}) {
+    bins.add_advantages(value);
+    bins.add_old_log_probs(value - 4);
+    bins.add_reference_log_probs(value - 8);
+  }
+  train.set_loss_denominator(4);
+  const auto step = DecodeTrain(train, kLimits);
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(step->bins.advantages, (std::vector<float>{0.5f, -1, 0, 2}));
+  EXPECT_EQ(step->bins.old_log_probs, (std::vector<float>{-3.5f, -5, -4, -2}));
+  EXPECT_EQ(step->bins.reference_log_probs, (std::vector<float>{-7.5f, -9, -8, -6}));
+  const auto refused = [&](const std::function<void(v1::Bins&)>& change) {
+    v1::Bins broken = bins;
+    change(broken);
+    return std::string(DecodeBins(broken, kLimits).status().message());
+  };
+  EXPECT_EQ(refused([](v1::Bins& b) { b.add_advantages(1); }), "bins: 5 advantages, but 4 targets");
+  EXPECT_EQ(refused([](v1::Bins& b) { b.mutable_old_log_probs()->RemoveLast(); }),
+            "bins: 3 old_log_probs, but 4 targets");
+  EXPECT_EQ(refused([](v1::Bins& b) {
+              b.set_reference_log_probs(2, std::numeric_limits<float>::infinity());
+            }),
+            "bins: reference_log_probs[2] is inf");
+  EXPECT_EQ(refused([](v1::Bins& b) { b.clear_reference_log_probs(); }), "");
+}
+
 }  // namespace
 }  // namespace coxswain::agent

@@ -124,6 +124,7 @@ absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
   stats.grad_norm = std::abs(totals[1]) / static_cast<double>(step.loss_denominator);
   stats.applied = true;
   stats.experts = fake_engine::Current().experts;
+  stats.policy = fake_engine::Current().policy;
   ++impl_->applied;
   stats.seconds.step = SecondsSince(start);
   stats.seconds.comm = stats.seconds.step - stats.seconds.forward;
@@ -135,6 +136,7 @@ absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins,
   if (const auto hook = fake_engine::Current().evaluate) RETURN_IF_ERROR(hook(impl_->rank));
   const Sums sums = SumsOf(bins);
   EvalStats stats;
+  stats.policy = fake_engine::Current().policy;
   stats.tokens = static_cast<int64_t>(bins.token_ids.size());
   stats.targets = sums.targets;
   stats.correct_targets = sums.targets / 2;
@@ -142,7 +144,7 @@ absl::StatusOr<EvalStats> Engine::Evaluate(const BinBatch& bins,
   return stats;
 }
 
-// The tokens of each document, added up.
+// The tokens of each document, added up, and the token that each target is.
 absl::StatusOr<LogProbStats> Engine::LogProbs(const BinBatch& bins, bool without_adapters) {
   LogProbStats stats;
   size_t token = 0;
@@ -150,6 +152,9 @@ absl::StatusOr<LogProbStats> Engine::LogProbs(const BinBatch& bins, bool without
     const auto begin = bins.token_ids.begin() + static_cast<int64_t>(token);
     stats.sums.push_back(std::accumulate(begin, begin + length, without_adapters ? 1.0 : 0.0));
     token += static_cast<size_t>(length);
+  }
+  for (size_t t = 0; t < bins.targets.size(); ++t) {
+    if (bins.targets[t] != 0) stats.of_targets.push_back(static_cast<float>(bins.token_ids[t + 1]));
   }
   return stats;
 }

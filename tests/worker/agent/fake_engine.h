@@ -29,6 +29,7 @@ struct Hooks {
   std::function<absl::Status(int rank, const std::function<bool()>& cancelled)> save = {};
   std::function<void(const std::string& table)> use_gemm_table = {};  // not empty
   engine::ExpertUse experts = {};                                     // what every step tells
+  engine::PolicyStats policy = {};  // what every step and evaluation tells
 };
 
 void SetHooks(Hooks hooks);  // Hooks{} resets

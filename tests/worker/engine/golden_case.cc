@@ -221,4 +221,15 @@ double RelativeError(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(difference / norm);
 }
 
+double ErrorOfTheWay(const std::vector<float>& end, const std::vector<float>& want,
+                     const std::vector<float>& start) {
+  double difference = 0, travelled = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double there = want[i];
+    difference += std::pow(end[i] - there, 2);
+    travelled += std::pow(there - static_cast<double>(start[i]), 2);
+  }
+  return std::sqrt(difference / travelled);
+}
+
 }  // namespace coxswain::engine

@@ -117,6 +117,10 @@ Tensors ReadTensors(const std::string& path);
 // |a - b|_2 / |b|_2.
 double RelativeError(const std::vector<float>& a, const std::vector<float>& b);
 
+// |end - want|_2 over the way |want - start|_2 of a training.
+double ErrorOfTheWay(const std::vector<float>& end, const std::vector<float>& want,
+                     const std::vector<float>& start);
+
 }  // namespace coxswain::engine
 
 #endif  // COXSWAIN_TESTS_WORKER_ENGINE_GOLDEN_CASE_H_

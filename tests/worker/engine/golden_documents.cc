@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::engine {
@@ -68,14 +66,10 @@ void CheckFinalWeights(const GoldenCase& golden, Engine* engine) {
   const Tensors trained = ReadTensors(folder.path() + "/rank-0.safetensors");
   for (const auto& [name, expected] : golden.final) {
     ASSERT_EQ(trained.count(name), 1u) << name;
-    double difference = 0, travelled = 0;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      const double end = expected[i];
-      difference += std::pow(trained.at(name)[i] - end, 2);
-      travelled += std::pow(end - static_cast<double>(golden.initial.at(name)[i]), 2);
-    }
     const bool key_bias = name.find("k_proj.bias") != std::string::npos;
-    EXPECT_LE(std::sqrt(difference / travelled), key_bias ? kKeyBiasLimit : kWeightLimit) << name;
+    EXPECT_LE(ErrorOfTheWay(trained.at(name), expected, golden.initial.at(name)),
+              key_bias ? kKeyBiasLimit : kWeightLimit)
+        << name;
   }
 }
 

@@ -191,13 +191,7 @@ TEST_P(GoldenTest, TwentyStepsAndFinalWeights) {
   Worst worst;
   for (const auto& [name, expected] : golden_.final) {
     ASSERT_EQ(trained.count(name), 1u) << name;
-    double difference = 0, travelled = 0;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      const double end = expected[i];
-      difference += std::pow(trained.at(name)[i] - end, 2);
-      travelled += std::pow(end - static_cast<double>(golden_.initial.at(name)[i]), 2);
-    }
-    const double error = std::sqrt(difference / travelled);
+    const double error = ErrorOfTheWay(trained.at(name), expected, golden_.initial.at(name));
     const bool key_bias = name.find("k_proj.bias") != std::string::npos;
     EXPECT_LE(error, key_bias ? kKeyBiasLimit : kWeightLimit) << name;
     worst.Add(name, key_bias ? error * kWeightLimit / kKeyBiasLimit : error);

@@ -25,7 +25,10 @@ BinBatch RandomBins(const std::vector<std::vector<int32_t>>& lengths, int64_t vo
 
 BinBatch Slice(const BinBatch& bins, size_t first, size_t count) {
   BinBatch slice;
-  size_t document = 0, token = 0;
+  size_t document = 0, token = 0, target = 0;
+  const auto take = [&](const std::vector<float>& from, std::vector<float>* to) {
+    if (!from.empty()) to->push_back(from[target]);
+  };
   for (size_t bin = 0; bin < bins.bin_ids.size(); ++bin) {
     const size_t end_document = document + static_cast<size_t>(bins.documents_per_bin[bin]);
     const bool inside = bin >= first && bin < first + count;
@@ -37,6 +40,12 @@ BinBatch Slice(const BinBatch& bins, size_t first, size_t count) {
       const size_t end = token + static_cast<size_t>(bins.document_lengths[document]);
       if (inside) slice.document_lengths.push_back(bins.document_lengths[document]);
       for (; token < end; ++token) {
+        if (inside && bins.targets[token] != 0) {
+          take(bins.advantages, &slice.advantages);
+          take(bins.old_log_probs, &slice.old_log_probs);
+          take(bins.reference_log_probs, &slice.reference_log_probs);
+        }
+        target += bins.targets[token];
         if (!inside) continue;
         slice.token_ids.push_back(bins.token_ids[token]);
         slice.targets.push_back(bins.targets[token]);
