@@ -19,6 +19,7 @@
 #include "kernels/c_api/policy.h"
 #include "kernels/c_api/products.h"
 #include "kernels/c_api/quantized.h"
+#include "kernels/c_api/scores.h"
 #include "kernels/c_api/tensors.h"
 #include "kernels/c_api/tokens.h"
 #include "kernels/c_api/types.h"

@@ -45,6 +45,8 @@ NOT_FOR_TORCH = {
     'expert_use': 'torch counts, and has the entropy of a distribution', 'balance_bias': 'torch compares and adds',
     'sum_documents': 'torch sums', 'document_loss': "preference losses of the patched models are their trainer's",
     'policy_loss': "policy losses of the patched models are their trainer's",
+    'score_head_forward': 'torch has linears', 'score_head_backward': 'as its forward',
+    'score_loss': "losses of scores of the patched models are their trainer's",
     'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',
 }
 

@@ -27,7 +27,7 @@ FAMILY = re.compile(r'\b(Llama|Qwen|Mistral|Ministral|Gemma|Phi|SmolLM|Granite|C
 KNOWS_NO_FAMILY = ('common/', 'controller/planner/', 'controller/driver/', 'controller/failure/', 'controller/gang/', 'controller/scheduler/', 'worker/', 'kernels/')
 MAY_NAME_FAMILIES = ('common/model/families/', 'common/foreign_keys/')
 # Plain structs and extents of device memory, by which the planner lays out buffers.
-RECORDS = re.compile('#include "kernels/(document_loss|policy_loss|tensor_records|quantized_formats).h"')
+RECORDS = re.compile('#include "kernels/(document_loss|policy_loss|score_loss|tensor_records|quantized_formats).h"')
 SIZES_RECORDS = ('common/plan/', 'controller/planner/')
 # Arrows between the rooms of the controller (controller/README.md); `cli` is a client and has none here.
 ROOMS = {

@@ -71,8 +71,10 @@ __global__ void __launch_bounds__(kThreads) WeightGradientKernel(const ScoreHead
 
 template <typename T>
 void LaunchBackward(const ScoreHeadBackwardArgs& args, cudaStream_t stream) {
-  InputGradientKernel<T><<<static_cast<unsigned>(args.documents), kThreads, 0, stream>>>(args);
-  cuda::CheckLaunch("ScoreHeadBackward");
+  if (args.documents > 0) {
+    InputGradientKernel<T><<<static_cast<unsigned>(args.documents), kThreads, 0, stream>>>(args);
+    cuda::CheckLaunch("ScoreHeadBackward");
+  }
   if (args.dweight == nullptr) return;
   const dim3 grid(static_cast<unsigned>((args.spec.width + kThreads - 1) / kThreads),
                   static_cast<unsigned>(args.spec.labels));
@@ -102,7 +104,6 @@ void ScoreHeadForward(const ScoreHeadForwardArgs& args, Stream* stream) {
 void ScoreHeadBackward(const ScoreHeadBackwardArgs& args, Stream* stream) {
   cuda::RequireSupported(ScoreHeadSupports(args.spec), "ScoreHead");
   cuda::RequireExtent(args.documents, "ScoreHead", "documents");
-  if (args.documents == 0) return;
   if (args.spec.dtype == DType::kFloat32) {
     LaunchBackward<float>(args, cuda::Handle(stream));
   } else {
