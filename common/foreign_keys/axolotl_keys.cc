@@ -147,7 +147,7 @@ std::vector<ForeignKey> MethodKeys() {
       Refused("process_reward_model", "scores of single steps have no counterpart"),
       Translated("center_rewards_coefficient", "spec.reward.center_coefficient",
                  "of reward_model"),
-      Refused("num_labels", "a classifier has no counterpart"),
+      Refused("num_labels", "Axolotl trains no classifier by it: give method: classification"),
       Refused("qat", "training for a quantised export has no counterpart"),
       NoEffect("quantization", "quantising is another tool's export"),
       Refused("diffusion", "diffusion models have no counterpart"),

@@ -44,6 +44,11 @@ absl::Status Refusal(const std::string& name, const std::string& why) {
 
 absl::Status Unknown(const std::vector<Parameter>& table, const ModelConfig& config,
                      const std::string& name) {
+  if (name == "score" || name == "classifier") {
+    return Refusal(name,
+                   "is the head of a reward model or a classifier, whose adapters go with "
+                   "method: reward or classification alone");
+  }
   std::vector<std::string> known;
   for (const Parameter& parameter : table) {
     if (IsAdapter(parameter) || IsOfLinear(parameter)) {

@@ -40,6 +40,20 @@ int64_t LabelsOf(const Json& config) {
   return TokenOf(config, "num_labels").value_or(kUsualLabels);
 }
 
+// Empty where each is that which transformers gives a label without a name.
+std::vector<std::string> NamesOf(const Json& config, int64_t labels) {
+  const Json names = config.value("id2label", Json::object());
+  std::vector<std::string> out;
+  bool own = false;
+  for (int64_t label = 0; label < labels && names.is_object(); ++label) {
+    const Json name = names.value(absl::StrCat(label), Json());
+    if (!name.is_string()) return {};
+    out.push_back(name.get<std::string>());
+    own = own || out.back() != absl::StrCat("LABEL_", label);
+  }
+  return own ? out : std::vector<std::string>();
+}
+
 }  // namespace
 
 absl::StatusOr<ScoreConfig> ReadScoreConfig(const std::string& directory) {
@@ -49,7 +63,9 @@ absl::StatusOr<ScoreConfig> ReadScoreConfig(const std::string& directory) {
   if (!config.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
   }
-  ScoreConfig out{.labels = LabelsOf(config), .pad_token = TokenOf(config, "pad_token_id")};
+  ScoreConfig out{
+      .labels = LabelsOf(config), .names = {}, .pad_token = TokenOf(config, "pad_token_id")};
+  out.names = NamesOf(config, out.labels);
   if (!out.pad_token) out.pad_token = TokenOf(config, "eos_token_id");
   return out;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -12,11 +13,12 @@ namespace coxswain::model {
 
 struct ScoreConfig {
   int64_t labels = 0;                // of a ...ForSequenceClassification; 0: of another class
-  std::optional<int64_t> pad_token;  // as transformers finds it: the padding, else the end of texts
+  std::vector<std::string> names;    // of id2label, by number; empty: LABEL_0 and so on
+  std::optional<int64_t> pad_token;  // the padding, else the end of texts
 };
 
 // Of config.json in `directory`. Source: transformers configuration_utils (num_labels, id2label: 2
-// without) and TRL reward_trainer (pad_token_id, else eos_token_id). Errors as ReadModelConfig.
+// without). Errors as ReadModelConfig.
 absl::StatusOr<ScoreConfig> ReadScoreConfig(const std::string& directory);
 
 }  // namespace coxswain::model

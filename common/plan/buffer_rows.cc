@@ -285,8 +285,8 @@ BatchExtents::BatchExtents(const Plan& plan)
       scored_documents(plan.micro_batch_bins * plan.max_documents_per_bin),
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
-  const int64_t rows = plan.document_loss.of_scores() ? scored_documents : tokens;
-  target_rows = (rows + chunk - 1) / chunk * chunk;
+  target_rows =
+      plan.document_loss.of_scores() ? scored_documents : (tokens + chunk - 1) / chunk * chunk;
 }
 
 int64_t RouterPools(const Plan& plan) {

@@ -83,6 +83,7 @@ absl::StatusOr<exports::ExportRequest> RequestOf(const config::JobSpec& job,
   data::PreparedData tokens;
   tokens.vocab_size = tokenizer->vocab_size();
   tokens.added_tokens = static_cast<int64_t>(tokenizer->added().size());
+  tokens.pad_token = tokenizer->pad_id();
   ASSIGN_OR_RETURN(plan::Plan plan, planner::ExportPlan(job, tokens));
   ASSIGN_OR_RETURN(data::TrainedChat chat, data::TrainedChatOf(job));
   return exports::ExportRequest{

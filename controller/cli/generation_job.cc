@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/score_rules.h"
 #include "common/config/stored_job.h"
 #include "common/files/read_file.h"
 #include "common/model/max_positions.h"
@@ -102,6 +103,12 @@ absl::StatusOr<Json> JobGeneration(const v1::Job& job, int64_t step, const Gener
     return absl::InternalError(absl::StrCat("job ", job.id(), " has no readable specification"));
   }
   const Json& from = effective["spec"];
+  if (config::IsScoreMethod(from.value("method", ""))) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job.id(), " trains a head of scores (method: ", from.value("method", ""),
+        "), which writes no text; load its export with ",
+        "transformers' AutoModelForSequenceClassification"));
+  }
   Json spec;
   for (const char* key : {"base_model", "adapter", "quantization", "lora", "chat_template",
                           "chat_template_kwargs", "sequence_len"}) {

@@ -9,7 +9,7 @@ std::string MarginText(const v1::Preference& preference) {
     return fmt::format("accuracy {:.1f} %", 100 * preference.accuracies());
   }
   if (preference.of() == v1::Preference::NUMBERS) {
-    return fmt::format("mean {:+.4f} of {:+.4f}", preference.rewards_chosen(),
+    return fmt::format("mean {:+.4f}, of the records {:+.4f}", preference.rewards_chosen(),
                        preference.rewards_rejected());
   }
   std::string text =

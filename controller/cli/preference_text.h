@@ -10,7 +10,7 @@ namespace coxswain::cli {
 
 // "margin +0.5312, accuracy 87.5 %": how far the chosen reward is above the rejected one, and how
 // often. Of records, which have no pairs, the margin alone; of labels the accuracy; of numbers
-// "mean +0.5312 of +0.6000", what the model says and what the records say. Without a newline.
+// "mean +0.5312, of the records +0.6000". Without a newline.
 std::string MarginText(const v1::Preference& preference);
 
 // A line with rewards and log-probabilities of both sides, with a newline.

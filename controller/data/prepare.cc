@@ -316,6 +316,7 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
   data.documents_per_unit = config::DocumentsPerUnit(job);
   data.vocab_size = tokenizer->vocab_size();
   data.added_tokens = static_cast<int64_t>(tokenizer->added().size());
+  data.pad_token = tokenizer->pad_id();
   WarnOfKnownTokens(given, *tokenizer, &data.warnings);
   RETURN_IF_ERROR(TellChosenFiles(job, &data.warnings));
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));

@@ -41,6 +41,7 @@ struct PreparedData {
   DatasetStats eval_stats;
   int64_t vocab_size = 0;          // of the tokenizer with added tokens: largest id + 1
   int64_t added_tokens = 0;        // tokens of the job that the tokenizer lacked
+  int64_t pad_token = -1;          // of the tokenizer; -1: it has none
   std::vector<Findings> findings;  // of each of job.datasets, then of test_datasets
   std::string content_hash;        // SHA-256 hex of everything on which the tokens depend
   std::vector<std::string> warnings;

@@ -32,7 +32,7 @@ std::string EvalText(const checkpoint::EvalPoint& point,
     return absl::StrFormat("accuracy %.1f %%", 100 * preference->accuracies());
   }
   if (preference && preference->of() == v1::Preference::NUMBERS) {
-    return absl::StrFormat("mean %+.4f of %+.4f", preference->rewards_chosen(),
+    return absl::StrFormat("mean %+.4f, of the records %+.4f", preference->rewards_chosen(),
                            preference->rewards_rejected());
   }
   if (preference) {

@@ -15,6 +15,7 @@
 #include "controller/export/export_adapter.h"
 #include "controller/export/export_model.h"
 #include "controller/export/export_tokenizer.h"
+#include "controller/export/score_labels.h"
 #include "controller/output_place.h"
 #include "controller/written_folder.h"
 #include "controller/written_names.h"
@@ -67,7 +68,8 @@ std::string AdapterCard(const ExportRequest& request) {
                       kCardSignature, "\n\n| setting | value |\n|---|---|\n| r | ", lora.rank,
                       " |\n| alpha | ", request.job.lora.alpha, " |\n| dropout | ", lora.dropout,
                       " |\n| sequence length | ", request.plan.sequence_len, " |\n| checkpoint | ",
-                      fs::path(request.checkpoint_dir).filename().string(), " |\n");
+                      fs::path(request.checkpoint_dir).filename().string(), " |\n",
+                      LoadingScores(request.job, request.plan, base));
 }
 
 absl::Status ExportAdapter(Files* files, const ExportRequest& request,

@@ -3,6 +3,7 @@
 #define COXSWAIN_CONTROLLER_EXPORT_SCORE_LABELS_H_
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "common/config/job_spec.h"
 #include "common/plan/plan.h"
@@ -14,6 +15,11 @@ namespace coxswain::exports {
 // plan's model has labels.
 void DescribeScores(const config::JobSpec& job, const plan::Plan& plan,
                     nlohmann::ordered_json* config);
+
+// For people, how an adapter of such a model is loaded beside `base`: its number of labels, their
+// names and the token of padding are in no file of the adapter. Empty without a head of scores.
+std::string LoadingScores(const config::JobSpec& job, const plan::Plan& plan,
+                          const std::string& base);
 
 }  // namespace coxswain::exports
 

@@ -111,8 +111,13 @@ absl::StatusOr<bool> IsSame(const Setting& theirs, const Setting& ours, const Pe
   if (key == kModules) return SameModules(adapter, job, model);
   if (key == "target_parameters") return SameParameters(adapter, job, model);
   if (key != "modules_to_save") return theirs.value == ours.value;
-  ASSIGN_OR_RETURN(const std::vector<bool> of_adapter, Saved(adapter.modules_to_save, model));
+  ASSIGN_OR_RETURN(std::vector<bool> of_adapter, Saved(adapter.modules_to_save, model));
   ASSIGN_OR_RETURN(const std::vector<bool> of_job, Saved(job.modules_to_save, model));
+  // A head of scores begins anew where the adapter is of a model of tokens.
+  const std::vector<model::Parameter> table = model::BaseParameterTable(model);
+  for (size_t i = 0; i < table.size() && model.labels > 0; ++i) {
+    if (model::IsHead(table[i])) of_adapter[i] = of_job[i];
+  }
   return of_adapter == of_job;
 }
 

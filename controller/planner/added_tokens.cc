@@ -21,6 +21,7 @@ absl::Status CheckIds(const data::PreparedData& data, int64_t rows) {
 }  // namespace
 
 absl::Status GrowVocabulary(const data::PreparedData& data, model::ModelConfig* model) {
+  if (model->labels > 0 && data.pad_token >= 0) model->pad_token = data.pad_token;
   if (data.added_tokens == 0) return CheckIds(data, model->vocab_size);
   const int64_t known = data.vocab_size - data.added_tokens, rows = model->vocab_size;
   if (known > rows) {

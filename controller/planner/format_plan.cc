@@ -92,7 +92,7 @@ void AddScores(const plan::DocumentLoss& loss, bool is_new, Page& page) {
   std::string text =
       absl::StrCat(loss.terms.front().type, " of ", Count(loss.labels, "score"), " a document");
   if (loss.centre > 0) absl::StrAppendFormat(&text, ", %g x squared sum of a pair", loss.centre);
-  absl::StrAppend(&text, is_new ? "; the head is new, drawn at random" : "; the head of the files");
+  absl::StrAppend(&text, is_new ? "; a head that the base lacks" : "; the head of the base");
   page.Row("Loss", text);
 }
 

@@ -13,9 +13,10 @@
 
 namespace coxswain::planner {
 
-// Puts the head that the job's method asks for in the place of that of tokens, and warns where the
-// base has none, so that it is new. InvalidArgument: the base has a head of scores and the method
-// wants one of tokens, or another number of scores; transformers has no class for it.
+// Puts the head that the job's method asks for in the place of that of tokens, and warns where
+// neither the base nor the adapter that the job begins from has it, so that it is new.
+// InvalidArgument: the base has a head of scores and the method wants one of tokens, another number
+// of scores, or other labels; the adapter's has another size; transformers has no class for it.
 absl::Status PutScoreHead(const config::JobSpec& job, model::ModelConfig* model,
                           std::vector<std::string>* warnings);
 

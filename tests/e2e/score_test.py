@@ -110,6 +110,7 @@ spec:
         two = self.job('two', 'classification', texts, model=model,
                        more='  classification: {label_names: [sky, sea]}\n')
         self.assertIn('has a head of 3 scores', self.cox('plan', two, check=2).stderr)
+        self.assertIn('trains a head of scores', self.cox('generate', job, '-p', 'hi', check=1).stderr)
 
     def test_a_kill_leaves_the_same_bits(self):
         """Of a worker, then of the controller, whose gang goes on."""

@@ -290,7 +290,8 @@ void BatchStager::SetRouterFactors(int64_t loss_denominator) {
 }
 
 void BatchStager::PadLists() {
-  while (slot_->rows.size() % chunk_ != 0) {
+  const bool of_scores = document_loss_.of_scores();
+  while (of_scores ? slot_->rows.size() < scored_ : slot_->rows.size() % chunk_ != 0) {
     slot_->rows.push_back(-1);
     slot_->labels.push_back(kernels::kIgnoreTarget);
     if (!head_dropout_) continue;

@@ -32,10 +32,10 @@ struct MicroBatch {
   int64_t max_length = 0;  // of its longest document
   bool dense = false;      // kernels::Documents
   // Tokens with a target; of a loss of scores the last one of each document that is no padding.
-  // Padded: whole chunks of the head.
+  // Padded: whole chunks of the head, or all documents that there is room for.
   int64_t target_rows = 0;
-  int64_t scored =
-      0;  // documents, where they have scores or rows have weights; padded: all there is room for
+  // Documents, where they have scores or rows have weights; padded: all there is room for.
+  int64_t scored = 0;
   bool train = false;  // dropout only when training
   // Rows behind each bin, where the model has losses of routers: the stager's, until it stages the
   // next but one.

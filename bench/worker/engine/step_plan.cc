@@ -7,6 +7,7 @@
 #include "common/config/job_parser.h"
 #include "common/model/read_model_config.h"
 #include "common/status_macros.h"
+#include "controller/planner/score_head.h"
 
 namespace coxswain::bench {
 
@@ -18,7 +19,8 @@ absl::StatusOr<PlannedRow> PlanRow(const Row& row, const std::string& directory,
     return absl::InvalidArgumentError(config::FormatErrors(job.errors, row.name));
   }
   PlannedRow out;
-  ASSIGN_OR_RETURN(const auto model, model::ReadModelConfig(directory));
+  ASSIGN_OR_RETURN(model::ModelConfig model, model::ReadModelConfig(directory));
+  RETURN_IF_ERROR(planner::PutScoreHead(job.spec, &model, nullptr));
   ASSIGN_OR_RETURN(out.data, RandomDocuments(row, model.vocab_size, directory,
                                              config::DocumentsPerUnit(job.spec)));
   ASSIGN_OR_RETURN(auto recipe, planner::Recipe::Make(job.spec, model, out.data));

@@ -78,6 +78,10 @@ TEST_F(ScoreExportTest, AnAdapterHoldsTheWholeHead) {
   const TensorInfo* score = (*file)->Find("base_model.model.score.weight");
   ASSERT_NE(score, nullptr);
   EXPECT_EQ(score->shape, (std::vector<int64_t>{1, 256}));
+  const std::string card = ReadFile(result->directory + "/README.md");
+  EXPECT_NE(card.find("num_labels=1, id2label=dict(enumerate(names)), pad_token_id=4093"),
+            std::string::npos)
+      << card;
   const auto merged = nlohmann::json::parse(ReadFile(result->merged_directory + "/config.json"));
   EXPECT_EQ(merged["architectures"], nlohmann::json({"Qwen2ForSequenceClassification"}));
   EXPECT_EQ(merged["id2label"], nlohmann::json({{"0", "LABEL_0"}}));

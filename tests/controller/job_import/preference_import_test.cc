@@ -142,7 +142,7 @@ TEST(PreferenceImportTest, ALabelWithoutARewardIsNone) {
   EXPECT_EQ(t.At("method"), "\"sft\"");
   EXPECT_TRUE(t.Says("left out: center_rewards_coefficient: 0.01 (of reward_model)")) << t.report;
   EXPECT_EQ(Axolotl("num_labels: 2\n").InTheWay(),
-            "num_labels (a classifier has no counterpart)\n");
+            "num_labels (Axolotl trains no classifier by it: give method: classification)\n");
 }
 
 class PreferenceStageTest : public testing::Test {

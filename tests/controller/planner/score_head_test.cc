@@ -5,6 +5,8 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/safetensors_writer.h"
+#include "controller/planner/added_tokens.h"
 #include "tests/controller/planner/job_fixture.h"
 #include "tests/support/scratch_folder.h"
 
@@ -60,8 +62,63 @@ TEST_F(ScoreHeadTest, AHeadOfTheFilesIsTakenWhereItsLabelsFit) {
   const absl::Status other = Put(kThree);
   EXPECT_TRUE(absl::IsInvalidArgument(other));
   EXPECT_NE(other.message().find("has a head of 3 scores"), std::string::npos) << other;
-  EXPECT_NE(other.message().find("takes 4; give classification.num_labels: 3"), std::string::npos)
+  EXPECT_NE(other.message().find("takes 4; give the model that it was trained from, or "
+                                 "classification.num_labels: 3"),
+            std::string::npos)
       << other;
+}
+
+// Its rows mean what the base says, whatever the job calls them.
+TEST_F(ScoreHeadTest, LabelsAreThoseOfTheHead) {
+  job_.method = "classification";
+  job_.classification = {.num_labels = 3, .label_names = {"a", "b", "c"}};
+  ASSERT_TRUE(Put(kThree).ok());
+  EXPECT_TRUE(warnings_.empty());
+  job_.classification.label_names = {"c", "b", "a"};
+  const absl::Status swapped = Put(kThree);
+  EXPECT_NE(swapped.message().find("give classification.label_names: [a, b, c]"), std::string::npos)
+      << swapped;
+  job_.classification.label_names.clear();
+  ASSERT_TRUE(Put(kThree).ok());
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("names its labels, and the job does not"), std::string::npos);
+}
+
+// An adapter may bring the head, of the size that the job wants.
+TEST_F(ScoreHeadTest, AnAdapterMayBringTheHead) {
+  job_.method = "reward";
+  job_.lora.init_from = folder_.path();
+  const auto write = [&](int64_t labels) {
+    const auto fill = [](uint8_t*) { return absl::OkStatus(); };
+    ASSERT_TRUE(
+        WriteSafetensors(absl::StrCat(folder_.path(), "/adapter_model.safetensors"),
+                         {{"base_model.model.score.weight", DType::kF32, {labels, 16}, fill}})
+            .ok());
+  };
+  write(1);
+  ASSERT_TRUE(Put(kCausal).ok());
+  EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+  EXPECT_TRUE(model_.new_head) << "of the base";
+  write(3);
+  const absl::Status other = Put(kCausal);
+  EXPECT_NE(other.message().find("has a head of shape [3, 16], and method: reward takes [1, 16]"),
+            std::string::npos)
+      << other;
+}
+
+// As TRL has it: the tokenizer's, else that of config.json, else the end of texts.
+TEST_F(ScoreHeadTest, PaddingIsTheTokenizers) {
+  job_.method = "reward";
+  ASSERT_TRUE(Put(kCausal).ok());
+  data::PreparedData data;
+  ASSERT_TRUE(GrowVocabulary(data, &model_).ok());
+  EXPECT_EQ(model_.pad_token, 7);
+  data.pad_token = 5;
+  ASSERT_TRUE(GrowVocabulary(data, &model_).ok());
+  EXPECT_EQ(model_.pad_token, 5);
+  model_ = SmallModel();
+  ASSERT_TRUE(GrowVocabulary(data, &model_).ok());
+  EXPECT_EQ(model_.pad_token, std::nullopt) << "nothing is scored";
 }
 
 TEST_F(ScoreHeadTest, OtherMethodsNeedAHeadOfTokens) {

@@ -51,7 +51,7 @@ struct Results {
 };
 
 Results OnHost(const PolicyLossSpec& spec, const Batch& batch) {
-  Results out{.weights = Floats(batch.nll.size(), 0.0f)};
+  Results out{.loss = 0.5, .reports = {}, .weights = Floats(batch.nll.size(), 0.0f)};
   const PolicyLossArgs args{.spec = spec,
                             .rows = batch.rows.data(),
                             .nll = batch.nll.data(),
