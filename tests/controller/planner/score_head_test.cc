@@ -52,7 +52,7 @@ TEST_F(ScoreHeadTest, ABaseWithoutOneGetsANewHead) {
 
 TEST_F(ScoreHeadTest, AHeadOfTheFilesIsTakenWhereItsLabelsFit) {
   job_.method = "classification";
-  job_.classification.num_labels = 3;
+  job_.classification = {.num_labels = 3, .label_names = {"a", "b", "c"}};
   ASSERT_TRUE(Put(kThree).ok());
   EXPECT_EQ(model_.labels, 3);
   EXPECT_FALSE(model_.new_head);
