@@ -9,17 +9,19 @@ namespace coxswain::config {
 void AppendScoreKeys(std::vector<Key>* table) {
   const std::vector<Key> rows = {
       // clang-format off
-      {.path = "spec.reward", .doc = "Read when `method: reward`. A text is scored at its last token that is not the padding "
-              "of its tokenizer (else of config.json, else the end of texts), as TRL does it. The "
-              "head `score` always trains in full; under an adapter it is saved with it, and the "
-              "README of the adapter says how both are loaded."},
+      {.path = "spec.reward",
+       .doc = "Read when `method: reward`. A text is scored at its last token that is not the "
+              "padding of its tokenizer (else of config.json, else the end of texts), as TRL does "
+              "it. The head `score` always trains in full; under an adapter it is saved with it, "
+              "and the README of the adapter says how both are loaded."},
       {.path = "spec.reward.center_coefficient", .type = Type::kNumber, .def = "null",
        .range = kNonNegative,
        .doc = "Factor c of a term that holds scores near zero: the mean over pairs of "
               "c (s_chosen + s_rejected)^2. absent: 0; 0.01 is usual. TRL: "
               "center_rewards_coefficient.", .nullable = true},
-      {.path = "spec.classification", .doc = "Read when `method: classification`. Texts are scored, and the head trains, as those of "
-              "`reward`."},
+      {.path = "spec.classification",
+       .doc = "Read when `method: classification`. Texts are scored, and the head trains, as those "
+              "of `reward`."},
       {.path = "spec.classification.num_labels", .type = Type::kInt, .def = "null",
        .range = {.min = 1, .max = 65535},
        .doc = "Scores of a text: the classes, or with `problem: regression` the numbers. absent: "

@@ -275,8 +275,8 @@ double UpdateSeconds(const plan::Plan& plan) {
   return bytes / kBytesPerSecond;
 }
 
-// What a loss of documents or of a policy computes beside: the forward of its reference, and the head's forward
-// once more, whose logits wait for the loss of all documents.
+// What a loss of documents or of a policy computes beside: the forward of its reference, and the
+// head's forward once more, whose logits wait for the loss of all documents.
 double DocumentLossSeconds(const plan::Plan& plan, double forward) {
   if (!plan.weighs_rows()) return 0;
   const auto vocab = static_cast<double>(plan.model.vocab_size);
