@@ -102,7 +102,9 @@ void ExpectEqualRuns(const Ranks& many, const std::vector<StepStats>& one) {
     const double loss = many[0][step].global_loss_sum / one[step].global_loss_sum;
     const double norm = many[0][step].grad_norm / one[step].grad_norm;
     EXPECT_NEAR(loss, 1.0, step == 0 ? 1e-6 : 2e-6) << "step " << step;
-    EXPECT_NEAR(norm, 1.0, step == 0 ? 1e-6 : 5e-5) << "step " << step;
+    // AdamW moves an element whose gradient is rounding alone by the whole rate, either way:
+    // kernels of other vector widths leave the norms of later steps up to 1.2e-4 apart.
+    EXPECT_NEAR(norm, 1.0, step == 0 ? 1e-6 : 3e-4) << "step " << step;
   }
 }
 
