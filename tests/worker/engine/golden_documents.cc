@@ -2,13 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/scratch_folder.h"
+#include "tests/worker/engine/test_state.h"
 
 namespace coxswain::engine {
 namespace {
 
 // The true gradient of a key bias is near 0: float32 alone, in torch, is off by 5e-3.
 constexpr double kWeightLimit = 5e-4, kKeyBiasLimit = 2e-2;
+constexpr double kGradientLimit = 2e-5;
+
+bool IsKeyBias(const std::string& name) { return name.find("k_proj.bias") != std::string::npos; }
 
 }  // namespace
 
@@ -59,6 +65,31 @@ std::vector<size_t> PairedOrder(size_t documents) {
   return order;
 }
 
+double CheckGradients(const GoldenCase& golden, const State& state) {
+  double worst = 0;
+  for (size_t i = 0; i < state.plan.parameters.size(); ++i) {
+    const model::Parameter& parameter = state.plan.parameters[i];
+    if (!parameter.trainable()) continue;
+    const auto want = golden.gradients.find(parameter.name);
+    EXPECT_NE(want, golden.gradients.end()) << parameter.name;
+    if (want == golden.gradients.end()) continue;
+    const double error = RelativeError(GradientOf(state, i), want->second);
+    const double limit = IsKeyBias(parameter.name) ? 10 * kGradientLimit : kGradientLimit;
+    EXPECT_LE(error, limit) << parameter.name;
+    worst = std::max(worst, error * kGradientLimit / limit);
+  }
+  return worst;
+}
+
+void CheckSameGradients(const State& got, const State& want) {
+  for (size_t i = 0; i < want.plan.parameters.size(); ++i) {
+    const model::Parameter& parameter = want.plan.parameters[i];
+    if (!parameter.trainable() || IsKeyBias(parameter.name)) continue;
+    EXPECT_LE(RelativeError(GradientOf(got, i), GradientOf(want, i)), kGradientLimit)
+        << parameter.name;
+  }
+}
+
 void CheckFinalWeights(const GoldenCase& golden, Engine* engine) {
   const support::ScratchFolder folder;
   ASSERT_TRUE(engine->Snapshot(20).ok());
@@ -66,9 +97,8 @@ void CheckFinalWeights(const GoldenCase& golden, Engine* engine) {
   const Tensors trained = ReadTensors(folder.path() + "/rank-0.safetensors");
   for (const auto& [name, expected] : golden.final) {
     ASSERT_EQ(trained.count(name), 1u) << name;
-    const bool key_bias = name.find("k_proj.bias") != std::string::npos;
     EXPECT_LE(ErrorOfTheWay(trained.at(name), expected, golden.initial.at(name)),
-              key_bias ? kKeyBiasLimit : kWeightLimit)
+              IsKeyBias(name) ? kKeyBiasLimit : kWeightLimit)
         << name;
   }
 }

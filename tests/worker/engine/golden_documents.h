@@ -9,6 +9,7 @@
 #include "common/files/safetensors.h"
 #include "tests/worker/engine/golden_case.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/state.h"
 
 namespace coxswain::engine {
 
@@ -29,6 +30,12 @@ BinBatch Picked(const BinBatch& from, const std::vector<size_t>& order, size_t p
 
 // Pairs side by side, where a file has all chosen sequences before all rejected ones.
 std::vector<size_t> PairedOrder(size_t documents);
+
+// Holds the gradients of `state` against those of the case, and returns the largest error.
+double CheckGradients(const GoldenCase& golden, const State& state);
+
+// Of two states of one plan; but for key biases, whose true gradient is near 0.
+void CheckSameGradients(const State& got, const State& want);
 
 // Holds the weights after step 20 against those of the case, to the distance travelled.
 void CheckFinalWeights(const GoldenCase& golden, Engine* engine);
