@@ -30,10 +30,8 @@ DeviceShape ShapeOf(const plan::Plan& plan) {
   return {4096, 1, int64_t{64} << 20, 64, 128};
 }
 
-// Rows of the logits buffer: equal chunks of a micro-step, as few as `bytes` of logits allow. Of a
-// head of scores all documents of a micro-step.
+// Rows of the logits buffer: equal chunks of a micro-step, as few as `bytes` of logits allow.
 int64_t HeadChunk(const plan::Plan& plan, int64_t bytes) {
-  if (plan.model.labels > 0) return plan.micro_batch_bins * plan.max_documents_per_bin;
   const DeviceShape shape = ShapeOf(plan);
   const int64_t held = bytes / (plan::ComputeBytes(plan) * plan.model.vocab_size);
   const int64_t most = std::max(held / shape.chunk_rows * shape.chunk_rows, shape.smallest_chunk);

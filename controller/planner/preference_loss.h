@@ -9,8 +9,8 @@
 namespace coxswain::planner {
 
 // That of a preference, or of scores (score_head.h); without terms under another method. The
-// reference of a job that starts a fresh
-// adapter is the base, which is what its policy was at step 0.
+// reference of a job that starts a fresh adapter is the base, which is what its policy was at step
+// 0.
 plan::DocumentLoss DocumentLossOf(const config::JobSpec& job);
 
 // Unimplemented names the key whose value cannot be trained yet.
