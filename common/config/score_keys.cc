@@ -11,9 +11,9 @@ void AppendScoreKeys(std::vector<Key>* table) {
       // clang-format off
       {.path = "spec.reward",
        .doc = "Read when `method: reward`. A text is scored at its last token that is not the "
-              "padding of its tokenizer (else of config.json, else the end of texts), as TRL does "
-              "it. The head `score` always trains in full; under an adapter it is saved with it, "
-              "and the README of the adapter says how both are loaded."},
+              "padding of its tokenizer, else of config.json, else the end of texts. The head "
+              "`score` always trains in full; under an adapter it is saved with it, and the README "
+              "of the adapter says how both are loaded."},
       {.path = "spec.reward.center_coefficient", .type = Type::kNumber, .def = "null",
        .range = kNonNegative,
        .doc = "Factor c of a term that holds scores near zero: the mean over pairs of "
@@ -28,7 +28,7 @@ void AppendScoreKeys(std::vector<Key>* table) {
               "the number of `label_names`. `single_label` has at least 2.", .nullable = true},
       {.path = "spec.classification.label_names", .type = Type::kStringList, .def = "null",
        .doc = "Names of the classes in order of their index, 0 first; records may use them. "
-              "absent: the model calls them LABEL_0, LABEL_1, ...", .nullable = true},
+              "absent: those of the base's head, else LABEL_0, LABEL_1, ...", .nullable = true},
       {.path = "spec.classification.problem", .type = Type::kWord, .def = "null",
        .words = {"single_label", "multi_label", "regression"},
        .doc = "`single_label` (absent): one class of each text, by cross-entropy. `multi_label`: "

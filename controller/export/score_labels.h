@@ -10,14 +10,14 @@
 
 namespace coxswain::exports {
 
-// Sets the class, the names of labels (LABEL_0 and so on where the job names none), the kind of
-// problem and the token of padding, by which transformers finds the last token of a text. The
-// plan's model has labels.
+// Sets the class, the names of labels, the kind of problem and the token of padding, by which
+// transformers finds the last token of a text. Names are those of the job, else of the base's head,
+// else LABEL_0 and so on. The plan's model has labels.
 void DescribeScores(const config::JobSpec& job, const plan::Plan& plan,
                     nlohmann::ordered_json* config);
 
-// For people, how an adapter of such a model is loaded beside `base`: its number of labels, their
-// names and the token of padding are in no file of the adapter. Empty without a head of scores.
+// For people, how an adapter of such a model is loaded beside `base`: the labels of a new head and
+// the token of padding are in no file of the adapter. Empty without a head of scores.
 std::string LoadingScores(const config::JobSpec& job, const plan::Plan& plan,
                           const std::string& base);
 

@@ -30,24 +30,13 @@ absl::Status CheckLabels(const config::JobSpec& job, int64_t there, int64_t want
 }
 
 // The rows of a head mean what the base's config.json says, whatever their order in the job.
-absl::Status CheckNames(const config::JobSpec& job, const std::vector<std::string>& there,
-                        std::vector<std::string>* warnings) {
+absl::Status CheckNames(const config::JobSpec& job, const std::vector<std::string>& there) {
   const std::vector<std::string>& ours = job.classification.label_names;
-  if (there.empty() || ours == there) return absl::OkStatus();
-  const std::string wanted =
-      absl::StrCat("classification.label_names: [", absl::StrJoin(there, ", "), "]");
-  if (!ours.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        job.model_path, " has a head whose labels are others, or in another order, than [",
-        absl::StrJoin(ours, ", "), "] of the job; give ", wanted));
-  }
-  if (warnings != nullptr) {
-    warnings->push_back(absl::StrCat(job.model_path,
-                                     " names its labels, and the job does not: the "
-                                     "export has numbers for them; give ",
-                                     wanted));
-  }
-  return absl::OkStatus();
+  if (there.empty() || ours.empty() || ours == there) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      job.model_path, " has a head whose labels are others, or in another order, than [",
+      absl::StrJoin(ours, ", "), "] of the job; give classification.label_names: [",
+      absl::StrJoin(there, ", "), "]"));
 }
 
 // Whether the adapter that the job begins from has a head. Its size is checked.
@@ -78,7 +67,7 @@ absl::Status PutScoreHead(const config::JobSpec& job, model::ModelConfig* model,
         "method: ", job.method, " needs a model with a head of scores, and transformers has none ",
         "for ", model->architecture, ": nothing could load what is trained; give another base"));
   }
-  RETURN_IF_ERROR(CheckNames(job, there.names, warnings));
+  RETURN_IF_ERROR(CheckNames(job, there.names));
   model->labels = wanted;
   model->new_head = there.labels == 0;
   model->tie_embeddings = false;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files/safetensors.h"
+#include "controller/export/score_labels.h"
 #include "tests/controller/export/export_fixture.h"
 
 namespace coxswain::exports {
@@ -60,6 +61,23 @@ TEST_F(ScoreExportTest, AFullTuneLoadsAsAClassifier) {
   EXPECT_EQ(score->shape, (std::vector<int64_t>{3, 256}));
 }
 
+// The names of a base's head outlive a job that has none.
+TEST_F(ScoreExportTest, AHeadOfTheBaseKeepsItsNames) {
+  UseScores(2);
+  request_.plan.model.new_head = false;
+  request_.job.method = "classification";
+  request_.job.classification = {.num_labels = 2, .label_names = {}, .problem = "single_label"};
+  nlohmann::ordered_json config = {{"id2label", {{"0", "no"}, {"1", "yes"}}}};
+  DescribeScores(request_.job, request_.plan, &config);
+  EXPECT_EQ(config["id2label"], nlohmann::ordered_json({{"0", "no"}, {"1", "yes"}}));
+  const std::string text = LoadingScores(request_.job, request_.plan, "org/base");
+  EXPECT_NE(text.find(R"(from_pretrained("org/base", pad_token_id=4093))"), std::string::npos)
+      << text;
+  request_.job.classification.label_names = {"bad", "good"};
+  DescribeScores(request_.job, request_.plan, &config);
+  EXPECT_EQ(config["id2label"]["1"], "good");
+}
+
 TEST_F(ScoreExportTest, AnAdapterHoldsTheWholeHead) {
   UseScores(1);
   request_.job.method = "reward";
@@ -79,7 +97,7 @@ TEST_F(ScoreExportTest, AnAdapterHoldsTheWholeHead) {
   ASSERT_NE(score, nullptr);
   EXPECT_EQ(score->shape, (std::vector<int64_t>{1, 256}));
   const std::string card = ReadFile(result->directory + "/README.md");
-  EXPECT_NE(card.find("num_labels=1, id2label=dict(enumerate(names)), pad_token_id=4093"),
+  EXPECT_NE(card.find(R"(num_labels=1, id2label=dict(enumerate(["LABEL_0"])), pad_token_id=4093)"),
             std::string::npos)
       << card;
   const auto merged = nlohmann::json::parse(ReadFile(result->merged_directory + "/config.json"));

@@ -79,9 +79,8 @@ TEST_F(ScoreHeadTest, LabelsAreThoseOfTheHead) {
   EXPECT_NE(swapped.message().find("give classification.label_names: [a, b, c]"), std::string::npos)
       << swapped;
   job_.classification.label_names.clear();
-  ASSERT_TRUE(Put(kThree).ok());
-  ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_NE(warnings_[0].find("names its labels, and the job does not"), std::string::npos);
+  EXPECT_TRUE(Put(kThree).ok()) << "the export keeps the names of the base";
+  EXPECT_TRUE(warnings_.empty());
 }
 
 // An adapter may bring the head, of the size that the job wants.
