@@ -6,6 +6,8 @@ from processes import Cluster, metrics, value, wait_for
 
 SHORT = {'global_batch_size: 4': 'global_batch_size: 2',
          'max_steps: 40': 'max_steps: 12', 'save_steps: 20': 'save_steps: 4', 'eval_steps: 20': 'eval_steps: 6'}
+# Evaluates behind its last step alone: what ends a rank before that ends it in training.
+TRAINS_ALONE = {'global_batch_size: 4': 'global_batch_size: 2', 'eval_steps: 20': 'eval_steps: 40'}
 
 
 class RecoveryTest(Cluster):
@@ -75,6 +77,7 @@ class RecoveryTest(Cluster):
         expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('two steps', lambda: len(self.step_events(job)) >= 2, 120)
+        pids = self.worker_pids()
         backup = os.path.join(self.dir, 'backup.db')
         with contextlib.closing(sqlite3.connect(self.state_file('coxswain.db'))) as store:
             store.execute(f"VACUUM INTO '{backup}'")
@@ -82,7 +85,6 @@ class RecoveryTest(Cluster):
             self.die(controller)
             controller = self.start_controller(listen=listen)
             wait_for(f'{steps} steps', lambda: len(self.step_events(job)) >= steps, 120)
-        pids = self.worker_pids()
         self.die(controller)
         for ending in ('', '-wal', '-shm'):
             if os.path.exists(self.state_file('coxswain.db' + ending)):
@@ -115,8 +117,9 @@ class RecoveryTest(Cluster):
     def test_worker_killed_while_training(self):
         self.start_controller()
         self.start_workers(2)
-        expected = self.undisturbed(SHORT)
-        job = self.submit(self.job_file(replace=SHORT))
+        saves = {**TRAINS_ALONE, 'save_steps: 20': 'save_steps: 4'}
+        expected = self.undisturbed(saves)
+        job = self.submit(self.job_file(replace=saves))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         os.kill(self.worker_pids()[1], signal.SIGKILL)
         self.wait_state(job, 'SUCCEEDED', 240)
@@ -136,7 +139,7 @@ class RecoveryTest(Cluster):
         """A process that hangs: its heartbeat ends, the other rank waits in a collective; its supervisor ends it."""
         self.start_controller()
         self.start_workers(2)
-        job = self.submit(self.job_file(replace=SHORT))
+        job = self.submit(self.job_file(replace={**TRAINS_ALONE, 'save_steps: 20': 'save_steps: 40'}))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         victim = self.worker_pids()[1]
         os.kill(victim, signal.SIGSTOP)
