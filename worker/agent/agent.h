@@ -171,8 +171,16 @@ class Agent {
                               const MappedTokens* tokens) const;
   void Execute(const EpochPtr& epoch, uint64_t seq, const absl::StatusOr<Work>& work,
                const std::string& phase, const std::string& summary);
+
+  // run_command.cc, on the executor thread
   absl::StatusOr<v1::Done> RunOn(engine::Engine& engine, const Work& work);
   absl::StatusOr<v1::Done> Train(engine::Engine& engine, const engine::TrainStep& step);
+  absl::StatusOr<v1::Done> ForwardBackward(engine::Engine& engine,
+                                           const engine::GradientBatch& batch);
+  absl::StatusOr<v1::Done> Update(engine::Engine& engine, const engine::UpdateStep& update);
+  void KeepLast(int64_t step, const engine::StepStats& stats, const engine::MemoryBytes& memory,
+                const v1::Done& done);
+
   void Report(const Epoch& epoch, const v1::Event& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static absl::Status CheckSame(const Epoch& epoch, const v1::Command& command);
   void Resend(const Epoch& epoch, uint64_t seq, EventSink* sink) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

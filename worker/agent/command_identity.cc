@@ -19,6 +19,10 @@ const char* PhaseOf(const v1::Command& command) {
       return "generate";
     case v1::Command::kLogProbs:
       return "log_probs";
+    case v1::Command::kForwardBackward:
+      return "forward_backward";
+    case v1::Command::kUpdate:
+      return "update";
     case v1::Command::kStop:
       return "stop";
     case v1::Command::KIND_NOT_SET:
@@ -44,6 +48,11 @@ std::string Summary(const v1::Command& command) {
   if (command.has_log_probs()) {
     return absl::StrCat(phase, " of ", command.log_probs().bins().bin_ids_size(), " bins");
   }
+  if (command.has_forward_backward()) {
+    return absl::StrCat(phase, " step ", command.forward_backward().step(), ", ",
+                        command.forward_backward().bins().bin_ids_size(), " bins");
+  }
+  if (command.has_update()) return absl::StrCat(phase, " step ", command.update().step());
   if (command.has_snapshot()) return absl::StrCat(phase, " step ", command.snapshot().step());
   return phase;
 }
@@ -63,6 +72,12 @@ uint64_t IdentityOf(const v1::Command& command) {
     case v1::Command::kLogProbs:
       return absl::HashOf(kind, command.log_probs().without_adapters(),
                           command.log_probs().held_out(), of_bins(command.log_probs().bins()));
+    case v1::Command::kForwardBackward:
+      return absl::HashOf(
+          kind, command.forward_backward().step(), command.forward_backward().loss_denominator(),
+          command.forward_backward().last(), of_bins(command.forward_backward().bins()));
+    case v1::Command::kUpdate:
+      return absl::HashOf(kind, command.update().step(), command.update().learning_rate());
     case v1::Command::kSnapshot:
       return absl::HashOf(kind, command.snapshot().step());
     case v1::Command::kGenerate:

@@ -11,6 +11,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/command_identity.h"
 #include "worker/agent/wire.h"
+#include "worker/agent/work.h"
 
 namespace coxswain::agent {
 namespace {
@@ -22,22 +23,6 @@ int64_t UnixMs() {
 
 }  // namespace
 
-struct Agent::Work {
-  struct Snapshot {
-    int64_t finished_steps;
-  };
-  struct Stop {};
-  struct Eval {
-    engine::BinBatch bins;
-    kernels::DocumentScalars documents;
-  };
-  struct LogProbs {
-    engine::BinBatch bins;
-    bool without_adapters;
-  };
-  std::variant<engine::TrainStep, Eval, engine::GenerateChunk, LogProbs, Snapshot, Stop> what;
-};
-
 // A command that does not decode is the controller's mistake, not the user's.
 absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinLimits& limits,
                                           const MappedTokens* tokens) const {
@@ -47,6 +32,15 @@ absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinL
         DecodeTrain(command.train(), limits, tokens != nullptr ? tokens->train.get() : nullptr);
     if (step.ok()) return Work{std::move(*step)};
     status = step.status();
+  } else if (command.has_forward_backward()) {
+    auto batch = DecodeBatch(command.forward_backward(), limits,
+                             tokens != nullptr ? tokens->train.get() : nullptr);
+    if (batch.ok()) return Work{std::move(*batch)};
+    status = batch.status();
+  } else if (command.has_update()) {
+    auto update = DecodeUpdate(command.update());
+    if (update.ok()) return Work{*update};
+    status = update.status();
   } else if (command.has_eval()) {
     auto bins =
         DecodeBins(command.eval().bins(), limits, tokens != nullptr ? tokens->eval.get() : nullptr);
@@ -223,79 +217,6 @@ void Agent::Report(const Epoch& epoch, const v1::Event& event) {
   if (sink == nullptr || event.seq() < sink->first_seq || event.seq() > sink->last_seq) return;
   sink->Send(event);
   if (sink->half_closed && event.seq() == sink->last_seq) sink->Close(absl::OkStatus());
-}
-
-absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) {
-  v1::Done done;
-  if (const auto* step = std::get_if<engine::TrainStep>(&work.what)) return Train(engine, *step);
-  if (const auto* eval = std::get_if<Work::Eval>(&work.what)) {
-    ASSIGN_OR_RETURN(const engine::EvalStats stats, engine.Evaluate(eval->bins, eval->documents));
-    done.set_loss_sum(stats.loss_sum);
-    done.set_targets(stats.targets);
-    done.set_correct_targets(stats.correct_targets);
-    done.set_tokens(stats.tokens);
-    *done.mutable_seconds() = ToWire(stats.seconds);
-    done.mutable_bin_ids()->Add(eval->bins.bin_ids.begin(), eval->bins.bin_ids.end());
-    if (stats.preference.any()) *done.mutable_preference() = ToWire(stats.preference);
-    if (stats.policy.any()) *done.mutable_policy() = ToWire(stats.policy);
-  } else if (const auto* asked = std::get_if<Work::LogProbs>(&work.what)) {
-    ASSIGN_OR_RETURN(const engine::LogProbStats stats,
-                     engine.LogProbs(asked->bins, asked->without_adapters));
-    done.mutable_log_probs()->Add(stats.sums.begin(), stats.sums.end());
-    done.mutable_token_log_probs()->Add(stats.of_targets.begin(), stats.of_targets.end());
-    *done.mutable_seconds() = ToWire(stats.seconds);
-    done.mutable_bin_ids()->Add(asked->bins.bin_ids.begin(), asked->bins.bin_ids.end());
-  } else if (const auto* chunk = std::get_if<engine::GenerateChunk>(&work.what)) {
-    ASSIGN_OR_RETURN(const engine::GenerateStats stats, engine.Generate(*chunk));
-    for (const engine::GeneratedText& text : stats.texts) *done.add_texts() = ToWire(text);
-    *done.mutable_seconds() = ToWire(stats.seconds);
-  } else if (const auto* snapshot = std::get_if<Work::Snapshot>(&work.what)) {
-    RETURN_IF_ERROR(engine.Snapshot(snapshot->finished_steps));
-    RETURN_IF_ERROR(fault::Reach(fault::Point::kSnapshotTaken, {.step = snapshot->finished_steps}));
-  }
-  *done.mutable_memory() = ToWire(engine.memory());
-  return done;
-}
-
-absl::StatusOr<v1::Done> Agent::Train(engine::Engine& engine, const engine::TrainStep& step) {
-  RETURN_IF_ERROR(fault::Reach(fault::Point::kTrainBegun, {.step = step.step}));
-  ASSIGN_OR_RETURN(const engine::StepStats stats, engine.Train(step));
-  RETURN_IF_ERROR(fault::Reach(fault::Point::kTrained, {.step = step.step}));
-  const engine::MemoryBytes memory = engine.memory();
-  v1::Done done;
-  done.set_loss_sum(stats.loss_sum);
-  done.set_global_loss_sum(stats.global_loss_sum);
-  done.set_targets(stats.targets);
-  done.set_tokens(stats.tokens);
-  done.set_grad_norm(stats.grad_norm);
-  done.set_nonfinite(stats.nonfinite);
-  done.set_applied(stats.applied);
-  done.mutable_bin_ids()->Add(step.bins.bin_ids.begin(), step.bins.bin_ids.end());
-  *done.mutable_seconds() = ToWire(stats.seconds);
-  *done.mutable_memory() = ToWire(memory);
-  if (stats.preference.any()) *done.mutable_preference() = ToWire(stats.preference);
-  if (stats.policy.any()) *done.mutable_policy() = ToWire(stats.policy);
-  if (!stats.experts.layers.empty()) *done.mutable_experts() = ToWire(stats.experts);
-  metrics_->CountStep(step, stats);
-  metrics_->SetMemory(memory);
-
-  MutexLock lock(mu_);
-  memory_ = memory;
-  last_step_.set_last_step(step.step);
-  last_step_.set_last_loss_sum(stats.loss_sum);
-  last_step_.set_last_targets(stats.targets);
-  last_step_.set_last_tokens(stats.tokens);
-  const double seconds = stats.seconds.step;
-  last_step_.set_tokens_per_second(seconds > 0 ? static_cast<double>(stats.tokens) / seconds : 0);
-  *last_step_.mutable_seconds() = done.seconds();
-  *last_step_.mutable_last_bin_ids() = done.bin_ids();
-  last_step_.clear_experts();
-  if (done.has_experts()) *last_step_.mutable_experts() = done.experts();
-  last_step_.clear_expert_layers();
-  for (const engine::LayerExpertUse& layer : stats.experts.layers) {
-    *last_step_.add_expert_layers() = ToWire(layer);
-  }
-  return done;
 }
 
 void Agent::SaveShard(const v1::SaveShardRequest& request, Done<v1::SaveShardResponse> done) {

@@ -163,6 +163,33 @@ absl::StatusOr<std::vector<int32_t>> Lengths(const v1::Bins& bins, const data::T
   return lengths;
 }
 
+absl::Status CheckRate(double learning_rate) {
+  if (std::isfinite(learning_rate) && learning_rate >= 0) return absl::OkStatus();
+  return Bad("learning_rate is ", learning_rate);
+}
+
+// What Train and ForwardBackward have in common.
+template <typename Message>
+absl::Status FillBatch(const Message& message, const BinLimits& limits,
+                       const data::TokenStore* store, engine::GradientBatch* batch) {
+  ASSIGN_OR_RETURN(batch->bins, DecodeBins(message.bins(), limits, store));
+  batch->step = message.step();
+  batch->loss_denominator = message.loss_denominator();
+  if (batch->step < 0) return Bad("step is ", batch->step);
+  const engine::BinBatch& bins = batch->bins;
+  const bool of_targets = limits.documents_per_unit == 0;
+  const int64_t summands =
+      of_targets ? std::accumulate(bins.targets.begin(), bins.targets.end(), int64_t{0})
+                 : static_cast<int64_t>(bins.document_lengths.size()) / limits.documents_per_unit;
+  if (batch->loss_denominator < 1 || batch->loss_denominator < summands) {
+    return Bad("loss_denominator is ", batch->loss_denominator, ", this rank alone has ", summands,
+               of_targets ? " targets" : " pairs, records or documents",
+               " and it must be at least 1");
+  }
+  ASSIGN_OR_RETURN(batch->documents, DecodeScalars(message.documents()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimits& limits,
@@ -203,28 +230,28 @@ absl::StatusOr<kernels::DocumentScalars> DecodeScalars(const v1::DocumentScalars
   return kernels::DocumentScalars{.nll_ratio = scalars.nll_ratio(), .kl = scalars.kl()};
 }
 
+absl::StatusOr<engine::GradientBatch> DecodeBatch(const v1::ForwardBackward& batch,
+                                                  const BinLimits& limits,
+                                                  const data::TokenStore* store) {
+  engine::GradientBatch out;
+  RETURN_IF_ERROR(FillBatch(batch, limits, store, &out));
+  out.last = batch.last();
+  return out;
+}
+
+absl::StatusOr<engine::UpdateStep> DecodeUpdate(const v1::Update& update) {
+  const engine::UpdateStep out{update.step(), update.learning_rate()};
+  if (out.step < 0) return Bad("step is ", out.step);
+  RETURN_IF_ERROR(CheckRate(out.learning_rate));
+  return out;
+}
+
 absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits,
                                               const data::TokenStore* store) {
   engine::TrainStep step;
-  ASSIGN_OR_RETURN(step.bins, DecodeBins(train.bins(), limits, store));
-  step.step = train.step();
-  step.loss_denominator = train.loss_denominator();
+  RETURN_IF_ERROR(FillBatch(train, limits, store, &step));
   step.learning_rate = train.learning_rate();
-  if (step.step < 0) return Bad("step is ", step.step);
-  const bool of_targets = limits.documents_per_unit == 0;
-  const int64_t summands =
-      of_targets
-          ? std::accumulate(step.bins.targets.begin(), step.bins.targets.end(), int64_t{0})
-          : static_cast<int64_t>(step.bins.document_lengths.size()) / limits.documents_per_unit;
-  if (step.loss_denominator < 1 || step.loss_denominator < summands) {
-    return Bad("loss_denominator is ", step.loss_denominator, ", this rank alone has ", summands,
-               of_targets ? " targets" : " pairs, records or documents",
-               " and it must be at least 1");
-  }
-  ASSIGN_OR_RETURN(step.documents, DecodeScalars(train.documents()));
-  if (!std::isfinite(step.learning_rate) || step.learning_rate < 0) {
-    return Bad("learning_rate is ", step.learning_rate);
-  }
+  RETURN_IF_ERROR(CheckRate(step.learning_rate));
   return step;
 }
 

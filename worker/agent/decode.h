@@ -29,6 +29,10 @@ absl::StatusOr<engine::BinBatch> DecodeBins(const v1::Bins& bins, const BinLimit
                                             const data::TokenStore* store = nullptr);
 // InvalidArgument where a number is not finite, or below 0.
 absl::StatusOr<kernels::DocumentScalars> DecodeScalars(const v1::DocumentScalars& scalars);
+absl::StatusOr<engine::GradientBatch> DecodeBatch(const v1::ForwardBackward& batch,
+                                                  const BinLimits& limits,
+                                                  const data::TokenStore* store = nullptr);
+absl::StatusOr<engine::UpdateStep> DecodeUpdate(const v1::Update& update);
 absl::StatusOr<engine::TrainStep> DecodeTrain(const v1::Train& train, const BinLimits& limits,
                                               const data::TokenStore* store = nullptr);
 

@@ -144,19 +144,38 @@ void WorkerMetrics::CountIdle(double seconds) {
   series_->idle.Increment(seconds);
 }
 
-void WorkerMetrics::CountStep(const engine::TrainStep& step, const engine::StepStats& stats) {
+void WorkerMetrics::AddPhases(const engine::PhaseSeconds& seconds) {
+  const std::array phases = {seconds.forward, seconds.backward, seconds.comm, seconds.optimizer};
+  for (size_t i = 0; i < phases.size(); ++i) series_->phases[i]->Increment(phases[i]);
+}
+
+void WorkerMetrics::SetUpdate(int64_t step, const engine::StepStats& stats) {
+  Series& s = *series_;
+  if (stats.nonfinite > 0) s.nonfinite.Increment();
+  s.loss.Set(stats.global_loss_sum / static_cast<double>(stats.loss_denominator));
+  s.norm.Set(stats.grad_norm);
+  s.step.Set(static_cast<double>(step));
+  AddPhases(stats.seconds);
+}
+
+void WorkerMetrics::CountStep(int64_t step, const engine::StepStats& stats) {
   MutexLock lock(mu_);
   Series& s = *series_;
   s.tokens.Increment(static_cast<double>(stats.tokens));
-  if (stats.nonfinite > 0) s.nonfinite.Increment();
   if (stats.seconds.step > 0) s.rate.Set(static_cast<double>(stats.tokens) / stats.seconds.step);
-  s.loss.Set(stats.global_loss_sum / static_cast<double>(step.loss_denominator));
-  s.norm.Set(stats.grad_norm);
-  s.step.Set(static_cast<double>(step.step));
   s.duration.Observe(stats.seconds.step);
-  const std::array seconds = {stats.seconds.forward, stats.seconds.backward, stats.seconds.comm,
-                              stats.seconds.optimizer};
-  for (size_t i = 0; i < seconds.size(); ++i) s.phases[i]->Increment(seconds[i]);
+  SetUpdate(step, stats);
+}
+
+void WorkerMetrics::CountBatch(const engine::BatchStats& stats) {
+  MutexLock lock(mu_);
+  series_->tokens.Increment(static_cast<double>(stats.tokens));
+  AddPhases(stats.seconds);
+}
+
+void WorkerMetrics::CountUpdate(int64_t step, const engine::StepStats& stats) {
+  MutexLock lock(mu_);
+  SetUpdate(step, stats);
 }
 
 }  // namespace coxswain::agent

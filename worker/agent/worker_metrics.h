@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_WORKER_AGENT_WORKER_METRICS_H_
 #define COXSWAIN_WORKER_AGENT_WORKER_METRICS_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,12 +29,17 @@ class WorkerMetrics {
   // Drops the series of the epoch before and begins those of (job, rank).
   void BeginEpoch(const std::string& job, int rank);
   void SetMemory(const engine::MemoryBytes& memory);
-  void CountStep(const engine::TrainStep& step, const engine::StepStats& stats);
+  // `step`: 0-based. A step is a batch and an update at once, and has a duration and a rate.
+  void CountStep(int64_t step, const engine::StepStats& stats);
+  void CountBatch(const engine::BatchStats& stats);
+  void CountUpdate(int64_t step, const engine::StepStats& stats);
   void CountIdle(double seconds);  // the engine waited for a command
 
  private:
   struct Families;
   struct Series;
+  void AddPhases(const engine::PhaseSeconds& seconds) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SetUpdate(int64_t step, const engine::StepStats& stats) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const std::unique_ptr<Families> families_;

@@ -33,14 +33,30 @@ struct BinBatch {
   std::vector<float> advantages = {}, old_log_probs = {}, reference_log_probs = {};
 };
 
-struct TrainStep {
-  int64_t step = 0;  // 0-based
+// Bins whose gradients are added to those of a step. The batches of one step have the same
+// denominator; how the global batch is cut into them changes rounding only.
+struct GradientBatch {
+  int64_t step = 0;  // 0-based, of the update to come
   BinBatch bins;
   // Of the whole global batch: targets, or pairs or records of a loss of documents; of a policy
   // loss as its normaliser says.
   int64_t loss_denominator = 1;
-  double learning_rate = 0.0;               // base rate; groups multiply by lr_scale
   kernels::DocumentScalars documents = {};  // of a loss of documents, of the whole global batch
+  // No batch of this step follows: ranks reduce the gradients while they come. The update reduces
+  // them else, while nothing is computed.
+  bool last = true;
+};
+
+// The update by the gradients of all batches since the last one.
+struct UpdateStep {
+  int64_t step = 0;            // 0-based, that of the batches
+  double learning_rate = 0.0;  // base rate; groups multiply by lr_scale
+};
+
+// A whole step: its only batch and its update.
+struct TrainStep : GradientBatch {
+  double learning_rate = 0.0;
+  UpdateStep update() const { return {step, learning_rate}; }
 };
 
 // Phases add up to the step. comm is the time that compute waited for other ranks.
@@ -108,9 +124,12 @@ struct PolicyStats {
   bool any() const { return rows > 0; }
 };
 
+// Of a step, or of an update alone: then targets, tokens, preference and policy were told with the
+// batches.
 struct StepStats {
   double loss_sum = 0;         // of this rank's bins, before the update
   double global_loss_sum = 0;  // over all ranks
+  int64_t loss_denominator = 1;
   int64_t targets = 0;         // of this rank's bins
   int64_t tokens = 0;
   double grad_norm = 0;   // global, before clipping
@@ -122,14 +141,18 @@ struct StepStats {
   PolicyStats policy;
 };
 
-struct EvalStats {
-  double loss_sum = 0;  // of this rank's bins
+// Of this rank's bins.
+struct BatchStats {
+  double loss_sum = 0;
   int64_t targets = 0;
-  int64_t correct_targets = 0;  // targets that are the first maximum of their row of logits
   int64_t tokens = 0;
   PhaseSeconds seconds;
   PreferenceStats preference;
   PolicyStats policy;
+};
+
+struct EvalStats : BatchStats {
+  int64_t correct_targets = 0;  // targets that are the first maximum of their row of logits
 };
 
 struct LogProbStats {

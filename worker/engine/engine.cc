@@ -13,11 +13,13 @@
 #include "worker/engine/chosen_algorithms.h"
 #include "worker/engine/document_loss.h"
 #include "worker/engine/executor.h"
+#include "worker/engine/forward_backward.h"
 #include "worker/engine/generate.h"
 #include "worker/engine/link_speed.h"
 #include "worker/engine/make_state.h"
 #include "worker/engine/run_sweep.h"
 #include "worker/engine/step.h"
+#include "worker/engine/update.h"
 #include "worker/engine/write_shard.h"
 
 namespace coxswain::engine {
@@ -76,6 +78,26 @@ absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
   const std::string doing = absl::StrCat("step ", step.step);
   RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(stats, RunTrainStep(*impl_->state, step));
+    return absl::OkStatus();
+  }));
+  return stats;
+}
+
+absl::StatusOr<BatchStats> Engine::ForwardBackward(const GradientBatch& batch) {
+  BatchStats stats;
+  const std::string doing = absl::StrCat("forward and backward of step ", batch.step);
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(stats, RunForwardBackward(*impl_->state, batch));
+    return absl::OkStatus();
+  }));
+  return stats;
+}
+
+absl::StatusOr<StepStats> Engine::Update(const UpdateStep& step) {
+  StepStats stats;
+  const std::string doing = absl::StrCat("update of step ", step.step);
+  RETURN_IF_ERROR(RunGuarded(&doing, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(stats, RunUpdate(*impl_->state, step));
     return absl::OkStatus();
   }));
   return stats;

@@ -40,6 +40,11 @@ class Engine {
   // Runs one optimizer step: micro-steps over the bins with their collectives, norm, clip, AdamW.
   // It also enforces self-verification (verify.h): FailedPrecondition names the tensors.
   absl::StatusOr<StepStats> Train(const TrainStep& step);
+  // The halves of a step: any number of batches, then the update by their gradients. Every other
+  // command may run between them. With one batch the results have the bits of Train.
+  // FailedPrecondition: the order is another, or the step or its denominator changes within it.
+  absl::StatusOr<BatchStats> ForwardBackward(const GradientBatch& batch);
+  absl::StatusOr<StepStats> Update(const UpdateStep& step);
   // `documents`: of a loss of documents, of the whole evaluation.
   absl::StatusOr<EvalStats> Evaluate(const BinBatch& bins,
                                      const kernels::DocumentScalars& documents = {});

@@ -25,6 +25,15 @@ absl::Status CheckTrains(const State& state, const std::string& doing) {
       absl::StrCat(doing, ": the plan trains nothing, it only answers prompts"));
 }
 
+void SendScalars(State& state, const Scalars& scalars) {
+  state.sent[0] = scalars;
+  kernels::CopyMemory(state.buffers.scalars, state.sent.data(), sizeof(Scalars), state.stream);
+}
+
+void ReceiveScalars(State& state) {
+  kernels::CopyMemory(state.received.data(), state.buffers.scalars, sizeof(Scalars), state.stream);
+}
+
 int64_t RoundsOf(const State& state, const BinBatch& bins) {
   const int64_t size = state.plan.micro_batch_bins;
   const int64_t own = (static_cast<int64_t>(bins.bin_ids.size()) + size - 1) / size;

@@ -37,6 +37,10 @@ struct SweepKind {
 void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
               void (*body)(const State&, const Sweep&));
 
+// Scalars::loss_sum and all others of a command, to the device; and from it to state.received.
+void SendScalars(State& state, const Scalars& scalars);
+void ReceiveScalars(State& state);
+
 // Rounds of sweeps of this rank: its own micro-steps, and those in which it only joins others.
 int64_t RoundsOf(const State& state, const BinBatch& bins);
 

@@ -40,6 +40,15 @@ struct Reference {
   BoundModel ops;
 };
 
+// What the gradients hold between two updates.
+struct PendingGradients {
+  int64_t batches = 0;  // since the last update; 0: none, the next sweep begins the gradients
+  int64_t step = 0, loss_denominator = 1;  // of these batches
+  bool reduced = false;                    // over the ranks: no batch may follow
+  double loss_sum = 0;                     // of this rank's batches that are answered
+  double attending_targets = 0;  // AttendingTargets, of this rank, while verification asks
+};
+
 struct State {
   State(const plan::Plan& plan, int rank);
   State(const State&) = delete;
@@ -51,6 +60,9 @@ struct State {
   const std::vector<VerifiedTensor> verified_tensors;
   const std::vector<plan::Range> written_gradients;  // WrittenBytes
   const int64_t router_use_doubles;                  // of "router.use"; 0: there is none
+  int64_t router_use_bytes() const {
+    return router_use_doubles * static_cast<int64_t>(sizeof(double));
+  }
   const StreamHandle owned_stream;
   kernels::Stream* const stream;
   BatchStager stager;
@@ -72,6 +84,7 @@ struct State {
   bool warming_up = false;                // there is no group yet, and none is needed
   int64_t start_step = 0;
   int64_t applied_updates = 0;
+  PendingGradients pending;
   std::string attention_algorithms;  // chosen by Prepare, as text for people
   std::string gemm_table;            // choices for the products of the warm-up
 

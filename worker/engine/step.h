@@ -1,4 +1,4 @@
-// The training step and the evaluation.
+// The training step, which joins its halves without a wait between them, and the evaluation.
 #ifndef COXSWAIN_WORKER_ENGINE_STEP_H_
 #define COXSWAIN_WORKER_ENGINE_STEP_H_
 
@@ -8,11 +8,8 @@
 
 namespace coxswain::engine {
 
-// Launches the micro-steps of this rank's bins. They sum gradients into the gradient buffers and
-// over the ranks, and the rank's losses into scalars->loss_sum. Marks the phases in state.timeline,
-// which must have begun.
-void AccumulateGradients(State& state, const TrainStep& step, PhaseSeconds* seconds);
-
+// FailedPrecondition where gradients wait for their update. Otherwise as RunForwardBackward and
+// RunUpdate.
 absl::StatusOr<StepStats> RunTrainStep(State& state, const TrainStep& step);
 absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins,
                                         const kernels::DocumentScalars& documents = {});

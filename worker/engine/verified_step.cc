@@ -44,7 +44,7 @@ void LaunchBits(const TensorList& list, const State& state) {
                       list.count * static_cast<int64_t>(sizeof(kernels::TensorBits)), state.stream);
 }
 
-StepSums SumsOfRank(const State& state, const BinBatch& bins) {
+StepSums SumsOfRank(const State& state, double attending_targets) {
   StepSums sums;
   for (size_t t = 0; t < state.verified_tensors.size(); ++t) {
     const LoadedTensor& loaded = state.loaded[t];
@@ -55,7 +55,7 @@ StepSums SumsOfRank(const State& state, const BinBatch& bins) {
                             .moved = moved ? 1.0 : 0.0,
                             .loaded_nonzero = loaded.nonzero ? 1.0 : 0.0});
   }
-  sums.attending_targets = static_cast<double>(AttendingTargets(bins));
+  sums.attending_targets = attending_targets;
   return sums;
 }
 
@@ -123,9 +123,9 @@ void LaunchLook(State& state) {
   LaunchBits(state.sample_list, state);
 }
 
-absl::Status JudgeLook(State& state, const TrainStep& step) {
+absl::Status JudgeLook(State& state, const UpdateStep& step, double attending_targets) {
   const AppliedUpdate update{step.learning_rate, state.received[0].optimizer.clip_factor};
-  StepSums own = SumsOfRank(state, step.bins);
+  StepSums own = SumsOfRank(state, attending_targets);
   ASSIGN_OR_RETURN(StepSums sums, SumOverRanks(state, own));
   RETURN_IF_ERROR(state.verification->CheckGradients(sums));
   const std::vector<size_t> unmoved = state.verification->Unmoved(sums, update);

@@ -20,7 +20,8 @@ void LaunchLook(State& state);
 
 // Call it when a checked update is done and was applied. FailedPrecondition names the tensors that
 // do not train; all ranks name the same. Other errors: the failure of a collective.
-absl::Status JudgeLook(State& state, const TrainStep& step);
+// `attending_targets`: of the batches of the step, on this rank.
+absl::Status JudgeLook(State& state, const UpdateStep& step, double attending_targets);
 
 // The number of targets that see two different tokens in their document, themselves included.
 int64_t AttendingTargets(const BinBatch& bins);

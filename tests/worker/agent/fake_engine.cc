@@ -47,6 +47,8 @@ struct Engine::Impl {
   int64_t applied = 0;
   int64_t snapshot_step = -1;
   int64_t snapshot_applied = 0;
+  double loss = 0, weighted = 0;  // of the batches since the last update
+  int64_t denominator = 0;        // of these; 0: there are none
   std::unique_ptr<comm::Collectives> group;
   std::atomic<bool> aborted{false};
   std::atomic<bool> save_cancelled{false};
@@ -104,30 +106,54 @@ double SecondsSince(Clock::time_point start) {
 
 }  // namespace
 
-absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
+absl::StatusOr<BatchStats> Engine::ForwardBackward(const GradientBatch& batch) {
   const auto start = Clock::now();
   if (const auto hook = fake_engine::Current().train) {
     RETURN_IF_ERROR(
-        hook(impl_->rank, step.step, [impl = impl_.get()] { return impl->aborted.load(); }));
+        hook(impl_->rank, batch.step, [impl = impl_.get()] { return impl->aborted.load(); }));
   }
-  const Sums sums = SumsOf(step.bins);
-  StepStats stats;
-  stats.tokens = static_cast<int64_t>(step.bins.token_ids.size());
+  const Sums sums = SumsOf(batch.bins);
+  BatchStats stats;
+  stats.tokens = static_cast<int64_t>(batch.bins.token_ids.size());
   stats.targets = sums.targets;
   stats.loss_sum = sums.weighted / 1000 / static_cast<double>(1 + impl_->applied);
   stats.seconds.forward = SecondsSince(start);
-  double totals[2] = {stats.loss_sum, sums.weighted};
+  stats.policy = fake_engine::Current().policy;
+  impl_->loss += stats.loss_sum;
+  impl_->weighted += sums.weighted;
+  impl_->denominator = batch.loss_denominator;
+  return stats;
+}
+
+absl::StatusOr<StepStats> Engine::Update(const UpdateStep& /*step*/) {
+  if (impl_->denominator == 0) return absl::FailedPreconditionError("update: no gradients");
+  const auto start = Clock::now();
+  StepStats stats;
+  stats.loss_sum = impl_->loss;
+  stats.loss_denominator = impl_->denominator;
+  double totals[2] = {impl_->loss, impl_->weighted};
+  impl_->loss = impl_->weighted = 0;
+  impl_->denominator = 0;
   if (impl_->group != nullptr) {
     RETURN_IF_ERROR(impl_->group->AllReduceSum(comm::Communicator::kWorld, totals, 2, nullptr));
   }
   stats.global_loss_sum = totals[0];
-  stats.grad_norm = std::abs(totals[1]) / static_cast<double>(step.loss_denominator);
+  stats.grad_norm = std::abs(totals[1]) / static_cast<double>(stats.loss_denominator);
   stats.applied = true;
   stats.experts = fake_engine::Current().experts;
-  stats.policy = fake_engine::Current().policy;
   ++impl_->applied;
-  stats.seconds.step = SecondsSince(start);
-  stats.seconds.comm = stats.seconds.step - stats.seconds.forward;
+  stats.seconds.comm = stats.seconds.step = SecondsSince(start);
+  return stats;
+}
+
+absl::StatusOr<StepStats> Engine::Train(const TrainStep& step) {
+  ASSIGN_OR_RETURN(const BatchStats batch, ForwardBackward(step));
+  ASSIGN_OR_RETURN(StepStats stats, Update(step.update()));
+  stats.tokens = batch.tokens;
+  stats.targets = batch.targets;
+  stats.policy = batch.policy;
+  stats.seconds.forward = batch.seconds.forward;
+  stats.seconds.step += batch.seconds.forward;
   return stats;
 }
 

@@ -117,8 +117,10 @@ TEST(PolicyLossEngineTest, BeginsAtTheRatioOneAndFollowsAdvantages) {
   EXPECT_EQ(first->policy.ratio, rows);
   EXPECT_EQ(first->policy.clipped_high, 0);
   EXPECT_EQ(first->loss_sum, -0.5 * rows);
-  const auto second = (*engine)->Train(MakeStep(1, bins));
+  const TrainStep step = MakeStep(1, bins);
+  const auto second = (*engine)->ForwardBackward(step);
   ASSERT_TRUE(second.ok()) << second.status();
+  ASSERT_TRUE((*engine)->Update(step.update()).ok());
   EXPECT_GT(second->policy.ratio, 1.001 * rows);
 }
 

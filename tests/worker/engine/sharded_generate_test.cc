@@ -35,8 +35,8 @@ std::vector<Texts> Answers(const Mesh& mesh) {
           {.prompts = {{5, 6, 7}, {9}}, .tokens = 12, .sampling = {.temperature = 0.7}});
       ASSERT_TRUE(stats.ok()) << stats.status();
       for (const GeneratedText& text : stats->texts) texts.push_back(text.ids);
-      TrainStep train{.step = step, .bins = PartOf(plan, bins, rank), .loss_denominator = 48};
-      train.learning_rate = 1e-2;
+      TrainStep train = MakeStep(step, PartOf(plan, bins, rank), 1e-2);
+      train.loss_denominator = 48;
       ASSERT_TRUE(engine.Train(train).ok());
     }
   });

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "kernels/device.h"
+#include "worker/engine/forward_backward.h"
 #include "worker/engine/parameter_store.h"
 
 namespace coxswain::engine {
@@ -87,7 +88,8 @@ std::vector<float> TokenRows(const State& state, const BinBatch& bins, const voi
 double GradientStep(State& state, const TrainStep& step) {
   PhaseSeconds seconds;
   state.timeline.Begin(state.stream);
-  AccumulateGradients(state, step, &seconds);
+  AccumulateGradients(state, step, step.learning_rate, &seconds);
+  state.pending = {};
   kernels::Synchronize(state.stream);
   Scalars scalars;
   kernels::CopyMemory(&scalars, state.buffers.scalars, sizeof(scalars), nullptr);
