@@ -130,7 +130,7 @@ struct StepStats {
   double loss_sum = 0;         // of this rank's bins, before the update
   double global_loss_sum = 0;  // over all ranks
   int64_t loss_denominator = 1;
-  int64_t targets = 0;         // of this rank's bins
+  int64_t targets = 0;  // of this rank's bins
   int64_t tokens = 0;
   double grad_norm = 0;   // global, before clipping
   int64_t nonfinite = 0;  // non-finite gradient elements, all ranks
