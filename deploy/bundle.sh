@@ -19,12 +19,8 @@ limit_mib=60
 programs=(coxswain-controller coxswain-supervisor coxswain-worker-cuda cox gpu_tests gpu_bench gpu_step_bench gpu_train_bench gpu_decode_bench gpu_look_bench nccl_tests
           gpu_comm_bench dispatch_bench)
 libraries=(libcoxswain_kernels_cuda.so libsync_counter.so)
-# Every Linux machine has these, newer than ours; CUDA's come from where the machine keeps them.
-system='^(ld-linux-x86-64|libc|libm|libmvec|libpthread|libdl|librt|libresolv|libutil|libstdc\+\+|libgcc_s)\.so'
-cuda='^lib(cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc|cuda)\.so'
-
 die() { echo "bundle.sh: $*" >&2; exit 1; }
-needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+source deploy/closed_tree.sh
 
 collect_ours() {
   local name file
@@ -41,18 +37,6 @@ collect_ours() {
   done
 }
 
-collect_libraries() {
-  local path name
-  for path in $(LD_LIBRARY_PATH=$bundle/lib ldd "$bundle"/bin/* "$bundle"/lib/* |
-                awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u); do
-    name=${path##*/}
-    [[ $name =~ $system || $name =~ $cuda || -e $bundle/lib/$name ]] && continue
-    cp -L "$path" "$bundle/lib/$name"
-    chmod u+w "$bundle/lib/$name"
-    patchelf --set-rpath '$ORIGIN' "$bundle/lib/$name"
-  done
-}
-
 collect_files() {
   local model=$bundle/models/qwen2.5-0.5b config=$shared/data/configs/Qwen2.5-0.5B-Instruct/config.json
   if [[ -f $config ]]; then
@@ -63,31 +47,6 @@ collect_files() {
   fi
   chmod -R u+w "$bundle"
   gunzip -qf "$model"/*.gz 2>/dev/null || true
-}
-
-# Controller and workers of two builds refuse each other; results name the commit.
-check_commit() {
-  local commit name
-  commit=$(git rev-parse --short=12 HEAD 2>/dev/null) || return 0
-  for name in cox coxswain-controller coxswain-worker-cuda gpu_step_bench; do
-    [[ ! -e $bundle/bin/$name ]] || grep -qa "$commit" "$bundle/bin/$name" ||
-      die "$name is not of commit $commit: configure and build all of preset cuda again"
-  done
-}
-
-# Each library that a file names lies in the bundle or is one that the machine has.
-check_closed() {
-  local file name
-  for file in "$bundle"/bin/* "$bundle"/lib/*; do
-    for name in $(needed "$file"); do
-      [[ -e $bundle/lib/$name || $name =~ $system || $name =~ $cuda ]] ||
-        die "${file#"$bundle"/} needs $name, which is not in the bundle"
-    done
-    [[ $file == */lib/libcoxswain* || $file == */bin/* ]] || continue
-    # Not piped into grep -q: it leaves at its match, and under pipefail readelf's broken pipe is a failure.
-    [[ $(readelf -d "$file") =~ RUNPATH.*'$ORIGIN:$ORIGIN/../lib' ]] ||
-      die "${file#"$bundle"/} has no RUNPATH \$ORIGIN:\$ORIGIN/../lib"
-  done
 }
 
 # Loads every program in a root that holds the bundle, CUDA's libraries and the system's few, nothing else.
@@ -114,10 +73,11 @@ command -v patchelf >/dev/null || die "patchelf is missing: run deploy/install-d
 rm -rf "$bundle"
 mkdir -p "$bundle"/{bin,lib}
 collect_ours
-collect_libraries
+collect_libraries "$bundle"
 collect_files
-check_commit
-check_closed
+# Controller and workers of two builds refuse each other; results name the commit.
+check_commit "$bundle" cox coxswain-controller coxswain-worker-cuda gpu_step_bench
+check_closed "$bundle"
 check_loads
 
 tar -C "$(dirname "$bundle")" -czf "$bundle.tar.gz" "$(basename "$bundle")"

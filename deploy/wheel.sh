@@ -37,4 +37,5 @@ done
 version=$(sed -n 's/^project(coxswain VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 of=$(sed -n "s/^__version__ = '\([0-9]*\.[0-9]*\).*/\1/p" "$torch/version.py")
 cp LICENSE "$stage/"
-python3 deploy/pack_wheel.py "$stage" "$folder" "$version+torch$of.$([[ -n $cuda ]] && echo cuda || echo cpu)" "$of"
+python3 deploy/pack_wheel.py "$stage" "$folder" coxswain-kernels "$version+torch$of.$([[ -n $cuda ]] && echo cuda || echo cpu)" \
+  py3-none-linux_x86_64 "Summary: Coxswain's fused kernels for PyTorch and transformers" "Requires-Python: >=3.9" "Requires-Dist: torch ==$of.*"

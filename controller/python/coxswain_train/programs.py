@@ -1,10 +1,16 @@
 """The program cox that came with this package, or else the one on PATH."""
-import json, os, shutil, subprocess
+import json, os, shutil, subprocess, sys
 
 from .errors import CoxswainError, InvalidJob, NotFound, NotInstalled, Problem, Unreachable
 
 _ERRORS = {2: InvalidJob, 4: NotFound, 5: Unreachable}  # by the exit code of cox
 _HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def run():
+    """Becomes the program of this package by whose name it was called."""
+    path = os.path.join(_HERE, 'bin', os.path.basename(sys.argv[0]))
+    os.execv(path, [path, *sys.argv[1:]])
 
 
 def find_cox():
