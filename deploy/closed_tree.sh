@@ -10,7 +10,7 @@ needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 # Copies into TREE/lib what the files of TREE need, but for those two kinds.
 collect_libraries() {
   local tree=$1 path name
-  for path in $(LD_LIBRARY_PATH=$tree/lib ldd "$tree"/bin/* $(find "$tree/lib" -name '*.so*') |
+  for path in $(LD_LIBRARY_PATH=$tree/lib:${LD_LIBRARY_PATH:-} ldd "$tree"/bin/* $(find "$tree/lib" -name '*.so*') |
                 awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u); do
     name=${path##*/}
     [[ $name =~ $system || $name =~ $cuda || -e $tree/lib/$name ]] && continue

@@ -20,6 +20,7 @@
 #include "common/build_info.h"
 #include "common/fault_flag.h"
 #include "common/fault_point.h"
+#include "common/gpu_table.h"
 #include "common/host_limits.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
@@ -29,6 +30,7 @@
 #include "worker/agent/life_sign.h"
 #include "worker/agent/worker_node.h"
 #include "worker/engine/device.h"
+#include "worker/engine/gpu_probe.h"
 
 namespace coxswain {
 namespace {
@@ -194,6 +196,23 @@ absl::Status OpenDevice(const CLI::App& app, Flags& flags) {
   return absl::OkStatus();
 }
 
+// Before the worker registers, when it has no job yet: a probe disturbs none. Without one the
+// worker runs as well, and no time is predicted.
+void Probe(agent::WorkerOptions& worker) {
+  if (!kCuda || GpuOf(worker.device_name).rates) return;
+  const absl::StatusOr<GpuProbe> probe = engine::ProbeGpu();
+  if (!probe.ok()) {
+    log::Warning("the rates of the GPU were not measured: no time is predicted for it",
+                 {{"device", worker.device_name}, {"error", probe.status().ToString()}});
+    return;
+  }
+  worker.probe = *probe;
+  log::Info("the rates of the GPU were measured",
+            {{"device", worker.device_name},
+             {"product_tflops_per_second", probe->product_flops_per_second / 1e12},
+             {"copy_gb_per_second", probe->copy_bytes_per_second / 1e9}});
+}
+
 // "NVIDIA H200" -> gemm-nvidia-h200.json in the cache directory.
 std::string GemmTablePath(const std::string& device_name) {
   std::string name = device_name;
@@ -281,6 +300,7 @@ int Run(int argc, char** argv) {
     log::Error(std::string(status.message()));
     return absl::IsUnavailable(status) ? agent::kExitDeviceLost : agent::kExitBadConfig;
   }
+  Probe(flags.worker);
   KeepGemmTable(flags);
   flags.worker.exit = [](int code, const std::string& why) {
     log::Error("the worker ends", {{"exit_code", code}, {"error", why}});

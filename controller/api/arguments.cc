@@ -23,6 +23,7 @@ constexpr int kMostLabels = 64;
 constexpr int64_t kMostOfAHost = 65535;  // slots, GPUs, NUMA nodes, threads
 constexpr uint64_t kMostMemoryBytes = uint64_t{1} << 60;
 constexpr size_t kMostHashBytes = 64;
+constexpr double kMostRate = 1e20;  // of operations or bytes per second
 constexpr int64_t kDigestBytes = 32;
 constexpr int64_t kMostUploadBytes = int64_t{1} << 50;
 
@@ -72,6 +73,13 @@ absl::Status CheckMemoryBytes(uint64_t bytes) {
   if (bytes <= kMostMemoryBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("memory_bytes is ", bytes, ", allowed: 0 to ", kMostMemoryBytes));
+}
+
+// Of a device. Not a number is no rate either.
+absl::Status CheckRate(const char* name, double per_second) {
+  if (per_second >= 0 && per_second <= kMostRate) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is ", per_second, ", allowed: 0 to ", kMostRate));
 }
 
 absl::Status CheckBuildInfo(const v1::BuildInfo& build) {
@@ -219,6 +227,8 @@ absl::Status CheckArguments(const v1::RegisterRequest& request) {
   RETURN_IF_ERROR(InRange("numa_node", request.numa_node(), 0, kMostOfAHost));
   RETURN_IF_ERROR(InRange("threads", request.threads(), 0, kMostOfAHost));
   RETURN_IF_ERROR(InRange("compute_capability", request.compute_capability(), 0, kMostOfAHost));
+  RETURN_IF_ERROR(CheckRate("product_flops_per_second", request.product_flops_per_second()));
+  RETURN_IF_ERROR(CheckRate("copy_bytes_per_second", request.copy_bytes_per_second()));
   RETURN_IF_ERROR(InRange("pid", request.pid(), 0, std::numeric_limits<int32_t>::max()));
   return CheckMemoryBytes(request.memory_bytes());
 }

@@ -31,7 +31,7 @@ done
 for library in "$build"/lib/libcoxswain_columnar.so; do
   [[ ! -e $library ]] || strip --strip-unneeded -o "$package/lib/${library##*/}" "$library"
 done
-collect_libraries "$package"
+LD_LIBRARY_PATH=$(realpath "$build/lib") collect_libraries "$package"
 find "$package/lib" -type f -exec strip --strip-unneeded {} +
 check_commit "$package" "${programs[@]}"
 check_closed "$package"

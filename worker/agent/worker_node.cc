@@ -68,6 +68,8 @@ absl::Status WorkerNode::StartServers() {
   hello_.set_host_memory_bytes(MemoryLimitBytes());
   hello_.set_threads(options_.threads);
   hello_.set_compute_capability(options_.compute_capability);
+  hello_.set_product_flops_per_second(options_.probe.product_flops_per_second);
+  hello_.set_copy_bytes_per_second(options_.probe.copy_bytes_per_second);
   hello_.set_gpu(options_.gpu);
   hello_.set_numa_node(options_.numa_node);
   SocketAddress reachable = listen;

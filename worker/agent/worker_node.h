@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/access/join_token.h"
+#include "common/gpu_table.h"
 #include "common/metrics.h"
 #include "common/net/grpc_endpoint.h"
 #include "worker/agent/agent.h"
@@ -45,6 +46,7 @@ struct WorkerOptions {
   uint64_t memory_bytes = 0;             // a plan may use this much
   std::function<uint64_t()> memory_now;  // RegistryClientOptions::memory_now
   int32_t compute_capability = 0;        // of the GPU, x 10; 0 without one
+  GpuProbe probe;                        // of the GPU; nothing where the table knows its rates
   int32_t gpu = 0;                       // its number on the host
   int32_t numa_node = 0;                 // that it hangs on
   std::string pci_bus;                   // its address there; empty without one

@@ -152,6 +152,15 @@ TEST(ArgumentsTest, AWorkersNumbersAreThoseOfAMachine) {
       ExpectRefused(hello, name, std::to_string(value));
     }
   }
+  for (const double rate : {-1.0, 1e21, std::numeric_limits<double>::quiet_NaN(),
+                            std::numeric_limits<double>::infinity()}) {
+    v1::RegisterRequest hello = Hello();
+    hello.set_product_flops_per_second(rate);
+    ExpectRefused(hello, "product_flops_per_second");
+    hello = Hello();
+    hello.set_copy_bytes_per_second(rate);
+    ExpectRefused(hello, "copy_bytes_per_second");
+  }
   v1::RegisterRequest hello = Hello();
   hello.set_memory_bytes(std::numeric_limits<uint64_t>::max());
   ExpectRefused(hello, "memory_bytes");
