@@ -187,7 +187,10 @@ void Metrics::Step(const std::string& job, const StepMetrics& step) {
   JobGauge(grad_norm_, job).Set(step.grad_norm);
   JobGauge(learning_rate_, job).Set(step.learning_rate);
   JobGauge(tokens_per_second_, job).Set(step.tokens_per_second);
-  JobGauge(mfu_, job).Set(step.mfu);
+  // Where no peak is known there is none, nor an old one.
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const bool known = step.mfu > 0;
+  if (known || mfu_.rows.contains(job)) JobGauge(mfu_, job).Set(known ? step.mfu : kNone);
   JobGauge(eta_, job).Set(step.eta_seconds);
   JobGauge(last_step_, job).Set(UnixSeconds());
   JobCounter(tokens_, job).Increment(static_cast<double>(step.tokens));
@@ -231,7 +234,8 @@ void Metrics::Experts(const std::string& job, const v1::ExpertUse& use) {
 
 void Metrics::StepsEnded(const std::string& job) {
   MutexLock lock(mu_);
-  for (auto* metric : {&eta_, &tokens_per_second_, &mfu_, &credits_}) JobGauge(*metric, job).Set(0);
+  for (auto* metric : {&eta_, &tokens_per_second_, &credits_}) JobGauge(*metric, job).Set(0);
+  if (mfu_.rows.contains(job)) JobGauge(mfu_, job).Set(0);
 }
 
 void Metrics::Progress(const std::string& job, int64_t finished_steps, int64_t total_steps) {

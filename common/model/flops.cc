@@ -79,20 +79,4 @@ double ModelFlopsUtilisation(double flops_per_token, double tokens_per_second,
   return flops_per_token * tokens_per_second / peak_flops_per_second;
 }
 
-double PeakBfloat16Flops(std::string_view device_name) {
-  struct Peak {
-    std::string_view part;
-    double flops;
-  };
-  // The first part that the name has; boards of one chip differ in clock and power.
-  constexpr Peak kPeaks[] = {
-      {"H200", 989.4e12}, {"H100 PCIe", 756e12}, {"H100 NVL", 835e12}, {"H100", 989.4e12},
-      {"B200", 2250e12},  {"A100", 312e12},      {"L40S", 362e12},
-  };
-  for (const Peak& peak : kPeaks) {
-    if (device_name.find(peak.part) != std::string_view::npos) return peak.flops;
-  }
-  return 0;
-}
-
 }  // namespace coxswain::model

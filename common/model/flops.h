@@ -10,7 +10,6 @@
 #define COXSWAIN_COMMON_MODEL_FLOPS_H_
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "common/model/model_config.h"
@@ -49,10 +48,6 @@ double ForwardFlopsPerToken(const ModelConfig& config, const std::vector<Paramet
 // Source: Chowdhery et al., "PaLM", 2022, appendix B.
 double ModelFlopsUtilisation(double flops_per_token, double tokens_per_second,
                              double peak_flops_per_second);
-
-// Dense bfloat16 peak of a GPU by the name that its driver gives, operations per second; 0: not
-// known. Source: NVIDIA data sheets, without sparsity.
-double PeakBfloat16Flops(std::string_view device_name);
 
 }  // namespace coxswain::model
 

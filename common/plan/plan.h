@@ -75,9 +75,9 @@ struct LinkSpeed {
 // A prediction is of one optimizer step of the whole global batch. Nothing is computed from it: it
 // is fixed before the first step, so that what is measured can be held against it.
 struct Prediction {
-  double step_seconds = 0;
+  double step_seconds = 0;     // 0: the rates of the GPU are not known
   double comm_seconds = 0;     // of all collectives
-  double exposed_seconds = 0;  // of these, in which compute waits
+  double exposed_seconds = 0;  // of these, in which compute waits; 0 without step_seconds
   bool operator==(const Prediction&) const = default;
 };
 

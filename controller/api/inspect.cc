@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/model/flops.h"
 #include "controller/api/operations.h"
@@ -29,6 +30,7 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
       return;
     }
     response_ = v1::InspectResponse();
+    peak_flops_.clear();
     response_.set_job_state(std::string(state::PhaseName((*job)->phase())));
     response_.set_last_step((*job)->last_step());
     response_.set_loss((*job)->job().progress().loss());
@@ -52,6 +54,7 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
       status->set_rank(rank);
       status->set_worker(gang->ranks[rank].target.id);
       status->set_host(gang->ranks[rank].host);
+      peak_flops_.push_back(gang->ranks[rank].peak_flops);
     }
     for (int rank = 0; rank < gang->world_size(); ++rank) {
       context_->deps.transport->Inspect(
@@ -88,9 +91,8 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
       status->set_targets(answer->last_targets());
       status->set_tokens(answer->last_tokens());
       status->set_tokens_per_second(answer->tokens_per_second());
-      status->set_mfu(
-          model::ModelFlopsUtilisation(flops_per_token_, answer->tokens_per_second(),
-                                       model::PeakBfloat16Flops(answer->device_name())));
+      status->set_mfu(model::ModelFlopsUtilisation(flops_per_token_, answer->tokens_per_second(),
+                                                   peak_flops_[static_cast<size_t>(rank)]));
       *status->mutable_seconds() = answer->seconds();
       *status->mutable_bin_ids() = answer->last_bin_ids();
       if (rank == 0) {
@@ -121,7 +123,8 @@ class Inspector : public std::enable_shared_from_this<Inspector> {
   const std::shared_ptr<Sink<v1::InspectResponse>> sink_;
   v1::InspectResponse response_;
   int outstanding_ = 0;
-  double flops_per_token_ = 0;  // of the gang's plan
+  double flops_per_token_ = 0;      // of the gang's plan
+  std::vector<double> peak_flops_;  // Rank::peak_flops
 };
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/config/recipe_keys.h"
+#include "common/gpu_table.h"
 #include "common/hash.h"
 #include "common/host_limits.h"
 #include "common/outside_text.h"
@@ -45,16 +47,35 @@ struct PlanArgs {
   JobFileArgs file;
   double memory_gib = 0;  // 0: nothing is refused for memory
   int64_t threads = 0;    // 0: every core, shared by the workers
+  std::string gpu;        // of the table of GPUs; empty: those of this machine
   std::string output = "table";
   bool verbose = false;
 };
 
-// The job, with auto resources as this machine has them and the settings of its adapter.
-absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file) {
+// With the name of a GPU no machine is asked: auto is one worker with it.
+absl::StatusOr<LocalResources> ChooseNamed(const config::JobSpec& job, const GpuKind& named) {
+  if (job.device == config::Device::kCpu) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resources.device is cpu, --gpu is ", std::string(named.name),
+                     ": leave --gpu out, or set resources.device: auto"));
+  }
+  LocalResources local;
+  if (job.device == config::Device::kAuto) local.chosen.device = config::Device::kCuda;
+  if (job.workers == 0) local.chosen.workers = 1;
+  local.line = absl::StrCat("device: cuda, workers: ", job.workers == 0 ? 1 : job.workers,
+                            " (--gpu ", std::string(named.name), ")");
+  return local;
+}
+
+// The job, with auto resources as this machine or `named` has them and the settings of its adapter.
+absl::StatusOr<config::ParsedJob> ParseHere(Cox* cox, const JobFile& file,
+                                            const std::optional<GpuKind>& named) {
   ASSIGN_OR_RETURN(config::ParsedJob job, ParseJobFile(file));
   config::ChosenResources chosen;
-  if (!config::HasChosenResources(job.spec)) {
-    ASSIGN_OR_RETURN(const LocalResources local, ChooseLocally(job.spec, ListGpus(StateDir())));
+  if (named || !config::HasChosenResources(job.spec)) {
+    ASSIGN_OR_RETURN(
+        const LocalResources local,
+        named ? ChooseNamed(job.spec, *named) : ChooseLocally(job.spec, ListGpus(StateDir())));
     cox->err() << local.line << "\n";
     chosen = local.chosen;
     ASSIGN_OR_RETURN(job, ParseJobFile(file, chosen));
@@ -124,10 +145,31 @@ void AddWhatDoesNotFit(planner::PlannedJob* planned) {
   if (!line.empty()) planned->advice.push_back(line);
 }
 
+// The workers that the plan is for.
+planner::WorkerResources ResourcesOf(const PlanArgs& args, const config::JobSpec& job,
+                                     const std::optional<GpuKind>& named) {
+  planner::WorkerResources resources;
+  resources.memory_bytes = static_cast<uint64_t>(args.memory_gib * 1073741824.0);
+  resources.threads = args.threads > 0 ? args.threads : SharedThreads(job.workers);
+  if (named) {
+    if (args.memory_gib == 0) resources.memory_bytes = named->plannable_bytes();
+    resources.compute_capability = named->compute_capability;
+    resources.gpu = GpuOf(named->driver_names.front());
+  } else if (job.device == config::Device::kCuda) {
+    const Gpus gpus = ListGpus(StateDir());
+    if (gpus.ok() && !gpus->empty()) resources.gpu = GpuOf(gpus->front());
+  }
+  return resources;
+}
+
 // The same steps as the controller takes before it asks for workers.
 absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   ASSIGN_OR_RETURN(const JobFile file, ReadJobFile(cox, args.file));
-  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, file));
+  std::optional<GpuKind> named;
+  if (!args.gpu.empty()) {
+    ASSIGN_OR_RETURN(named, GpuNamed(args.gpu));
+  }
+  ASSIGN_OR_RETURN(const config::ParsedJob job, ParseHere(cox, file, named));
   if (config::OnlyGenerates(job.spec)) {
     return absl::InvalidArgumentError("method: generate has no steps to plan; run it");
   }
@@ -155,16 +197,14 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
   ASSIGN_OR_RETURN(const planner::Recipe recipe,
                    planner::Recipe::Make(job.spec, model, data, options.cancelled));
-  planner::WorkerResources resources;
-  resources.memory_bytes = static_cast<uint64_t>(args.memory_gib * 1073741824.0);
-  resources.threads = args.threads > 0 ? args.threads : SharedThreads(job.spec.workers);
   ASSIGN_OR_RETURN(const data::PreparedPrompts prompts, data::PreparePrompts(job.spec));
   ASSIGN_OR_RETURN(
       const plan::Generation generation,
       planner::GenerationOf(job.spec, {.texts = static_cast<int64_t>(prompts.ids.size()),
                                        .longest = prompts.longest()}));
-  ASSIGN_OR_RETURN(planner::PlannedJob planned, planner::MakePlan(job.spec.name, job.spec, model,
-                                                                  recipe, resources, generation));
+  ASSIGN_OR_RETURN(planner::PlannedJob planned,
+                   planner::MakePlan(job.spec.name, job.spec, model, recipe,
+                                     ResourcesOf(args, job.spec, named), generation));
   RETURN_IF_ERROR(AddExtension(&files, job, recipe, &planned));
   if (args.memory_gib == 0) AddWhatDoesNotFit(&planned);
   if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);
@@ -191,7 +231,9 @@ void AddPlan(CLI::App* app, Cox* cox) {
   Verb verb(app, "plan", "Predict memory per rank, steps and time of a job; needs no controller");
   AddJobFileArgs(&verb, &args->file);
   verb.Number("--memory-gib", &args->memory_gib,
-              "Memory of one worker; a plan that needs more is refused")
+              "Memory of one worker; a plan that needs more is refused (default: of --gpu's GPU)")
+      .Text("--gpu", &args->gpu,
+            "Plan for GPUs of this name instead of those of this machine, e.g. \"H100 SXM\"")
       .Integer("--threads", &args->threads, 1, 1024,
                "CPU threads of one worker (default: every core, shared by the workers)")
       .Flag("-v,--verbose", &args->verbose, "List records that are ignored or changed, by place")

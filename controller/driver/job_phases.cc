@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/model/flops.h"
 #include "controller/driver/answer_report.h"
 #include "controller/driver/job_driver.h"
 #include "controller/driver/make_events.h"
 #include "controller/driver/progress.h"
 #include "controller/driver/tell_pace.h"
+#include "controller/driver/worker_facts.h"
 #include "controller/failure/errors.h"
 
 namespace coxswain::driver {
@@ -24,7 +24,7 @@ gang::Gang GangOf(const std::string& job, const scheduler::Registry& registry,
     gang.ranks.push_back({.target = worker.target,
                           .host = worker.hello.host(),
                           .memory = {},
-                          .peak_flops = model::PeakBfloat16Flops(worker.hello.device_name())});
+                          .peak_flops = GpuOfWorker(worker).peak_flops_per_second});
   }
   return gang;
 }

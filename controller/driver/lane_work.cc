@@ -133,6 +133,7 @@ planner::WorkerResources Resources(const WorkerFacts& workers) {
   resources.links = workers.links;
   resources.ranks_of_hosts = workers.ranks_of_hosts;
   resources.host_bytes = workers.host_bytes;
+  resources.gpu = workers.gpu;
   if (workers.threads > 0) resources.threads = workers.threads;
   return resources;
 }

@@ -9,9 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "common/hash.h"
 #include "common/kept_answers.h"
-#include "common/model/flops.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/run_json.h"
+#include "controller/driver/worker_facts.h"
 
 namespace coxswain::driver {
 namespace {
@@ -144,7 +144,7 @@ gang::Gang Readoption::MakeGang(const scheduler::Registry& registry) const {
     gang.ranks.push_back({.target = worker.target,
                           .host = worker.hello.host(),
                           .memory = {},
-                          .peak_flops = model::PeakBfloat16Flops(worker.hello.device_name()),
+                          .peak_flops = GpuOfWorker(worker).peak_flops_per_second,
                           .maps_tokens = known_[rank].maps_tokens});
   }
   return gang;

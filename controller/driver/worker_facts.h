@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/gpu_table.h"
 #include "common/plan/plan.h"
 
 namespace coxswain::scheduler {
@@ -20,10 +21,15 @@ struct WorkerFacts {
   int64_t threads = 0;
   int32_t compute_capability = 0;  // x 10; 0 without a GPU
   uint64_t host_bytes = 0;         // memory of a host
+  // The slowest; without rates where one of them has none.
+  Gpu gpu = {};
   // Measured between a gang like them; LeastOf knows none.
   std::vector<plan::LinkSpeed> links = {};
   std::vector<int32_t> ranks_of_hosts = {};  // of a gang, in order of rank; LeastOf knows none
 };
+// By the table, or by what the worker measured; empty on the CPU.
+Gpu GpuOfWorker(const scheduler::Worker& worker);
+
 WorkerFacts LeastOf(const std::vector<scheduler::Worker>& workers);
 
 // How many neighbours share each host.

@@ -16,9 +16,6 @@ double Bytes(plan::Storage storage, int64_t elements) {
   return static_cast<double>(plan::StorageBytes(storage, elements));
 }
 
-// Of dequantising, read and written.
-constexpr double kGpuBytesPerSecond = 3.2e12, kCpuBytesPerSecond = 2e9;
-
 double Seconds(const plan::LinkSpeed& point) {
   return static_cast<double>(point.bytes) / point.bytes_per_second;
 }
@@ -26,8 +23,9 @@ double Seconds(const plan::LinkSpeed& point) {
 // Two queues of work, compute and communication, and what compute has waited for the other.
 class Timeline {
  public:
-  explicit Timeline(const plan::Plan& plan)
+  Timeline(const plan::Plan& plan, double dequantized_bytes_per_second)
       : plan_(plan),
+        dequantized_bytes_per_second_(dequantized_bytes_per_second),
         map_(plan),
         fetches_(plan::UnitFetches(plan, map_)),
         products_(BlockProductsOf(plan)),
@@ -177,7 +175,7 @@ class Timeline {
       if (flat.unit != unit || !flat.quantized() || flat.in_ranges != in_ranges) continue;
       bytes += PackedBytes(flat) + Bytes(plan::ComputeStorage(plan_), flat.elements);
     }
-    return bytes / (plan_.device == "cuda" ? kGpuBytesPerSecond : kCpuBytesPerSecond);
+    return bytes == 0 ? 0 : bytes / dequantized_bytes_per_second_;
   }
 
   const plan::UnitFetch& FetchOf(int32_t unit) const { return fetches_[static_cast<size_t>(unit)]; }
@@ -205,6 +203,7 @@ class Timeline {
   };
 
   const plan::Plan& plan_;
+  const double dequantized_bytes_per_second_;
   const plan::ShardMap map_;
   const std::vector<plan::UnitFetch> fetches_;  // by unit
   const BlockProducts products_;
@@ -238,7 +237,7 @@ double LinkSeconds(const std::vector<plan::LinkSpeed>& links, double bytes) {
 }
 
 plan::Prediction PredictStep(const plan::Plan& plan, const ComputeSeconds& compute) {
-  Timeline timeline(plan);
+  Timeline timeline(plan, compute.dequantized_bytes_per_second);
   for (int64_t i = 0; i < compute.micro_steps; ++i) {
     timeline.Forward(compute.forward, i == 0);
     timeline.Backward(compute.backward, i + 1 == compute.micro_steps);

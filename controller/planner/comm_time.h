@@ -23,7 +23,12 @@ struct ComputeSeconds {
   double forward = 0, backward = 0;  // of a micro-step; backward with recomputation
   double update = 0;
   int64_t micro_steps = 1;
+  double dequantized_bytes_per_second = 0;  // read + written; wanted by a quantised base
 };
+// That rate on the CPU, and on a GPU as a share of its copies: alone the kernels reach 82 to 95 %
+// of a copy (bench/results/README.md), beside the products of a step what h200_qlora.json leaves.
+inline constexpr double kCpuDequantizedBytesPerSecond = 2e9;
+inline constexpr double kDequantizedShare = 0.75;
 
 // Predicts one optimizer step. plan.links must be set for a plan with several ranks.
 plan::Prediction PredictStep(const plan::Plan& plan, const ComputeSeconds& compute);

@@ -14,7 +14,6 @@
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
-#include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
 
@@ -268,13 +267,29 @@ void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page
 }
 
 // What the prediction rests on.
-std::string Assumption(const Estimate& e, bool cuda) {
-  if (!cuda) {
+std::string Assumption(const PlannedJob& planned) {
+  const Estimate& e = planned.estimate;
+  if (planned.plan.device != "cuda") {
     return absl::StrFormat("assuming %s/s per worker thread, %s each",
                            FormatFlops(kFlopsPerSecondPerThread), Count(e.threads, "thread"));
   }
-  return absl::StrFormat("MFU %.0f %%, assuming one H200: %s/s in bfloat16 products, %.2f TB/s",
-                         100 * e.mfu, FormatFlops(kBfloat16FlopsPerSecond), kBytesPerSecond / 1e12);
+  const Gpu& gpu = planned.gpu;
+  const std::string mfu = e.mfu > 0 ? absl::StrFormat("MFU %.0f %%, ", 100 * e.mfu) : "";
+  return absl::StrFormat("%sat %s %s: %s/s in bfloat16 products, %.2f TB/s", mfu,
+                         gpu.probed ? "rates that its worker measured on one" : "the rates of one",
+                         gpu.name, FormatFlops(gpu.rates->product_flops_per_second),
+                         gpu.rates->copy_bytes_per_second / 1e12);
+}
+
+std::string PredictedText(const PlannedJob& planned) {
+  if (planned.plan.device == "cuda" && !planned.gpu.rates) {
+    return planned.gpu.name.empty()
+               ? "no time: no GPU is known here; cox plan --gpu H200 plans for one by name"
+               : absl::StrCat("not measured on this GPU (", planned.gpu.name, ")");
+  }
+  return absl::StrFormat("%s tokens/s, %s in all, %s",
+                         FormatCount(std::llround(planned.estimate.tokens_per_second)),
+                         FormatSeconds(planned.estimate.seconds), Assumption(planned));
 }
 
 // Milliseconds of a step.
@@ -282,17 +297,20 @@ void AddCommunication(const plan::Plan& plan, Page& page) {
   if (plan.world_size() == 1) return;
   const plan::Prediction& p = plan.predicted;
   const plan::LinkSpeed& fastest = plan.links.back();
+  const std::string exposed =
+      p.step_seconds > 0
+          ? absl::StrFormat("%.3g ms of them (%.1f %% of the step) not hidden",
+                            1e3 * p.exposed_seconds, 100 * p.exposed_seconds / p.step_seconds)
+          : "how much of it is hidden is not known";
   page.Row(
       "Communication",
-      absl::StrFormat("%.3g ms a step, %.3g ms of them (%.1f %% of the step) not hidden, "
-                      "%s %.3g GB/s at %s",
-                      1e3 * p.comm_seconds, 1e3 * p.exposed_seconds,
-                      100 * p.exposed_seconds / p.step_seconds,
+      absl::StrFormat("%.3g ms a step, %s, %s %.3g GB/s at %s", 1e3 * p.comm_seconds, exposed,
                       plan.links_measured ? "measured" : "assuming", fastest.bytes_per_second / 1e9,
                       FormatBytes(static_cast<uint64_t>(fastest.bytes))));
 }
 
-void AddEstimate(const Estimate& e, bool cuda, Page& page) {
+void AddEstimate(const PlannedJob& planned, Page& page) {
+  const Estimate& e = planned.estimate;
   page.Row("Memory/rank", FormatBytes(e.total_bytes));
   const std::pair<const char*, uint64_t> classes[] = {{"  weights", e.weights},
                                                       {"  gradients", e.gradients},
@@ -309,9 +327,7 @@ void AddEstimate(const Estimate& e, bool cuda, Page& page) {
   }
   page.Row("Checkpoint", FormatBytes(e.checkpoint) + " of storage each");
   page.Row("Compute", FormatFlops(e.flops_per_token) + " per token");
-  page.Row("Predicted", absl::StrFormat("%s tokens/s, %s in all, %s",
-                                        FormatCount(std::llround(e.tokens_per_second)),
-                                        FormatSeconds(e.seconds), Assumption(e, cuda)));
+  page.Row("Predicted", PredictedText(planned));
 }
 
 }  // namespace
@@ -324,7 +340,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   AddData(job, recipe, data, page);
   AddSteps(recipe, planned.plan, page);
   AddDevice(job, planned, page);
-  AddEstimate(planned.estimate, planned.plan.device == "cuda", page);
+  AddEstimate(planned, page);
   AddCommunication(planned.plan, page);
   page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));
   page.Row("Plan", ToHex(planned.hash).substr(0, 16));

@@ -17,8 +17,9 @@ namespace {
 
 using model::Parameter;
 
-// Seconds of a query element (token x heads x head_dim): fixed + span x per position. Lines through
-// the times of documents of 1,024 and 8,192 tokens. Source: gpu_bench on one H100,
+// Seconds of a query element (token x heads x head_dim) where products run at kLinesFlopsPerSecond:
+// fixed + span x per position. Lines through the times of documents of 1,024 and 8,192 tokens.
+// Source: gpu_bench on one H100,
 // bench/results/h100_attention.json, causal, 32,768 tokens, 14/2 heads x 64 and 28/4 heads x 128,
 // ms of 1,024 | 8,192 tokens: 64: forward 0.196 | 1.002, backward 0.514 | 3.001, the same where
 // bits need not repeat; 128: forward 0.495 | 3.112, backward 1.771 | 11.91, cuDNN's with atomics
@@ -45,40 +46,49 @@ const AttentionLines& LinesOf(int64_t head_dim) {
   return head_dim <= 128 ? kWideHeads : kWidestHeads;
 }
 
+// Of the H100 of these files.
+constexpr double kLinesFlopsPerSecond = 640e12;
+
 struct SecondsPerToken {
   double forward = 0, backward = 0, again = 0;  // `again`: recomputation in backward
 };
 
-// What products of experts in bfloat16 take beyond kBfloat16FlopsPerSecond.
-SecondsPerToken SlowerExperts(const plan::Plan& plan, const BlockProducts& products) {
+double ProductRate(const plan::Plan& plan, const GpuRates& rates) {
+  return rates.product_flops_per_second * (plan.compute_dtype == "bfloat16" ? 1 : kFloat32Share);
+}
+
+// What products of experts in bfloat16 take beyond others.
+SecondsPerToken SlowerExperts(const plan::Plan& plan, const BlockProducts& products,
+                              const GpuRates& rates) {
   const bool trained = std::any_of(
       plan.parameters.begin(), plan.parameters.end(),
       [](const auto& p) { return model::IsBase(p, model::Kind::kExperts) && p.trainable(); });
-  const double element = 2 * (1 / kGroupedFlopsPerSecond - 1 / kBfloat16FlopsPerSecond);
+  const double element = 2 * (1 / kGroupedShare - 1) / rates.product_flops_per_second;
   return {.forward = products.experts * element,
           .backward = (trained ? 2 : 1) * products.experts * element,
           .again = products.experts_again * element};
 }
 
-SecondsPerToken Products(const plan::Plan& plan) {
+SecondsPerToken Products(const plan::Plan& plan, const GpuRates& rates) {
   const model::FlopsPerToken all = model::TrainingFlops(plan.model, plan.parameters, 0);
   const double forward = model::ForwardFlopsPerToken(plan.model, plan.parameters, 0);
   const double head =
       2 * static_cast<double>(plan.model.head_rows()) * static_cast<double>(plan.model.hidden_size);
-  const double rate =
-      plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;
+  const double rate = ProductRate(plan, rates);
   SecondsPerToken seconds{.forward = forward / rate, .backward = (all.total() - forward) / rate};
   const BlockProducts products = BlockProductsOf(plan);
   seconds.again = plan.recompute == "block" ? (forward - head) / rate : 2 * products.again() / rate;
   if (plan.compute_dtype != "bfloat16") return seconds;
-  const SecondsPerToken slower = SlowerExperts(plan, products);
+  const SecondsPerToken slower = SlowerExperts(plan, products, rates);
   return {.forward = seconds.forward + slower.forward,
           .backward = seconds.backward + slower.backward,
           .again = seconds.again + slower.again};
 }
 
 // The plain kernels are counted at the rate of float32 products.
-SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
+SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span, const GpuRates& rates) {
+  const double slower = kLinesFlopsPerSecond / rates.product_flops_per_second;
+  const double plain_rate = kFloat32Share * rates.product_flops_per_second;
   const int64_t widths = plan.model.head_dim + plan.model.value_dim();
   const double query = static_cast<double>(plan.model.num_heads * widths) / 2;
   const AttentionLines& lines = LinesOf(plan.model.head_dim);
@@ -88,13 +98,14 @@ SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span) {
     const auto span =
         static_cast<double>(window > 0 ? std::min(window, attention_span) : attention_span);
     if (plain) {
-      seconds.forward += 4 * query * span / kFloat32FlopsPerSecond;
-      seconds.backward += 10 * query * span / kFloat32FlopsPerSecond;
+      seconds.forward += 4 * query * span / plain_rate;
+      seconds.backward += 10 * query * span / plain_rate;
       continue;
     }
-    seconds.forward += query * lines.forward.At(span);
-    seconds.backward +=
-        query * (plan.attention_deterministic ? lines.backward : lines.unordered_backward).At(span);
+    const Line& backward =
+        plan.attention_deterministic ? lines.backward : lines.unordered_backward;
+    seconds.forward += query * lines.forward.At(span) * slower;
+    seconds.backward += query * backward.At(span) * slower;
   }
   if (plan.recompute == "block") seconds.again = seconds.forward;
   return seconds;
@@ -213,7 +224,7 @@ double AgainTraffic(const plan::Plan& plan) {
 // those that a token has), and cross-entropy over the vocabulary (read, read and written). DoRA
 // reads and writes the output of an adapted linear once more, and its output, gradient and scaled
 // gradient.
-SecondsPerToken Traffic(const plan::Plan& plan) {
+SecondsPerToken Traffic(const plan::Plan& plan, const GpuRates& rates) {
   const model::ModelConfig& m = plan.model;
   const auto layers = static_cast<double>(m.num_layers);
   const Touched blocks = BlockTraffic(plan);
@@ -241,14 +252,14 @@ SecondsPerToken Traffic(const plan::Plan& plan) {
   const double again = plan.recompute == "block" ? forward : AgainTraffic(plan);
   forward += static_cast<double>(m.head_rows());
   backward += 2 * static_cast<double>(m.head_rows());
-  const double seconds = plan::ComputeBytes(plan) / kBytesPerSecond;
+  const double seconds = plan::ComputeBytes(plan) / rates.copy_bytes_per_second;
   return {.forward = forward * seconds, .backward = backward * seconds, .again = again * seconds};
 }
 
 // States read and written; the gradient cleared where no product writes it, read by the norm and by
 // the update; the master read and written and the weights written, or the weights themselves read
 // and written. DoRA reads every weight of an adapted linear once for the norms of its rows.
-double UpdateSeconds(const plan::Plan& plan) {
+double UpdateSeconds(const plan::Plan& plan, const GpuRates& rates) {
   const plan::Optimizer& optimizer = plan::OptimizerOf(plan);
   const std::vector<bool> in_blocks = plan::InBlocks(plan);
   double bytes = 0;
@@ -272,34 +283,33 @@ double UpdateSeconds(const plan::Plan& plan) {
         });
     bytes += static_cast<double>(plan::ComputeBytes(plan) * base->elements());
   }
-  return bytes / kBytesPerSecond;
+  return bytes / rates.copy_bytes_per_second;
 }
 
 // What a loss of documents or of a policy computes beside: the forward of its reference, and the
 // head's forward once more, whose logits wait for the loss of all documents.
-double DocumentLossSeconds(const plan::Plan& plan, double forward) {
+double DocumentLossSeconds(const plan::Plan& plan, double forward, const GpuRates& rates) {
   if (!plan.weighs_rows()) return 0;
   const auto vocab = static_cast<double>(plan.model.vocab_size);
-  const double rate =
-      plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;
-  const double head = 2 * vocab * static_cast<double>(plan.model.hidden_size) / rate +
-                      vocab * static_cast<double>(plan::ComputeBytes(plan)) / kBytesPerSecond;
+  const double head =
+      2 * vocab * static_cast<double>(plan.model.hidden_size) / ProductRate(plan, rates) +
+      vocab * static_cast<double>(plan::ComputeBytes(plan)) / rates.copy_bytes_per_second;
   return head + (plan.document_loss.reference == "base" ? forward : 0);
 }
 
 }  // namespace
 
-GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span) {
+GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span, const GpuRates& rates) {
   GpuTime time;
   for (const SecondsPerToken& seconds :
-       {Products(plan), Attention(plan, attention_span), Traffic(plan)}) {
+       {Products(plan, rates), Attention(plan, attention_span, rates), Traffic(plan, rates)}) {
     time.token += seconds.forward + seconds.backward + seconds.again;
     time.forward_token += seconds.forward;
   }
-  const double documents = DocumentLossSeconds(plan, time.forward_token);
+  const double documents = DocumentLossSeconds(plan, time.forward_token, rates);
   time.token += documents;
   if (plan.document_loss.reference == "base") time.forward_token *= 2;
-  time.step = UpdateSeconds(plan);
+  time.step = UpdateSeconds(plan, rates);
   return time;
 }
 

@@ -1,24 +1,23 @@
 // Predicted time of training on one GPU: the sum of its products, attention and memory traffic,
-// each at a rate measured on one H200. Nothing overlaps; launches are not counted (steps are
-// graphs).
+// each at a rate of that GPU. Nothing overlaps; launches are not counted (steps are graphs).
 #ifndef COXSWAIN_CONTROLLER_PLANNER_GPU_TIME_H_
 #define COXSWAIN_CONTROLLER_PLANNER_GPU_TIME_H_
 
 #include <cstdint>
 
+#include "common/gpu_table.h"
 #include "common/plan/plan.h"
 
 namespace coxswain::planner {
 
-// Source of all numbers: one H200, CUDA 13.0, cuBLASLt 13.1, cuDNN 9.19, under sustained load at
-// 700 W.
-inline constexpr double kBfloat16FlopsPerSecond = 640e12;  // GEMMs of 0.5B and 7B: 610-670
-// Of the experts of a mixture, about 1,024 rows each, whether routers are even or not: what the
-// steps of bench/results/h200_experts.json leave for them.
-inline constexpr double kGroupedFlopsPerSecond = 560e12;
-inline constexpr double kBytesPerSecond = 4.28e12;  // copy, read + written
-// Not measured: 60 % of the 67 TFLOP/s of the data sheet (float32 without tensor cores).
-inline constexpr double kFloat32FlopsPerSecond = 40e12;
+// What a step of one kind takes beside a product of bfloat16, as parts of its rate.
+//
+// Products of the experts of a mixture, about 1,024 rows each, whether routers are even or not.
+// Source: what the steps of bench/results/h200_experts.json leave for them, 560 of 640 TFLOP/s.
+inline constexpr double kGroupedShare = 0.875;
+// Products of float32, without tensor cores. Not measured: 60 % of the 67 TFLOP/s of the data sheet
+// of H200, over 640 TFLOP/s.
+inline constexpr double kFloat32Share = 0.0625;
 
 struct GpuTime {
   double token = 0;          // seconds per token slot: forward, backward, recomputation
@@ -27,7 +26,7 @@ struct GpuTime {
 };
 
 // `attention_span`: length of a token's document, averaged over tokens.
-GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span);
+GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span, const GpuRates& rates);
 
 }  // namespace coxswain::planner
 

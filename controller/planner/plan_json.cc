@@ -4,7 +4,6 @@
 #include "common/plan/optimizer_states.h"
 #include "controller/planner/attention_kernels.h"
 #include "controller/planner/attention_workspace.h"
-#include "controller/planner/gpu_time.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
 
@@ -135,21 +134,34 @@ Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
           {"attention_workspace", AttentionJson(job, planned)}};
 }
 
-Json PredictedJson(const Estimate& e, const plan::Plan& plan) {
+// Null where the rates of the GPU are not known.
+Json RateJson(const std::optional<GpuRates>& rates, double GpuRates::*rate) {
+  return rates ? Json((*rates).*rate) : Json(nullptr);
+}
+
+Json PredictedJson(const PlannedJob& planned) {
+  const Estimate& e = planned.estimate;
+  const plan::Plan& plan = planned.plan;
+  const Gpu& gpu = planned.gpu;
   const bool cuda = plan.device == "cuda";
-  Json json = {{"tokens_per_second", e.tokens_per_second},
-               {"seconds", e.seconds},
-               {"step_seconds", plan.predicted.step_seconds},
+  const auto known = [&](double seconds) {
+    return cuda && !gpu.rates ? Json(nullptr) : Json(seconds);
+  };
+  Json json = {{"tokens_per_second", known(e.tokens_per_second)},
+               {"seconds", known(e.seconds)},
+               {"step_seconds", known(plan.predicted.step_seconds)},
                {"comm_seconds_per_step", plan.predicted.comm_seconds},
-               {"exposed_seconds_per_step", plan.predicted.exposed_seconds}};
+               {"exposed_seconds_per_step", known(plan.predicted.exposed_seconds)}};
   json["links_measured"] = plan.links_measured;
   for (const plan::LinkSpeed& link : plan.links) {
     json["links"].push_back({{"bytes", link.bytes}, {"bytes_per_second", link.bytes_per_second}});
   }
   if (cuda) {
-    json["mfu"] = e.mfu;
-    json["assumed_flops_per_second"] = kBfloat16FlopsPerSecond;
-    json["assumed_bytes_per_second"] = kBytesPerSecond;
+    json["gpu"] = gpu.name.empty() ? Json(nullptr) : Json(gpu.name);
+    json["mfu"] = e.mfu > 0 ? Json(e.mfu) : Json(nullptr);
+    json["rates"] = !gpu.rates ? Json(nullptr) : Json(gpu.probed ? "probe" : "table");
+    json["assumed_flops_per_second"] = RateJson(gpu.rates, &GpuRates::product_flops_per_second);
+    json["assumed_bytes_per_second"] = RateJson(gpu.rates, &GpuRates::copy_bytes_per_second);
   } else {
     json["assumed_flops_per_second_per_thread"] = kFlopsPerSecondPerThread;
     json["assumed_threads_per_worker"] = e.threads;
@@ -191,7 +203,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                        {"host", e.host}}},
                      {"checkpoint_bytes", e.checkpoint},
                      {"flops_per_token", e.flops_per_token},
-                     {"predicted", PredictedJson(e, planned.plan)},
+                     {"predicted", PredictedJson(planned)},
                      {"unusual", UnusualJson(job)},
                      {"advice", planned.advice},
                      {"warnings", data.warnings}};

@@ -1,6 +1,7 @@
 #include "controller/planner/planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,7 +40,8 @@ double ExecutedFlops(const plan::Plan& plan, double needed, double forward) {
   return needed + 2 * BlockProductsOf(plan).again();
 }
 
-// Work of the rank with the most bins of a whole global batch.
+// Work of the rank with the most bins of a whole global batch; none where the rates of its GPU are
+// not known.
 ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
                              const WorkerResources& resources, double flops_per_token) {
   const int64_t world = plan.world_size(), size = plan.micro_batch_bins;
@@ -47,11 +49,17 @@ ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
   ComputeSeconds compute;
   compute.micro_steps = (bins + size - 1) / size;
   const auto tokens = static_cast<double>(std::min(size, bins) * plan.sequence_len);
+  if (plan.device == "cuda" && !resources.gpu.rates) {
+    compute.dequantized_bytes_per_second = std::numeric_limits<double>::infinity();
+    return compute;
+  }
   if (plan.device == "cuda") {
-    const GpuTime time = PredictGpuTime(plan, recipe.attention_span());
+    const GpuTime time = PredictGpuTime(plan, recipe.attention_span(), *resources.gpu.rates);
     compute.forward = tokens * time.forward_token;
     compute.backward = tokens * (time.token - time.forward_token);
     compute.update = time.step / plan.shard;
+    compute.dequantized_bytes_per_second =
+        kDequantizedShare * resources.gpu.rates->copy_bytes_per_second;
     return compute;
   }
   const double rate = static_cast<double>(resources.threads) * kFlopsPerSecondPerThread;
@@ -59,14 +67,25 @@ ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
       model::ForwardFlopsPerToken(plan.model, plan.parameters, recipe.attention_span());
   const double filled = tokens * recipe.packing_efficiency();  // the CPU computes no padding
   compute.forward = filled * forward / rate;
+  compute.dequantized_bytes_per_second = kCpuDequantizedBytesPerSecond;
   compute.backward = filled * (ExecutedFlops(plan, flops_per_token, forward) - forward) / rate;
   return compute;
 }
 
+// Of a GPU whose rates are not known the collectives alone.
+plan::Prediction Predict(const plan::Plan& plan, const Recipe& recipe,
+                         const WorkerResources& resources, double flops_per_token) {
+  const plan::Prediction step =
+      PredictStep(plan, ComputeOfRank(plan, recipe, resources, flops_per_token));
+  if (plan.device == "cuda" && !resources.gpu.rates) return {.comm_seconds = step.comm_seconds};
+  return step;
+}
+
 // A bin occupies all its slots, filled or not. Ranks that wait for each other wait in every step.
 void PredictCuda(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
-                 Estimate* estimate) {
-  const GpuTime time = PredictGpuTime(plan, recipe.attention_span());
+                 const Gpu& gpu, Estimate* estimate) {
+  if (!gpu.rates) return;
+  const GpuTime time = PredictGpuTime(plan, recipe.attention_span(), *gpu.rates);
   const auto tokens = static_cast<double>(recipe.train_tokens());
   const auto ranks = static_cast<double>(plan.world_size());
   const double training = tokens / recipe.packing_efficiency() * time.token / ranks +
@@ -77,7 +96,7 @@ void PredictCuda(const config::JobSpec& job, const plan::Plan& plan, const Recip
   estimate->tokens_per_second = tokens / training;
   estimate->seconds = training + static_cast<double>(Evaluations(job, recipe)) * evaluation;
   estimate->mfu = model::ModelFlopsUtilisation(
-      estimate->flops_per_token, estimate->tokens_per_second / ranks, kPeakFlopsPerSecond);
+      estimate->flops_per_token, estimate->tokens_per_second / ranks, gpu.peak_flops_per_second);
 }
 
 void PredictCpu(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
@@ -122,7 +141,7 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
   estimate.flops_per_token = model::TrainingFlops(plan.model, plan.parameters, span).total();
   estimate.threads = resources.threads;
   if (plan.device == "cuda") {
-    PredictCuda(job, plan, recipe, &estimate);
+    PredictCuda(job, plan, recipe, resources.gpu, &estimate);
   } else {
     PredictCpu(job, plan, recipe, &estimate);
   }
@@ -139,6 +158,7 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   RETURN_IF_ERROR(CheckDevice(job, model, resources.compute_capability));
   PlannedJob planned;
   planned.compute_capability = resources.compute_capability;
+  planned.gpu = resources.gpu;
   plan::Plan& plan = planned.plan;
   plan.model = model;
   SetScalars(job_id, job, recipe.hash(), &plan);
@@ -156,7 +176,7 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
       model::TrainingFlops(plan.model, plan.parameters, recipe.attention_span()).total();
   ASSIGN_OR_RETURN(std::string slices,
                    PlaceSnapshots(resources.host_bytes, resources.ranks_of_hosts, &plan));
-  plan.predicted = PredictStep(plan, ComputeOfRank(plan, recipe, resources, flops));
+  plan.predicted = Predict(plan, recipe, resources, flops);
   RETURN_IF_ERROR(plan::CheckPlan(plan));
   planned.bytes = plan::SerializePlan(plan);
   planned.hash = plan::PlanHash(planned.bytes);

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
+#include "common/gpu_table.h"
 #include "common/model/model_config.h"
 #include "common/plan/plan.h"
 #include "controller/planner/recipe.h"
@@ -20,10 +21,6 @@ namespace coxswain::planner {
 // 86-91 GFLOP/s each.
 inline constexpr double kFlopsPerSecondPerThread = 88e9;
 
-// Dense bfloat16 peak of H100 and H200 SXM. The predicted utilisation of a GPU refers to it.
-// Source: NVIDIA H200 data sheet (1,979 TFLOP/s with sparsity).
-inline constexpr double kPeakFlopsPerSecond = 989.4e12;
-
 struct WorkerResources {
   uint64_t memory_bytes = 0;                 // per worker; 0: unknown, no plan is refused
   int64_t threads = 1;                       // per worker, for the predicted time
@@ -31,6 +28,7 @@ struct WorkerResources {
   std::vector<plan::LinkSpeed> links = {};   // measured between the workers; empty: assumed
   std::vector<int32_t> ranks_of_hosts = {};  // ranks per host, in order of rank; empty: one host
   uint64_t host_bytes = 0;                   // memory of each host; 0: unknown, taken as enough
+  Gpu gpu = {};                              // of each worker; of several kinds the slowest
 };
 
 struct Estimate {
@@ -47,9 +45,10 @@ struct Estimate {
   uint64_t checkpoint = 0;          // bytes of one checkpoint on storage
   double flops_per_token = 0;       // forward + backward, attention over the mean document
   int64_t threads = 1;              // per worker, assumed by the two below
-  double tokens_per_second = 0;     // all ranks
-  double seconds = 0;               // whole job
-  double mfu = 0;                   // cuda: of kPeakFlopsPerSecond; 0 on the CPU
+  // Of a GPU whose rates are not known nothing is predicted: 0.
+  double tokens_per_second = 0;  // all ranks
+  double seconds = 0;            // whole job
+  double mfu = 0;                // cuda: of Gpu::peak_flops_per_second; 0: not known, or the CPU
 };
 
 struct PlannedJob {
@@ -59,6 +58,7 @@ struct PlannedJob {
   Estimate estimate;
   std::vector<std::string> advice;  // settings far from the recommended ones, which stay
   int32_t compute_capability = 0;   // of the planned GPU, x 10; 0: unknown or none
+  Gpu gpu = {};                     // as in WorkerResources
 };
 
 // `generation`: extents of the answers to sample prompts, for which memory is set aside. The advice

@@ -97,6 +97,22 @@ TEST(MetricNamesTest, ALossOfRoutersThatIsGoneIsNotANumber) {
       << ExpertLines(*registry);
 }
 
+// Where the peak of the GPUs is not known: no 0, which would be a utilisation, and no old value.
+TEST(MetricNamesTest, AUtilisationThatIsNotKnownIsNotThere) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  Metrics metrics(registry);
+  const auto page = [&registry] {
+    return prometheus::TextSerializer().Serialize(registry->Collect());
+  };
+  metrics.Step("j", {.tokens_per_second = 5});
+  metrics.StepsEnded("j");
+  EXPECT_EQ(page().find("coxswain_mfu_ratio{"), std::string::npos);
+  metrics.Step("j", {.tokens_per_second = 5, .mfu = 0.25});
+  EXPECT_NE(page().find("coxswain_mfu_ratio{job=\"j\"} 0.25\n"), std::string::npos) << page();
+  metrics.Step("j", {.tokens_per_second = 5});
+  EXPECT_NE(page().find("coxswain_mfu_ratio{job=\"j\"} Nan\n"), std::string::npos) << page();
+}
+
 // Of pairs, by side, of the last step and of the newest evaluation, which has no perplexity.
 TEST(MetricNamesTest, PreferencesAreBySide) {
   auto registry = std::make_shared<prometheus::Registry>();
@@ -138,7 +154,7 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   metrics.JobSubmitted();
   metrics.JobEnded("j", v1::JOB_STATE_SUCCEEDED);
   metrics.JobStateIs("j", v1::JOB_STATE_RUNNING);
-  metrics.Step("j", {.experts = AllOfExperts(), .preference = PairsOf(1)});
+  metrics.Step("j", {.mfu = 0.4, .experts = AllOfExperts(), .preference = PairsOf(1)});
   v1::Preference labels;
   labels.set_of(v1::Preference::LABELS);
   metrics.Step("j", {.preference = labels});

@@ -82,7 +82,8 @@ absl::Status Run(const Flags& flags) {
   const auto free_bytes = static_cast<uint64_t>(kernels::FreeMemoryBytes());
   const planner::WorkerResources worker = {
       .memory_bytes = device.kind == "cuda" ? engine::PlannableDeviceBytes(free_bytes) : 0,
-      .compute_capability = device.capability};
+      .compute_capability = device.capability,
+      .gpu = GpuOf(device.name)};
   for (const Row& row : Rows(device.kind)) {
     if (!flags.row.empty() && row.name != flags.row) continue;
     RETURN_IF_ERROR(Measure(row, flags.turns, worker));

@@ -325,7 +325,8 @@ int Run(Flags flags) {
   const auto free_bytes = static_cast<uint64_t>(kernels::FreeMemoryBytes());
   const planner::WorkerResources worker = {
       .memory_bytes = cuda ? engine::PlannableDeviceBytes(free_bytes) : 0,
-      .compute_capability = device->capability};
+      .compute_capability = device->capability,
+      .gpu = GpuOf(device->name)};
   if (flags.rows.empty() && flags.json_path.empty()) {
     flags.json_path = cuda ? "bench/results/h200_step.json" : "bench/results/cpu_step.json";
   }

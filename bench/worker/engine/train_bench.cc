@@ -69,7 +69,8 @@ planner::WorkerResources ResourcesOf(const kernels::DeviceDescription& device) {
   const bool cuda = device.kind == "cuda";
   const auto free_bytes = static_cast<uint64_t>(kernels::FreeMemoryBytes());
   return {.memory_bytes = cuda ? engine::PlannableDeviceBytes(free_bytes) : 0,
-          .compute_capability = device.capability};
+          .compute_capability = device.capability,
+          .gpu = GpuOf(device.name)};
 }
 
 engine::BinBatch EvaluationBins(const planner::Recipe& recipe, const data::TokenStore& store) {

@@ -115,6 +115,50 @@ TEST(PlanTest, SaysWhereThePlanDoesNotFitThisMachine) {
   EXPECT_NE(RunInProcess({"plan", job, "--memory-gib", "1"}).code, 0);
 }
 
+// Without workers and without a GPU.
+TEST(PlanTest, PlansForAGpuByName) {
+  setenv("XDG_CACHE_HOME", TempDir().c_str(), 1);
+  const std::string file = TempDir() + "/named.jsonl";
+  std::ofstream(file) << "{\"text\": \"a\"}\n";
+  const auto job = [](const std::string& device) {
+    const std::string path = TempDir() + "/named.yaml";
+    std::ofstream(path)
+        << "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: named}\nspec:\n"
+           "  base_model: "
+        << std::filesystem::absolute("deploy/quickstart/model").string()
+        << "\n  resources: {device: " << device
+        << "}\n  datasets: [{path: ./named.jsonl}]\n  sequence_len: 64\n";
+    return path;
+  };
+  const Ran h100 = RunInProcess({"plan", job("auto"), "--gpu", "h100 sxm"});
+  EXPECT_EQ(h100.code, 0) << h100.err;
+  EXPECT_NE(h100.err.find("device: cuda, workers: 1 (--gpu H100 SXM)"), std::string::npos);
+  EXPECT_NE(h100.out.find("at the rates of one H100 SXM: "), std::string::npos) << h100.out;
+  const Ran l40s = RunInProcess({"plan", job("cuda"), "--gpu", "L40S"});
+  EXPECT_EQ(l40s.code, 0) << l40s.err;
+  EXPECT_NE(l40s.out.find("not measured on this GPU (L40S)"), std::string::npos) << l40s.out;
+  const Ran unknown = RunInProcess({"plan", job("auto"), "--gpu", "H300"});
+  EXPECT_NE(unknown.code, 0);
+  EXPECT_NE(unknown.err.find("\"B200\""), std::string::npos) << unknown.err;
+  const Ran cpu = RunInProcess({"plan", job("cpu"), "--gpu", "H200"});
+  EXPECT_NE(cpu.code, 0);
+  EXPECT_NE(cpu.err.find("resources.device is cpu, --gpu is H200"), std::string::npos) << cpu.err;
+}
+
+// The memory of the GPU that is named, which --memory-gib overrides.
+TEST(PlanTest, ANamedGpuHasItsMemory) {
+  setenv("XDG_CACHE_HOME", TempDir().c_str(), 1);
+  std::ofstream(TempDir() + "/wide.jsonl") << "{\"text\": \"a\"}\n";
+  const std::string job = TempDir() + "/wide.yaml";
+  std::ofstream(job) << "apiVersion: coxswain/v1\nkind: FineTuneJob\nmetadata: {name: wide}\n"
+                        "spec:\n  base_model: "
+                     << std::filesystem::absolute("deploy/quickstart/model").string()
+                     << "\n  datasets: [{path: ./wide.jsonl}]\n  sequence_len: 2048\n"
+                        "  train: {micro_batch_size: 2000}\n";
+  EXPECT_NE(RunInProcess({"plan", job, "--gpu", "RTX 4090"}).code, 0);
+  EXPECT_EQ(RunInProcess({"plan", job, "--gpu", "RTX 4090", "--memory-gib", "9999"}).code, 0);
+}
+
 std::string WriteForeign(const std::string& extra) {
   const std::string path = TempDir() + "/theirs.yml";
   std::ofstream(path) << "base_model: ./model\nlearning_rate: 2e-4\n"

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "common/config/job_parser.h"
 #include "common/plan/plan_bytes.h"
@@ -89,6 +91,21 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LaneWorkTest, testing::Values(kTrains, kGenerate
                          [](const auto& info) {
                            return info.param == kTrains ? "Trains" : "OnlyGenerates";
                          });
+
+TEST(PlanPageOfWorkersTest, HasTheRatesOfTheirGpu) {
+  const support::ScratchFolder cache;
+  DiskFiles files;
+  config::JobSpec spec = SpecOf(kTrains);
+  spec.device = config::Device::kCuda;
+  const auto predicted = [&](const Gpu& gpu) {
+    const auto page = MakePlanPage(cache.path(), &files, spec, {.gpu = gpu}, {});
+    EXPECT_TRUE(page.ok()) << page.status();
+    return page.ok() ? nlohmann::json::parse(page->json).at("predicted") : nlohmann::json();
+  };
+  EXPECT_EQ(predicted(GpuOf("NVIDIA H100 80GB HBM3"))["gpu"], "H100 SXM");
+  EXPECT_EQ(predicted(GpuOf("NVIDIA H20", {300e12, 3e12}))["rates"], "probe");
+  EXPECT_TRUE(predicted({})["seconds"].is_null());
+}
 
 constexpr int kPairs = 6;
 

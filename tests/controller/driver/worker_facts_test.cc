@@ -31,6 +31,36 @@ TEST(WorkerFactsTest, TheLeastOfWhatIsKnown) {
   EXPECT_EQ(facts.compute_capability, 80);
 }
 
+scheduler::Worker OnGpu(const char* name, double products = 0, double copies = 0) {
+  scheduler::Worker worker = Worker("cuda", 0, 0, 90);
+  worker.hello.set_device_name(name);
+  worker.hello.set_product_flops_per_second(products);
+  worker.hello.set_copy_bytes_per_second(copies);
+  return worker;
+}
+
+TEST(WorkerFactsTest, RatesAreThoseOfTheSlowestGpu) {
+  EXPECT_EQ(LeastOf({OnGpu("NVIDIA H200")}).gpu.rates, GpuOf("NVIDIA H200").rates);
+  const scheduler::Worker probed = OnGpu("NVIDIA L40S", 300e12, 5e12);
+  for (const auto& both :
+       {std::vector{OnGpu("NVIDIA H200"), probed}, std::vector{probed, OnGpu("NVIDIA H200")}}) {
+    const Gpu slowest = LeastOf(both).gpu;
+    EXPECT_EQ(slowest.name, "L40S");
+    EXPECT_TRUE(slowest.probed);
+    EXPECT_EQ(slowest.rates, (GpuRates{270e12, 4.28e12}));
+    EXPECT_EQ(slowest.peak_flops_per_second, 362.05e12);
+  }
+}
+
+TEST(WorkerFactsTest, OneGpuWithoutRatesLeavesNone) {
+  const scheduler::Worker unknown = OnGpu("NVIDIA L40S"), known = OnGpu("NVIDIA H200");
+  for (const auto& both : {std::vector{known, unknown}, std::vector{unknown, known}}) {
+    EXPECT_EQ(LeastOf(both).gpu.name, "L40S");
+    EXPECT_FALSE(LeastOf(both).gpu.rates);
+  }
+  EXPECT_EQ(LeastOf({Worker("cpu", 1, 1, 0)}).gpu.name, "");
+}
+
 TEST(WorkerFactsTest, NeighboursShareAHost) {
   std::vector<scheduler::Worker> gang(5);
   for (size_t rank = 0; rank < gang.size(); ++rank) {

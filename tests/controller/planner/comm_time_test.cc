@@ -22,7 +22,7 @@ class CommTimeTest : public testing::Test {
     plan_.replicate = replicate;
     plan_.shard = shard;
     plan_.zero = zero;
-    return PredictStep(plan_, {compute, compute, 0, micro_steps});
+    return PredictStep(plan_, {compute, compute, 0, micro_steps, 3.2e12});
   }
 
   config::JobSpec job_ = SmallJob();

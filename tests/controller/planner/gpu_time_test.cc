@@ -22,6 +22,8 @@ constexpr char kQwen3Moe[] =
         "num_experts_per_tok": 8, "num_hidden_layers": 48, "num_attention_heads": 32,
         "num_key_value_heads": 4, "head_dim": 128})";
 
+constexpr GpuRates kRates = {640e12, 4.28e12};  // of an H200
+
 class GpuTimeTest : public testing::Test {
  protected:
   GpuTimeTest() {
@@ -32,7 +34,7 @@ class GpuTimeTest : public testing::Test {
   }
   GpuTime Time(int64_t span = 1024) {
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
-    return PredictGpuTime(plan_, span);
+    return PredictGpuTime(plan_, span, kRates);
   }
 
   config::JobSpec job_ = SmallJob();
@@ -45,7 +47,7 @@ TEST_F(GpuTimeTest, HalfABillionParametersOnAnH200) {
   const double seconds = 32768 * Time().token;
   EXPECT_GT(seconds, 0.137 + 24 * 0.7e-3);
   EXPECT_LT(seconds, 0.26);
-  EXPECT_NEAR(Time().step, 494e6 * (16 + 8 + 10) / kBytesPerSecond, 2e-5);
+  EXPECT_NEAR(Time().step, 494e6 * (16 + 8 + 10) / kRates.copy_bytes_per_second, 2e-5);
 }
 
 TEST_F(GpuTimeTest, LongerDocumentsAndRecomputationTakeLonger) {
@@ -71,7 +73,7 @@ TEST_F(GpuTimeTest, HeadsOf256TakeTheTimeOfTheirKernels) {
 
 // q and k, 14 and 2 heads of 64, are read and written once less by each, in each of 24 layers.
 TEST_F(GpuTimeTest, RotationsOfProductAndAttentionTakeNoPass) {
-  const double pass = 24 * 2 * (14 + 2) * 64 * 2 / kBytesPerSecond;
+  const double pass = 24 * 2 * (14 + 2) * 64 * 2 / kRates.copy_bytes_per_second;
   const GpuTime plain = Time();
   plan_.fusions = {"linear_rotate"};
   EXPECT_NEAR(plain.forward_token - Time().forward_token, pass, 1e-6 * pass);
@@ -84,7 +86,7 @@ TEST_F(GpuTimeTest, RotationsOfProductAndAttentionTakeNoPass) {
 // Per block and pass of the stream: the norms read and write it (4), the sums copy it, read two and
 // write one (10). A norm that adds has 4 where the two have 7; a product that adds reads one.
 TEST_F(GpuTimeTest, ResidualsTakeWhatTheirFusionsLeave) {
-  const double stream = 24 * 896 * 2 / kBytesPerSecond;
+  const double stream = 24 * 896 * 2 / kRates.copy_bytes_per_second;
   const GpuTime plain = Time();
   plan_.fusions = {"linear_add"};
   EXPECT_NEAR(plain.forward_token - Time().forward_token, 8 * stream, 1e-6 * stream);
@@ -125,9 +127,9 @@ TEST_F(GpuTimeTest, AdaptersSaveAThirdOfTheProductsAndTheUpdate) {
 TEST_F(GpuTimeTest, AnUpdateTakesTheTimeOfItsStates) {
   const double full = Time().step;
   plan_.optimizer = "adamw_bf16";
-  EXPECT_NEAR(full - Time().step, 494e6 * 8 / kBytesPerSecond, 2e-5);
+  EXPECT_NEAR(full - Time().step, 494e6 * 8 / kRates.copy_bytes_per_second, 2e-5);
   plan_.optimizer = "adamw_8bit";
-  EXPECT_NEAR(full - Time().step, 494e6 * (16 - 4 * (1 + 4.0 / 256)) / kBytesPerSecond, 2e-5);
+  EXPECT_NEAR(full - Time().step, 494e6 * (16 - 4 * (1 + 4.0 / 256)) / kRates.copy_bytes_per_second, 2e-5);
 }
 
 // Of adapters of experts: from level to level the products of down, then those of gate and up.
@@ -146,12 +148,12 @@ TEST_F(GpuTimeTest, LevelsOfExpertsTakeTheTimeOfTheirProducts) {
   EXPECT_TRUE(std::is_sorted(seconds.begin(), seconds.end()));
   // Two norms, the rows of 8 experts with their token, and the gated product.
   const double touched = 48.0 * (2 * 2 * 2048 + 9 * 2048 + 3 * 8 * 768);
-  EXPECT_NEAR(seconds[1] - seconds[0], touched * 2 / kBytesPerSecond, 1e-12);
+  EXPECT_NEAR(seconds[1] - seconds[0], touched * 2 / kRates.copy_bytes_per_second, 1e-12);
   const double pairs = 48 * 8;
   const auto adapters = [&](double widths) {
-    return pairs * widths * (2 * 16 / kBfloat16FlopsPerSecond + 1.5 * 2 / kBytesPerSecond);
+    return pairs * widths * (2 * 16 / kRates.product_flops_per_second + 1.5 * 2 / kRates.copy_bytes_per_second);
   };
-  const double down = 2 * pairs * 768 * 2048 / kGroupedFlopsPerSecond;
+  const double down = 2 * pairs * 768 * 2048 / (kGroupedShare * kRates.product_flops_per_second);
   EXPECT_NEAR(seconds[2] - seconds[1], down + adapters(768 + 2048), 1e-6 * down);
   EXPECT_NEAR(seconds[3] - seconds[2], 2 * down + adapters(2048 + 2 * 768), 1e-6 * down);
 }
@@ -181,7 +183,7 @@ TEST_F(GpuTimeTest, TheGateOfExpertsTakesNoPass) {
   plan_.model = *model::ReadModelConfig(folder.path());
   const GpuTime plain = Time();
   plan_.fusions = {"grouped_gated_linear"};
-  const double read = 48 * 2 * 8 * 768 * 2 / kBytesPerSecond;
+  const double read = 48 * 2 * 8 * 768 * 2 / kRates.copy_bytes_per_second;
   EXPECT_NEAR(plain.forward_token - Time().forward_token, read, 1e-6 * read);
   EXPECT_NEAR(plain.token - Time().token, read, 1e-6 * read);
 }

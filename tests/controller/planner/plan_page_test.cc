@@ -126,6 +126,7 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   job_.recompute_every = 3;
   job_.master_dtype = "bfloat16";
   model_.head_dim = 8;
+  resources_.gpu = GpuOf("NVIDIA H200");
   Make();
   const std::string page = FormatPlan(job_, recipe_, planned_, data_);
   for (const std::string& part :
@@ -134,7 +135,7 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
         std::string("deterministic, workspace at most 64.0 MiB (auto)"), std::string("Host memory"),
         std::string("recompute blocks in segments of 3"),
         std::string("adamw, adam.m float32, adam.v float32"),
-        std::string("assuming one H200: 640 TFLOP/s in bfloat16 products, 4.28 TB/s"),
+        std::string("at the rates of one H200: 640 TFLOP/s in bfloat16 products, 4.28 TB/s"),
         std::string("MFU ")}) {
     EXPECT_NE(page.find(part), std::string::npos) << part << " in:\n" << page;
   }
@@ -147,6 +148,38 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   EXPECT_EQ(json["memory_bytes_per_rank"]["host"], planned_.estimate.host);
   EXPECT_EQ(json["checkpoint_bytes"], planned_.estimate.host);  // of one rank
   EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
+  EXPECT_EQ(json["predicted"]["rates"], "table");
+  EXPECT_EQ(json["predicted"]["assumed_flops_per_second"], 640e12);
+}
+
+TEST_F(PlanPageTest, SaysWhatATimeOfAGpuRestsOn) {
+  job_.device = config::Device::kCuda;
+  job_.workers = 2;
+  model_.head_dim = 8;
+  const auto page = [this] {
+    Make();
+    return FormatPlan(job_, recipe_, planned_, data_);
+  };
+  const auto has = [&page](const std::string& part) {
+    const std::string text = page();
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in:\n" << text;
+  };
+  has("Predicted      no time: no GPU is known here; cox plan --gpu H200 plans for one by name\n");
+  resources_.gpu = GpuOf("NVIDIA L40S");
+  has("Predicted      not measured on this GPU (L40S)\n");
+  has(" ms a step, how much of it is hidden is not known, ");
+  EXPECT_EQ(page().find("tokens/s"), std::string::npos);
+  const auto predicted =
+      nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_))["predicted"];
+  for (const char* key : {"tokens_per_second", "seconds", "step_seconds", "mfu", "rates",
+                          "exposed_seconds_per_step", "assumed_flops_per_second"}) {
+    EXPECT_TRUE(predicted.at(key).is_null()) << key;
+  }
+  EXPECT_EQ(predicted["gpu"], "L40S");
+  EXPECT_GT(predicted["comm_seconds_per_step"], 0);
+  resources_.gpu = GpuOf("NVIDIA L40S", {.product_flops_per_second = 300e12,
+                                         .copy_bytes_per_second = 0.7e12});
+  has("at rates that its worker measured on one L40S: 270 TFLOP/s in bfloat16 products, 0.70 TB/s");
 }
 
 TEST_F(PlanPageTest, SaysHowTheBaseIsKept) {

@@ -480,8 +480,9 @@ TEST_F(CudaPlannerTest, CarriesDeviceFormatsAndAttention) {
 
 TEST_F(CudaPlannerTest, TimeIsThatOfItsSlotsAndUpdates) {
   const auto recipe = Recipe::Make(job_, model_, data_);
-  const PlannedJob planned = MustPlan();
-  const GpuTime time = PredictGpuTime(planned.plan, recipe->attention_span());
+  const Gpu gpu = GpuOf("NVIDIA H100 80GB HBM3");
+  const PlannedJob planned = MustPlan({.gpu = gpu});
+  const GpuTime time = PredictGpuTime(planned.plan, recipe->attention_span(), *gpu.rates);
   const auto tokens = static_cast<double>(recipe->train_tokens());
   const double training = tokens / recipe->packing_efficiency() * time.token +
                           static_cast<double>(recipe->total_steps()) * time.step;
@@ -489,7 +490,33 @@ TEST_F(CudaPlannerTest, TimeIsThatOfItsSlotsAndUpdates) {
   EXPECT_GT(planned.estimate.seconds, training);  // and evaluations
   EXPECT_DOUBLE_EQ(
       planned.estimate.mfu,
-      planned.estimate.flops_per_token * planned.estimate.tokens_per_second / kPeakFlopsPerSecond);
+      planned.estimate.flops_per_token * planned.estimate.tokens_per_second / 989.4e12);
+}
+
+// The layout stays: nothing is computed from a prediction.
+TEST_F(CudaPlannerTest, WithoutRatesNoTimeIsPredicted) {
+  job_.workers = 2;
+  const PlannedJob known = MustPlan({.gpu = GpuOf("NVIDIA H200")});
+  for (const Gpu& gpu : {Gpu{}, GpuOf("NVIDIA L40S")}) {
+    const PlannedJob planned = MustPlan({.gpu = gpu});
+    EXPECT_EQ(planned.estimate.tokens_per_second, 0);
+    EXPECT_EQ(planned.estimate.seconds, 0);
+    EXPECT_EQ(planned.estimate.mfu, 0);
+    EXPECT_EQ(planned.plan.predicted.step_seconds, 0);
+    EXPECT_EQ(planned.plan.predicted.exposed_seconds, 0);
+    EXPECT_DOUBLE_EQ(planned.plan.predicted.comm_seconds, known.plan.predicted.comm_seconds);
+    EXPECT_EQ(planned.estimate.total_bytes, known.estimate.total_bytes);
+    EXPECT_TRUE(plan::ParsePlan(planned.bytes).ok());
+  }
+}
+
+// Twice the rates, half the time, but for what the links take.
+TEST_F(CudaPlannerTest, TimeFollowsTheRatesOfTheGpu) {
+  Gpu slow = GpuOf("NVIDIA H200"), fast = slow;
+  fast.rates->product_flops_per_second *= 2;
+  fast.rates->copy_bytes_per_second *= 2;
+  EXPECT_DOUBLE_EQ(MustPlan({.gpu = fast}).plan.predicted.step_seconds,
+                   MustPlan({.gpu = slow}).plan.predicted.step_seconds / 2);
 }
 
 // planned_memory.peak of a job is total_bytes.
