@@ -16,7 +16,7 @@ constexpr uint64_t kGib = uint64_t{1} << 30, kGb = 1'000'000'000;
 // (peaks with sparsity are halved); of RTX 4090 the whitepaper "NVIDIA Ada GPU Architecture", of
 // RTX 5090 "NVIDIA RTX Blackwell GPU Architecture" (bfloat16 with float32 sums).
 // Measured. Source: bench/results, under sustained load at 700 W: products and copies so that the
-// steps of its files take the time that they took, copies as
+// steps of its files take the time that they took (tests/bench/recorded_steps_test.cc), copies as
 // gpu_bench's device copy; memory as workers said, in whole GiB.
 std::vector<GpuKind> MakeTable() {
   return {
@@ -26,7 +26,7 @@ std::vector<GpuKind> MakeTable() {
        .peak_flops_per_second = 989.4e12,
        .peak_bytes_per_second = 4.8e12,
        .memory_bytes = 141 * kGb,
-       .rates = GpuRates{640e12, 4.28e12},
+       .rates = GpuRates{685e12, 4.28e12},
        .measured_plannable_bytes = 139 * kGib},
       {.name = "H100 SXM",
        .driver_names = {"NVIDIA H100 80GB HBM3"},
@@ -34,7 +34,7 @@ std::vector<GpuKind> MakeTable() {
        .peak_flops_per_second = 989.4e12,
        .peak_bytes_per_second = 3.35e12,
        .memory_bytes = 80 * kGb,
-       .rates = GpuRates{640e12, 3.02e12},
+       .rates = GpuRates{685e12, 3.02e12},
        .measured_plannable_bytes = 79 * kGib},
       {"H200 NVL", {"NVIDIA H200 NVL"}, 90, 835.5e12, 4.8e12, 141 * kGb},
       {"H100 NVL", {"NVIDIA H100 NVL"}, 90, 835.5e12, 3.9e12, 94 * kGb},

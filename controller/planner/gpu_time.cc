@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <string_view>
-#include <variant>
 
 #include "common/model/flops.h"
-#include "common/plan/activation_rows.h"
-#include "common/plan/fused_ops.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
 #include "controller/planner/block_products.h"
+#include "controller/planner/gpu_traffic.h"
 
 namespace coxswain::planner {
 namespace {
@@ -46,8 +44,9 @@ const AttentionLines& LinesOf(int64_t head_dim) {
   return head_dim <= 128 ? kWideHeads : kWidestHeads;
 }
 
-// Of the H100 of these files.
-constexpr double kLinesFlopsPerSecond = 640e12;
+// Of the H100 of these files; and how much longer attention takes among the products of a step,
+// which leave less power for it.
+constexpr double kLinesFlopsPerSecond = 685e12, kLongerInAStep = 1.09;
 
 struct SecondsPerToken {
   double forward = 0, backward = 0, again = 0;  // `again`: recomputation in backward
@@ -57,16 +56,18 @@ double ProductRate(const plan::Plan& plan, const GpuRates& rates) {
   return rates.product_flops_per_second * (plan.compute_dtype == "bfloat16" ? 1 : kFloat32Share);
 }
 
-// What products of experts in bfloat16 take beyond others.
-SecondsPerToken SlowerExperts(const plan::Plan& plan, const BlockProducts& products,
-                              const GpuRates& rates) {
+// Products of experts, and gradients of weights, in bfloat16: what they take beyond others.
+SecondsPerToken SlowerProducts(const plan::Plan& plan, const BlockProducts& products,
+                               double weight_gradients, const GpuRates& rates) {
   const bool trained = std::any_of(
       plan.parameters.begin(), plan.parameters.end(),
       [](const auto& p) { return model::IsBase(p, model::Kind::kExperts) && p.trainable(); });
-  const double element = 2 * (1 / kGroupedShare - 1) / rates.product_flops_per_second;
-  return {.forward = products.experts * element,
-          .backward = (trained ? 2 : 1) * products.experts * element,
-          .again = products.experts_again * element};
+  const double grouped = 2 * (1 / kGroupedShare - 1) / rates.product_flops_per_second;
+  const double others = weight_gradients - (trained ? 2 * products.experts : 0);
+  return {.forward = products.experts * grouped,
+          .backward = (trained ? 2 : 1) * products.experts * grouped +
+                      others * (1 / kWeightGradientShare - 1) / rates.product_flops_per_second,
+          .again = products.experts_again * grouped};
 }
 
 SecondsPerToken Products(const plan::Plan& plan, const GpuRates& rates) {
@@ -79,7 +80,8 @@ SecondsPerToken Products(const plan::Plan& plan, const GpuRates& rates) {
   const BlockProducts products = BlockProductsOf(plan);
   seconds.again = plan.recompute == "block" ? (forward - head) / rate : 2 * products.again() / rate;
   if (plan.compute_dtype != "bfloat16") return seconds;
-  const SecondsPerToken slower = SlowerExperts(plan, products, rates);
+  // Backward has as many operations of gradients of inputs as forward.
+  const SecondsPerToken slower = SlowerProducts(plan, products, all.total() - 2 * forward, rates);
   return {.forward = seconds.forward + slower.forward,
           .backward = seconds.backward + slower.backward,
           .again = seconds.again + slower.again};
@@ -87,7 +89,7 @@ SecondsPerToken Products(const plan::Plan& plan, const GpuRates& rates) {
 
 // The plain kernels are counted at the rate of float32 products.
 SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span, const GpuRates& rates) {
-  const double slower = kLinesFlopsPerSecond / rates.product_flops_per_second;
+  const double slower = kLongerInAStep * kLinesFlopsPerSecond / rates.product_flops_per_second;
   const double plain_rate = kFloat32Share * rates.product_flops_per_second;
   const int64_t widths = plan.model.head_dim + plan.model.value_dim();
   const double query = static_cast<double>(plan.model.num_heads * widths) / 2;
@@ -102,8 +104,7 @@ SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span, const 
       seconds.backward += 10 * query * span / plain_rate;
       continue;
     }
-    const Line& backward =
-        plan.attention_deterministic ? lines.backward : lines.unordered_backward;
+    const Line& backward = plan.attention_deterministic ? lines.backward : lines.unordered_backward;
     seconds.forward += query * lines.forward.At(span) * slower;
     seconds.backward += query * backward.At(span) * slower;
   }
@@ -111,149 +112,46 @@ SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span, const 
   return seconds;
 }
 
-// Elements read and written.
-struct Touched {
-  double forward = 0, backward = 0;
-};
-
-// Elements that an op other than products and attention reads and writes, per token: norms (2H, 4H
-// with the add before them; backward 4H, into what flows past), sums (5H, what a product adds H),
-// RoPE (q and k in place) where no product or attention turns them, gated products (3I; backward
-// 5I), activations without a gate (2I; 3I), the rows of experts and of their tokens (backward of
-// their sum reads and writes the rows), rows that a gate scales and adds (3H; 3H), and the rows of
-// latent attention.
-struct OpTraffic {
-  Touched operator()(const model::NormOp& op) const {
-    const auto width = static_cast<double>(op.width);
-    return {2 * width, 4 * width};
-  }
-  Touched operator()(const model::AddOp& op) const {
-    return {5 * static_cast<double>(op.width), 0};
-  }
-  Touched operator()(const model::LinearAddOp& both) const {
-    return {static_cast<double>(both.add.width), 0};
-  }
-  Touched operator()(const model::RotateOp& op) const {
-    const auto rotated = static_cast<double>(op.heads.query_width() + op.heads.key_width());
-    return {2 * rotated, 2 * rotated};
-  }
-  Touched operator()(const model::GateOp& op) const {
-    const int64_t rows = std::max<int64_t>(1, op.routed.chosen);
-    const auto inner = static_cast<double>(rows * op.width);
-    return {3 * inner, 5 * inner};
-  }
-  Touched operator()(const model::ActivationOp& op) const {
-    const auto inner = static_cast<double>(op.width);
-    return {2 * inner, 3 * inner};
-  }
-  Touched operator()(const model::AddNormOp& both) const {
-    return {4 * static_cast<double>(both.add.width), 0};
-  }
-  Touched operator()(const model::DispatchOp& op) const { return Permuted(op.routed, op.width); }
-  Touched operator()(const model::CombineOp& op) const {
-    const Touched rows = Permuted(op.routed, op.width);
-    return {rows.forward, 2 * rows.backward};
-  }
-  Touched operator()(const model::SigmoidGateOp& op) const {
-    const auto width = static_cast<double>(op.width);
-    return {3 * width, 3 * width};
-  }
-  Touched operator()(const model::SplitOp& op) const {
-    const auto width = static_cast<double>(op.first_width + op.second_width);
-    return {2 * width, 2 * width};
-  }
-  Touched operator()(const model::LatentHeadsOp& op) const {
-    const auto rows = static_cast<double>(op.heads.query_width() + op.kv_width() + op.heads.row());
-    return {rows, rows};
-  }
-  Touched operator()(const model::GatedLinearOp& both) const { return (*this)(both.gate); }
-  // The product reads and writes what it would alone, and writes y.
-  Touched operator()(const model::GroupedGatedLinearOp& both) const {
-    const int64_t rows = std::max<int64_t>(1, both.gate.routed.chosen);
-    return {static_cast<double>(rows * both.gate.width), 0};
-  }
-  Touched operator()(const model::GateDownOp& both) const { return (*this)(both.gate); }
-  template <typename ProductOrAttention>
-  Touched operator()(const ProductOrAttention& /*op*/) const {
-    return {};
-  }
-
- private:
-  static Touched Permuted(const model::Routed& routed, int64_t width) {
-    const auto rows = static_cast<double>((routed.chosen + 1) * width);
-    return {rows, rows};
-  }
-};
-
-// Of all blocks.
-Touched BlockTraffic(const plan::Plan& plan) {
-  const plan::OpLists lists = plan::OpListsOf(plan);
-  const OpTraffic traffic;
-  Touched sum;
-  for (size_t layer = 0; layer < lists.backward.size(); ++layer) {
-    for (const model::Op& op : lists.forward[layer]) sum.forward += std::visit(traffic, op).forward;
-    for (const model::Op& op : lists.backward[layer]) {
-      sum.backward += std::visit(traffic, op).backward;
-    }
-  }
-  return sum;
-}
-
-// What forward reads and writes of the input of an adapter's A and the output of its B.
-constexpr double kAdapterPasses = 1.5;
-
-// Of all blocks, below recompute "block".
-double AgainTraffic(const plan::Plan& plan) {
-  const OpTraffic traffic;
-  double sum = 0;
-  if (plan.lora.rank > 0) {
-    sum =
-        kAdapterPasses * BlockProductsOf(plan).adapters_again / static_cast<double>(plan.lora.rank);
-  }
-  for (const model::Block& block : plan.architecture.blocks) {
-    for (const model::PlainOp& op : block.ops) {
-      if (!plan::ComputesAgain(plan, plan::AgainOf(op))) continue;
-      sum += std::visit(traffic, op).forward;
-    }
-  }
-  return sum;
-}
-
-// All that is neither product nor attention: the ops of the blocks, the column sum
-// of a bias gradient, each adapted linear (its input, output and their gradients twice; of experts
-// those that a token has), and cross-entropy over the vocabulary (read, read and written). DoRA
-// reads and writes the output of an adapted linear once more, and its output, gradient and scaled
-// gradient.
 SecondsPerToken Traffic(const plan::Plan& plan, const GpuRates& rates) {
-  const model::ModelConfig& m = plan.model;
-  const auto layers = static_cast<double>(m.num_layers);
-  const Touched blocks = BlockTraffic(plan);
-  const auto rotated = static_cast<double>((m.num_heads + m.num_kv_heads) * m.head_dim);
-  const auto kv = static_cast<double>(m.num_kv_heads * m.head_dim);
-  const auto rank = static_cast<double>(plan.lora.rank);
-  double forward = blocks.forward, backward = blocks.backward;
-  if (m.qkv_bias && plan.lora.rank == 0) backward += layers * (rotated + kv);
-  for (const Parameter& p : plan.parameters) {
-    if (!model::IsAdapter(p)) continue;
-    if (model::IsMagnitude(p)) {
-      forward += 2 * static_cast<double>(p.elements());
-      backward += 3 * static_cast<double>(p.elements());
-      continue;
-    }
-    if (model::AdaptsEmbedding(p) && model::IsLoraA(p)) continue;
-    double width = static_cast<double>(p.elements()) / rank;
-    if (p.kind == model::Kind::kExperts) {
-      const int64_t own = model::IsLoraA(p) ? p.rows / p.batch : p.cols;
-      width = static_cast<double>(m.mixture.chosen * (p.elements() / p.batch / own));
-    }
-    forward += kAdapterPasses * width;
-    backward += 2.5 * width;
-  }
-  const double again = plan.recompute == "block" ? forward : AgainTraffic(plan);
-  forward += static_cast<double>(m.head_rows());
-  backward += 2 * static_cast<double>(m.head_rows());
+  const Touched touched = TouchedPerToken(plan);
   const double seconds = plan::ComputeBytes(plan) / rates.copy_bytes_per_second;
-  return {.forward = forward * seconds, .backward = backward * seconds, .again = again * seconds};
+  return {.forward = touched.forward * seconds,
+          .backward = touched.backward * seconds,
+          .again = touched.again * seconds};
+}
+
+// Operands of products.
+bool Multiplies(const plan::Plan& plan, const Parameter& p) {
+  const bool head = model::IsHead(p) || (model::IsEmbedding(p) && plan.model.tie_embeddings);
+  return model::IsLinear(p) || head;
+}
+
+struct MicroStepSeconds {
+  double forward = 0, backward = 0;  // backward with recomputation
+};
+
+// Every product reads its weights once, whatever the tokens, and adds to a gradient that it reads
+// and writes. Products of many tokens hide a part of that.
+MicroStepSeconds WeightTraffic(const plan::Plan& plan, const GpuRates& rates) {
+  constexpr double kNotHidden = 0.7, kGradientsNotHidden = 0.35;
+  const BlockProducts products = BlockProductsOf(plan);
+  const double element = kNotHidden * static_cast<double>(plan::ComputeBytes(plan));
+  double dense = 0, experts = 0, in_blocks = 0, gradients = 0;
+  for (const Parameter& p : plan.parameters) {
+    if (!Multiplies(plan, p)) continue;
+    const auto elements = static_cast<double>(p.elements());
+    (p.kind == model::Kind::kExperts ? experts : dense) += elements;
+    if (model::IsLinear(p) && p.kind != model::Kind::kExperts) in_blocks += elements;
+    if (!p.trainable()) continue;
+    const plan::Storage gradient = *plan::StorageOf(plan, p).gradient;
+    gradients += 2 * static_cast<double>(plan::StorageBytes(gradient, p.elements()));
+  }
+  double again = plan.recompute == "block" ? in_blocks : products.linears_again;
+  if (products.experts > 0) again += experts * products.experts_again / products.experts;
+  const double once = element * (dense + experts) / rates.copy_bytes_per_second;
+  return {.forward = once,
+          .backward = once + (element * again + kGradientsNotHidden * gradients) /
+                                 rates.copy_bytes_per_second};
 }
 
 // States read and written; the gradient cleared where no product writes it, read by the norm and by
@@ -308,7 +206,11 @@ GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span, const Gpu
   }
   const double documents = DocumentLossSeconds(plan, time.forward_token, rates);
   time.token += documents;
-  if (plan.document_loss.reference == "base") time.forward_token *= 2;
+  const MicroStepSeconds weights = WeightTraffic(plan, rates);
+  const int forwards = plan.document_loss.reference == "base" ? 2 : 1;
+  time.forward_token *= forwards;
+  time.forward_micro_step = forwards * weights.forward;
+  time.micro_step = time.forward_micro_step + weights.backward;
   time.step = UpdateSeconds(plan, rates);
   return time;
 }

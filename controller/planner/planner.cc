@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "controller/planner/advice.h"
 #include "controller/planner/block_products.h"
+#include "controller/planner/ceil_div.h"
 #include "controller/planner/comm_time.h"
 #include "controller/planner/device_check.h"
 #include "controller/planner/gpu_time.h"
@@ -45,9 +46,9 @@ double ExecutedFlops(const plan::Plan& plan, double needed, double forward) {
 ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
                              const WorkerResources& resources, double flops_per_token) {
   const int64_t world = plan.world_size(), size = plan.micro_batch_bins;
-  const int64_t bins = (recipe.global_batch_bins() + world - 1) / world;
+  const int64_t bins = CeilDiv(recipe.global_batch_bins(), world);
   ComputeSeconds compute;
-  compute.micro_steps = (bins + size - 1) / size;
+  compute.micro_steps = CeilDiv(bins, size);
   const auto tokens = static_cast<double>(std::min(size, bins) * plan.sequence_len);
   if (plan.device == "cuda" && !resources.gpu.rates) {
     compute.dequantized_bytes_per_second = std::numeric_limits<double>::infinity();
@@ -55,8 +56,9 @@ ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
   }
   if (plan.device == "cuda") {
     const GpuTime time = PredictGpuTime(plan, recipe.attention_span(), *resources.gpu.rates);
-    compute.forward = tokens * time.forward_token;
-    compute.backward = tokens * (time.token - time.forward_token);
+    compute.forward = tokens * time.forward_token + time.forward_micro_step;
+    compute.backward =
+        tokens * (time.token - time.forward_token) + time.micro_step - time.forward_micro_step;
     compute.update = time.step / plan.shard;
     compute.dequantized_bytes_per_second =
         kDequantizedShare * resources.gpu.rates->copy_bytes_per_second;
@@ -88,11 +90,20 @@ void PredictCuda(const config::JobSpec& job, const plan::Plan& plan, const Recip
   const GpuTime time = PredictGpuTime(plan, recipe.attention_span(), *gpu.rates);
   const auto tokens = static_cast<double>(recipe.train_tokens());
   const auto ranks = static_cast<double>(plan.world_size());
-  const double training = tokens / recipe.packing_efficiency() * time.token / ranks +
-                          static_cast<double>(recipe.total_steps()) *
-                              (time.step / plan.shard + plan.predicted.exposed_seconds);
+  const int64_t rank_bins = plan.world_size() * plan.micro_batch_bins;  // of a micro-step
+  const auto micro_steps = [rank_bins](size_t bins) {
+    return static_cast<double>(CeilDiv(static_cast<int64_t>(bins), rank_bins));
+  };
+  const double step =
+      micro_steps(static_cast<size_t>(recipe.global_batch_bins())) * time.micro_step +
+      time.step / plan.shard;
+  const double training =
+      tokens / recipe.packing_efficiency() * time.token / ranks +
+      static_cast<double>(recipe.total_steps()) * (step + plan.predicted.exposed_seconds);
   const double evaluation = static_cast<double>(recipe.eval_bins().size()) *
-                            static_cast<double>(plan.sequence_len) * time.forward_token / ranks;
+                                static_cast<double>(plan.sequence_len) * time.forward_token /
+                                ranks +
+                            micro_steps(recipe.eval_bins().size()) * time.forward_micro_step;
   estimate->tokens_per_second = tokens / training;
   estimate->seconds = training + static_cast<double>(Evaluations(job, recipe)) * evaluation;
   estimate->mfu = model::ModelFlopsUtilisation(

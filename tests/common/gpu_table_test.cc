@@ -11,7 +11,7 @@ namespace {
 TEST(GpuTableTest, AMeasuredGpuHasItsRatesAndThePublishedPeak) {
   const Gpu h200 = GpuOf("NVIDIA H200");
   EXPECT_EQ(h200.name, "H200");
-  EXPECT_EQ(h200.rates, (GpuRates{640e12, 4.28e12}));
+  EXPECT_EQ(h200.rates, (GpuRates{685e12, 4.28e12}));
   EXPECT_FALSE(h200.probed);
   EXPECT_EQ(h200.peak_flops_per_second, 989.4e12);
   EXPECT_EQ(GpuOf("NVIDIA H200", {1e12, 1e9}).rates, h200.rates);  // a probe says less

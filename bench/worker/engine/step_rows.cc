@@ -350,7 +350,7 @@ std::string JobYaml(const Row& row, const std::string& directory, int64_t steps)
       directory,
       "/out}\n"
       "  resources: {device: ",
-      row.device, "}\n");
+      row.device, ", workers: ", row.workers, "}\n");
   if (row.lora_rank > 0) {
     absl::StrAppend(&yaml, "  adapter: ", row.quantized ? "qlora" : "lora",
                     "\n  lora: {r: ", row.lora_rank, ", alpha: ", 2 * row.lora_rank,

@@ -22,6 +22,7 @@ struct Row {
   int64_t sequence_len = 0;
   int64_t micro_bins = 0;
   int64_t micro_steps = 1;
+  int64_t workers = 1;         // each with so many bins; of a gang, which step_bench does not run
   const char* method = "sft";  // of pairs ("dpo"): sequence_len is of a document, a bin has two
   int64_t lora_rank = 0;       // 0: full fine-tuning
   bool quantized = false;      // the base, in NF4, doubly, unless settings say otherwise

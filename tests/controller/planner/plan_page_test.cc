@@ -135,7 +135,7 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
         std::string("deterministic, workspace at most 64.0 MiB (auto)"), std::string("Host memory"),
         std::string("recompute blocks in segments of 3"),
         std::string("adamw, adam.m float32, adam.v float32"),
-        std::string("at the rates of one H200: 640 TFLOP/s in bfloat16 products, 4.28 TB/s"),
+        std::string("at the rates of one H200: 685 TFLOP/s in bfloat16 products, 4.28 TB/s"),
         std::string("MFU ")}) {
     EXPECT_NE(page.find(part), std::string::npos) << part << " in:\n" << page;
   }
@@ -149,7 +149,7 @@ TEST_F(PlanPageTest, PageOfAGpuJob) {
   EXPECT_EQ(json["checkpoint_bytes"], planned_.estimate.host);  // of one rank
   EXPECT_EQ(json["predicted"]["mfu"], planned_.estimate.mfu);
   EXPECT_EQ(json["predicted"]["rates"], "table");
-  EXPECT_EQ(json["predicted"]["assumed_flops_per_second"], 640e12);
+  EXPECT_EQ(json["predicted"]["assumed_flops_per_second"], 685e12);
 }
 
 TEST_F(PlanPageTest, SaysWhatATimeOfAGpuRestsOn) {
@@ -177,8 +177,8 @@ TEST_F(PlanPageTest, SaysWhatATimeOfAGpuRestsOn) {
   }
   EXPECT_EQ(predicted["gpu"], "L40S");
   EXPECT_GT(predicted["comm_seconds_per_step"], 0);
-  resources_.gpu = GpuOf("NVIDIA L40S", {.product_flops_per_second = 300e12,
-                                         .copy_bytes_per_second = 0.7e12});
+  resources_.gpu =
+      GpuOf("NVIDIA L40S", {.product_flops_per_second = 300e12, .copy_bytes_per_second = 0.7e12});
   has("at rates that its worker measured on one L40S: 270 TFLOP/s in bfloat16 products, 0.70 TB/s");
 }
 

@@ -484,13 +484,15 @@ TEST_F(CudaPlannerTest, TimeIsThatOfItsSlotsAndUpdates) {
   const PlannedJob planned = MustPlan({.gpu = gpu});
   const GpuTime time = PredictGpuTime(planned.plan, recipe->attention_span(), *gpu.rates);
   const auto tokens = static_cast<double>(recipe->train_tokens());
-  const double training = tokens / recipe->packing_efficiency() * time.token +
-                          static_cast<double>(recipe->total_steps()) * time.step;
+  const double micro_steps = std::ceil(static_cast<double>(recipe->global_batch_bins()) /
+                                       static_cast<double>(planned.plan.micro_batch_bins));
+  const double training =
+      tokens / recipe->packing_efficiency() * time.token +
+      static_cast<double>(recipe->total_steps()) * (micro_steps * time.micro_step + time.step);
   EXPECT_DOUBLE_EQ(planned.estimate.tokens_per_second, tokens / training);
   EXPECT_GT(planned.estimate.seconds, training);  // and evaluations
-  EXPECT_DOUBLE_EQ(
-      planned.estimate.mfu,
-      planned.estimate.flops_per_token * planned.estimate.tokens_per_second / 989.4e12);
+  EXPECT_DOUBLE_EQ(planned.estimate.mfu, planned.estimate.flops_per_token *
+                                             planned.estimate.tokens_per_second / 989.4e12);
 }
 
 // The layout stays: nothing is computed from a prediction.
