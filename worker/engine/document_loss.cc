@@ -49,6 +49,7 @@ void RunLogProbSweep(State& state, const Sweep& sweep, const Halves& names, Phas
                      void (*head)(const State&, const Sweep&)) {
   const SweepKind forward{.name = names.forward,
                           .differs_first = sweep.model.dora,
+                          .reads_targets = false,
                           .seconds = seconds,
                           .phase = &seconds->forward};
   RunSweep(state, sweep, forward, ForwardVisits(sweep.model),

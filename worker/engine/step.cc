@@ -79,6 +79,7 @@ int64_t CountTargets(const BinBatch& bins) {
 void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
   const SweepKind kind{.name = "forward",
                        .differs_first = state.model.dora,
+                       .reads_targets = false,
                        .seconds = seconds,
                        .phase = &seconds->forward};
   RunSweep(state, sweep, kind, ForwardVisits(state.model),

@@ -93,6 +93,25 @@ TEST(GraphsTest, LogProbabilitiesSeeTheFactorsOfTheLastUpdate) {
   EXPECT_EQ(SumsAfterUpdates(/*graphs=*/true), SumsAfterUpdates(/*graphs=*/false));
 }
 
+// Rows with a target are the head's: a forward of as many tokens is one graph whatever they are.
+TEST(GraphsTest, AForwardIsOneShapeWhateverHasATarget) {
+  PlanOptions options = DoraOptions();
+  options.dora = false;
+  options.head_chunk = 4;
+  const std::unique_ptr<State> state = Prepared(MakePlan(SmallConfig(), options), /*graphs=*/true);
+  ASSERT_NE(state, nullptr);
+  BinBatch bins = RandomBins({{20}}, SmallConfig().vocab_size, 3);
+  bins.targets.assign(20, 1);
+  bins.targets.back() = 0;
+  ASSERT_TRUE(RunTrainStep(*state, MakeStep(0, bins)).ok());
+  const size_t shapes = state->graphs.shapes();
+  for (int64_t step = 1; step < 4; ++step) {
+    for (int64_t i = 0; i < 4; ++i) bins.targets[static_cast<size_t>(4 * step + i)] = 0;
+    ASSERT_TRUE(RunTrainStep(*state, MakeStep(step, bins)).ok());
+    EXPECT_EQ(state->graphs.shapes(), shapes + static_cast<size_t>(step));  // heads
+  }
+}
+
 }  // namespace
 }  // namespace graphs_test
 }  // namespace coxswain::engine
