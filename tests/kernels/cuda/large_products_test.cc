@@ -7,7 +7,10 @@
 #include "kernels/attention.h"
 #include "kernels/cached_attention.h"
 #include "kernels/gated_linear.h"
+#include "kernels/grouped_gated_linear.h"
 #include "kernels/grouped_linear.h"
+#include "kernels/grouped_lora.h"
+#include "kernels/rotated_linear.h"
 #include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {
@@ -197,6 +200,123 @@ TEST(LargeProductsGpuTest, GroupedLinear) {
   ExpectLast(y, few_y, "y");
   ExpectLast(dx, few_dx, "dx");
   EXPECT_EQ(dweight.Read(), few_dweight.Read());
+}
+
+TEST(LargeProductsGpuTest, GroupedGatedLinear) {
+  SKIP_WITHOUT_MEMORY_FOR(4);
+  const GroupedGatedLinearSpec spec{
+      .dtype = kType, .experts = 2, .in_features = 64, .intermediate = 4096};
+  const int64_t k = spec.in_features, i = spec.intermediate, rows = RowsOf(i);
+  const DeviceTensor weight(kType, Whole(2 * 2 * i * k, 1));
+  const Floats last = Whole(kLast * k, 2);
+  const LargeTensor x(rows, k, last), gate_up(rows, 2 * i), y(rows, i);
+  const DeviceTensor few(kType, last), few_gate_up(kType, kLast * 2 * i), few_y(kType, kLast * i);
+  const auto forward = [&](int64_t count, const void* in, void* both, void* out) {
+    const auto before = static_cast<int32_t>(count - kLast);
+    const DeviceValues<int32_t> offsets({0, before, static_cast<int32_t>(count)});
+    GroupedGatedLinearForward({.spec = spec,
+                               .rows = count,
+                               .offsets = offsets.data(),
+                               .x = in,
+                               .weight = weight.data(),
+                               .gate_up = both,
+                               .y = out},
+                              TestStream());
+    Synchronize(TestStream());
+  };
+  forward(rows, x.data(), gate_up.data(), y.data());
+  forward(kLast, few.data(), few_gate_up.data(), few_y.data());
+  ExpectLast(gate_up, few_gate_up, "gate and up");
+  ExpectLast(y, few_y, "gated");
+}
+
+TEST(LargeProductsGpuTest, GroupedLora) {
+  SKIP_WITHOUT_MEMORY_FOR(3);
+  const GroupedLoraSpec spec{
+      .dtype = kType, .experts = 2, .in_features = 64, .out_features = 4096, .rank = 8};
+  const int64_t k = spec.in_features, n = spec.out_features, r = spec.rank, rows = RowsOf(n);
+  const DeviceTensor a(kType, Whole(2 * r * k, 1)), b(kType, Whole(2 * n * r, 2));
+  const Floats last_x = Whole(kLast * k, 3), last_dy = Whole(kLast * n, 4);
+  const Floats none_y(Size(kLast * n), 0.0f), none_x(Size(kLast * k), 0.0f);
+  const LargeTensor x(rows, k, last_x), h(rows, r), y(rows, n, none_y), dy(rows, n, last_dy);
+  const LargeTensor dx(rows, k, none_x);
+  const DeviceTensor few_x(kType, last_x), few_h(kType, kLast * r), few_y(kType, none_y);
+  const DeviceTensor few_dy(kType, last_dy), few_dx(kType, none_x);
+  // Gradients of A and B, behind one another.
+  const auto both = [&](int64_t count, const void* in, void* low, void* out, const void* gradient,
+                        void* din) {
+    const auto before = static_cast<int32_t>(count - kLast);
+    const DeviceValues<int32_t> offsets({0, before, static_cast<int32_t>(count)});
+    const DeviceTensor da(DType::kFloat32, Floats(Size(2 * r * k), 0.0f));
+    const DeviceTensor db(DType::kFloat32, Floats(Size(2 * n * r), 0.0f));
+    const Scratch scratch(GroupedLoraBackwardWorkspaceBytes(spec, count));
+    GroupedLoraForward({.spec = spec,
+                        .rows = count,
+                        .offsets = offsets.data(),
+                        .x = in,
+                        .a = a.data(),
+                        .b = b.data(),
+                        .h = low,
+                        .y = out},
+                       TestStream());
+    GroupedLoraBackward({.spec = spec,
+                         .rows = count,
+                         .offsets = offsets.data(),
+                         .x = in,
+                         .a = a.data(),
+                         .b = b.data(),
+                         .h = low,
+                         .dy = gradient,
+                         .da = da.data(),
+                         .db = db.data(),
+                         .dx = din,
+                         .workspace = scratch.workspace()},
+                        TestStream());
+    Floats gradients = da.Read();
+    const Floats of_b = db.Read();
+    gradients.insert(gradients.end(), of_b.begin(), of_b.end());
+    return gradients;
+  };
+  const Floats all = both(rows, x.data(), h.data(), y.data(), dy.data(), dx.data());
+  const Floats alone =
+      both(kLast, few_x.data(), few_h.data(), few_y.data(), few_dy.data(), few_dx.data());
+  ExpectLast(h, few_h, "x A^T");
+  ExpectLast(y, few_y, "y");
+  ExpectLast(dx, few_dx, "dx");
+  EXPECT_EQ(all, alone);
+}
+
+// Of tokens, one after the other, that stand at 0 .. 6.
+TEST(LargeProductsGpuTest, RotatedLinear) {
+  SKIP_WITHOUT_MEMORY_FOR(2);
+  const RopeSpec spec{.dtype = kType, .num_heads = 14, .num_kv_heads = 2, .head_dim = 64};
+  const int64_t row = (14 + 2 * 2) * spec.head_dim, k = 64, rows = RowsOf(row);
+  const RopeTable table = BuildRopeTable({.rotated = spec.head_dim}, 7);
+  const DeviceTensor cos(DType::kFloat32, table.cos), sin(DType::kFloat32, table.sin);
+  std::vector<int32_t> every(Size(rows));
+  for (size_t t = 0; t < every.size(); ++t) every[t] = static_cast<int32_t>(t % 7);
+  const DeviceValues<int32_t> positions(every);
+  const DeviceTensor weight(kType, Whole(row * k, 1));
+  const DeviceBytes scratch(int64_t{64} << 20);
+  const Floats last = Whole(kLast * k, 2);
+  const LargeTensor x(rows, k, last), qkv(rows, row);
+  const DeviceTensor few(kType, last), few_qkv(kType, kLast * row);
+  const auto forward = [&](int64_t first, int64_t tokens, const void* in, void* out) {
+    RotatedLinearForward({.in_features = k,
+                          .x = in,
+                          .weight = weight.data(),
+                          .rope = {.spec = spec,
+                                   .tokens = tokens,
+                                   .qkv = out,
+                                   .cos = cos.floats(),
+                                   .sin = sin.floats(),
+                                   .positions = positions.data() + first},
+                          .workspace = scratch.workspace()},
+                         TestStream());
+  };
+  forward(0, rows, x.data(), qkv.data());
+  forward(rows - kLast, kLast, few.data(), few_qkv.data());
+  ExpectLast(qkv, few_qkv, "turned");
 }
 
 }  // namespace
