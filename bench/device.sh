@@ -102,7 +102,8 @@ failed=()
 
 run_tests() {
   have gpu_tests || return 1
-  timeout "$((deadline - SECONDS))" "$bundle/bin/gpu_tests" --gtest_brief=1 --gtest_filter="$tests_filter" --gtest_output="xml:$out/tests.xml" ||
+  timeout "$((deadline - SECONDS))" env LD_PRELOAD="$bundle/lib/libsync_counter.so" \
+    "$bundle/bin/gpu_tests" --gtest_brief=1 --gtest_filter="$tests_filter" --gtest_output="xml:$out/tests.xml" ||
     return 1
   [[ $tests_filter == '*' ]] || return 0
   python3 -c 'import bitsandbytes, peft' 2>/dev/null ||

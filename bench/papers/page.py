@@ -6,6 +6,7 @@
 import os, statistics, sys
 
 import attention_section
+import extra_memory
 import rivals
 import sections
 
@@ -42,9 +43,10 @@ def minute(found):
             continue
         ahead, level, behind = ranked(mine)
         median = statistics.median(c.ratio for c in mine)
-        lines.append(f'- **{name}**: ahead in {len(ahead)} of {len(mine)}, level in {len(level)}, behind in {len(behind)}; '
-                     f'median ratio {median:.2f}. Furthest ahead: {named(ahead[:2])}. Behind: {named(behind[:6])}'
-                     + (f' and {len(behind) - 6} more.' if len(behind) > 6 else '.'))
+        memory = {'kernels': extra_memory.of_kernels, 'head': extra_memory.of_head}.get(group, str)()
+        lines.append(f'- **{name}**: in time ahead in {len(ahead)} of {len(mine)}, level in {len(level)}, behind in '
+                     f'{len(behind)}; median ratio {median:.2f}. Furthest ahead: {named(ahead[:2])}. Behind: {named(behind[:6])}'
+                     + (f' and {len(behind) - 6} more.' if len(behind) > 6 else '.') + memory)
     if all(c.peer != 'LLM.Q' for c in found):
         lines.append('- **LLM.Q**: not measured in one call with ours; on another card of the kind, `bench/results/README.md`.')
     return lines + [sections.claims(), '', '![Ratios of training steps](plots/training.svg)', '']

@@ -29,8 +29,8 @@ struct Rope {
   double beta_slow = 0;
   bool truncate = false;
   double attention_factor = 0;  // longrope too
-  // longrope: what frequencies are divided by where sequence_len <= original_max_position, and
-  // where it is longer.
+  // longrope: what frequencies are divided by in documents of at most original_max_position tokens,
+  // and in longer ones.
   std::vector<double> short_factors = {}, long_factors = {};
   // Leading elements of a head that rotate, even; 0: all. Of latent attention: the last.
   int64_t rotated = 0;

@@ -12,6 +12,7 @@
 #include "common/plan/gradient_rows.h"
 #include "common/plan/logits_stride.h"
 #include "common/plan/optimizer_states.h"
+#include "common/plan/rope_rows.h"
 #include "common/plan/routers.h"
 #include "common/plan/snapshot_map.h"
 #include "common/plan/storage.h"
@@ -209,6 +210,7 @@ void AddPolicy(const Plan& plan, const BatchExtents& n, Table* table) {
 
 void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
   for (const char* name : {"batch.tokens", "batch.positions"}) table->Row(name, 4 * n.tokens);
+  if (LongDocumentRow(plan) > 0) table->Row("batch.rope_rows", 4 * n.tokens);
   for (const char* name : {"batch.labels", "batch.rows"}) table->Row(name, 4 * n.target_rows);
   if (plan.lora.rank > 0 && plan.lora.dropout > 0) {
     table->Row("batch.bins", 4 * n.tokens);
@@ -226,13 +228,13 @@ void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
 
 void AddRopes(const Plan& plan, Table* table) {
   const std::vector<model::Rope> ropes = plan.model.ropes();
-  const int64_t bytes = kFloat * plan.sequence_len * plan.model.rotated_dim() / 2;
+  const int64_t bytes = kFloat * RopeTableRows(plan) * plan.model.rotated_dim() / 2;
   for (size_t i = 0; i < ropes.size(); ++i) {
     const auto rope = static_cast<int64_t>(i);
     table->Row(RopeRow(rope, "cos"), bytes);
     table->Row(RopeRow(rope, "sin"), bytes);
     if (ropes[i].query_scale_beta > 0) {
-      table->Row(RopeRow(rope, "query_scale"), kFloat * plan.sequence_len);
+      table->Row(RopeRow(rope, "query_scale"), kFloat * RopeTableRows(plan));
     }
   }
 }

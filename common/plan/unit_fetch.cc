@@ -4,9 +4,10 @@
 
 namespace coxswain::plan {
 
-bool UnitFetch::trained() const {
+bool UnitFetch::Lacks(const Lacking& lacking) const {
+  if (lacking.slot && !dequantized.empty()) return true;
   return std::any_of(gathers.begin(), gathers.end(),
-                     [](const GatherPart& part) { return part.trained; });
+                     [&](const GatherPart& part) { return Gathers(part, lacking); });
 }
 
 std::vector<UnitFetch> UnitFetches(const Plan& plan, const ShardMap& map) {
@@ -19,7 +20,7 @@ std::vector<UnitFetch> UnitFetches(const Plan& plan, const ShardMap& map) {
     if (flat.quantized() && !flat.in_ranges) fetch.dequantized = flat.parameters;
     const bool split = plan.zero == 3 && slotted;
     const bool elsewhere = flat.trained() || split;
-    if (plan.shard > 1 && elsewhere) fetch.gathers.push_back({f, flat.trained()});
+    if (plan.shard > 1 && elsewhere) fetch.gathers.push_back({f, flat.trained(), slotted});
   }
   return fetches;
 }

@@ -17,6 +17,15 @@ struct GatherPart {
   size_t flat = 0;  // index into ShardMap::flats
   // Trained: also when an update has changed what is there.
   bool trained = false;
+  // It stays until another unit takes the slot. Beside the slots it stays until an update.
+  bool slotted = false;
+};
+
+// What a sweep finds of a unit.
+struct Lacking {
+  bool slot = false;     // its slot holds another unit
+  bool updated = false;  // an update came after what its slot holds
+  bool beside = false;   // an update came after what lies beside the slots
 };
 
 // A list for each kind of part, run one kind after the other. One of another kind (from host
@@ -28,12 +37,16 @@ struct UnitFetch {
   // experts of expert_ranges.h.
   std::vector<size_t> dequantized;
 
-  // Slotted: what is fetched stays until another unit takes the slot.
-  bool slotted = false;
+  bool slotted = false;  // some part is
 
   // The weights lie where sweeps read them.
   bool empty() const { return gathers.empty() && dequantized.empty(); }
-  bool trained() const;  // some part is run again after an update
+  static bool Gathers(const GatherPart& part, const Lacking& lacking) {
+    if (!part.slotted) return lacking.beside;
+    return lacking.slot || (part.trained && lacking.updated);
+  }
+  // Some part is to be run.
+  bool Lacks(const Lacking& lacking) const;
 };
 
 // By unit.

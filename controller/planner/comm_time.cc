@@ -32,6 +32,7 @@ class Timeline {
         slots_(static_cast<size_t>(plan.weight_slots)) {
     fetched_.resize(static_cast<size_t>(plan.model.num_layers + 2));
     weight_.resize(fetched_.size());
+    stale_.assign(fetched_.size(), true);
     double trained = 0;
     for (const model::Parameter& p : plan.parameters) {
       if (p.trainable()) {
@@ -59,7 +60,7 @@ class Timeline {
       // With overlap the embedding has been gathered beside the update.
       const int32_t least = plan_.overlap ? plan::kEmbeddingUnit + 1 : plan::kEmbeddingUnit;
       for (int32_t unit = least; unit <= last; ++unit) {
-        if (!FetchOf(unit).slotted) Fetch(unit, /*held=*/false);
+        if (!FetchOf(unit).slotted) Fetch(unit, {.beside = true});
       }
     }
     for (int32_t unit = 0; unit <= last; ++unit) {
@@ -93,8 +94,9 @@ class Timeline {
   void Update(double seconds) {
     const double embedding = seconds * embedding_share_;
     now_ += embedding;
-    if (plan_.overlap) Fetch(plan::kEmbeddingUnit, /*held=*/true);
+    if (plan_.overlap) Fetch(plan::kEmbeddingUnit, {.beside = true});
     for (Slot& slot : slots_) slot.current = false;
+    stale_.assign(stale_.size(), true);
     now_ += seconds - embedding;
     Join();
   }
@@ -135,20 +137,22 @@ class Timeline {
   void FillSlot(int32_t unit) {
     if (!FetchOf(unit).slotted) return;
     Slot& slot = slots_[static_cast<size_t>(plan::WeightSlotOf(plan_, unit))];
-    const bool held = slot.unit == unit;
-    if (!held || !slot.current) Fetch(unit, held);
+    Fetch(unit, {.slot = slot.unit != unit,
+                 .updated = !slot.current,
+                 .beside = stale_[static_cast<size_t>(unit)]});
+    stale_[static_cast<size_t>(unit)] = false;
     slot = {unit, true};
   }
 
-  void Fetch(int32_t unit, bool held) {
+  void Fetch(int32_t unit, const plan::Lacking& lacking) {
     for (const plan::GatherPart& part : FetchOf(unit).gathers) {
-      if (held && !part.trained) continue;
+      if (!plan::UnitFetch::Gathers(part, lacking)) continue;
       const plan::Flat& flat = map_.flats[part.flat];
       Send(flat.quantized() ? PackedBytes(flat) : Bytes(flat.storage.weights, flat.elements),
            plan_.shard, 1);
       fetched_[static_cast<size_t>(unit)] = busy_;
     }
-    if (!held) now_ += DequantizeSeconds(unit);
+    if (lacking.slot) now_ += DequantizeSeconds(unit);
   }
 
   static double PackedBytes(const plan::Flat& flat) {
@@ -208,6 +212,7 @@ class Timeline {
   const std::vector<plan::UnitFetch> fetches_;  // by unit
   const BlockProducts products_;
   std::vector<Slot> slots_;
+  std::vector<bool> stale_;      // by slotted unit: what lies beside its slot
   std::vector<double> weight_;   // by unit: elements that multiply
   std::vector<double> fetched_;  // by unit: when its weights are there
   std::array<double, plan::kGradientSlots> slot_free_ = {};

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAPERS = os.path.join(ROOT, 'bench', 'papers')
 sys.path.insert(0, PAPERS)
-import convergence, intervals, lora_plus, page, rivals, sections  # noqa: E402
+import convergence, extra_memory, intervals, lora_plus, page, rivals, sections  # noqa: E402
 
 SMALL = {'memory': ('--row', 'tiny_lora_512', '--seconds', '0.1'),
          'ablation': ('--seconds', '0.1'),
@@ -121,6 +121,23 @@ class PageTest(unittest.TestCase):
         text, _ = page.page()
         for part in ('attention', 'kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence'):
             self.assertIn(f'`bench/device.sh --papers {part}`', text)
+
+    def test_says_what_memory_the_kernels_take_beside_ligers(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        results, rivals.RESULTS = rivals.RESULTS, folder
+        self.addCleanup(setattr, rivals, 'RESULTS', results)
+
+        def row(op, width, variant, mib):
+            return {'op': op, 'width': width, 'variant': variant, 'extra_bytes': mib * 2 ** 20}
+        with open(os.path.join(folder, 'papers_kernels.json'), 'w', encoding='utf-8') as file:
+            json.dump({'rows': [row('swiglu', 8, 'ours', 6), row('swiglu', 8, 'liger', 2), row('swiglu', 16, 'ours', 12),
+                                row('swiglu', 16, 'compile', 9), row('swiglu', 16, 'liger', 12),
+                                row('cross_entropy', 8, 'ours', 5), row('cross_entropy', 8, 'liger', 0.01)]}, file)
+        said = extra_memory.of_kernels()
+        self.assertIn("above Liger's in 2 of 3", said)
+        self.assertIn('swiglu 2.0 times; cross_entropy 5 to 5 MiB against none', said)
+        self.assertEqual(extra_memory.cell(extra_memory.kernels()['swiglu']), '16: 12 / 9 / 12')
 
     def test_a_ratio_is_how_many_times_as_fast(self):
         def comparison(unit):

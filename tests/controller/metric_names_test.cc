@@ -5,6 +5,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -181,6 +182,47 @@ TEST(MetricNamesTest, TableAndControllerAgree) {
   std::set<std::string> exported;
   for (const auto& family : registry->Collect()) exported.insert(family.name);
   EXPECT_EQ(exported, NamesOfTable("Controller"));
+}
+
+// Each number of a step in the series that names it: all are different.
+TEST(MetricNamesTest, EveryNumberOfAStepIsInItsOwnSeries) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  Metrics metrics(registry);
+  metrics.Step("j", {.loss = 2.5,
+                     .grad_norm = 0.75,
+                     .learning_rate = 1e-4,
+                     .tokens = 4096,
+                     .tokens_per_second = 8192,
+                     .mfu = 0.4375,
+                     .seconds = 0.5,
+                     .eta_seconds = 4.5,
+                     .applied = false});
+  metrics.Progress("j", 3, 12);
+  metrics.Goodput("j", 0.875);
+  metrics.Packing("j", 0.9375);
+  std::map<std::string, double> values;
+  for (const auto& family : registry->Collect()) {
+    for (const auto& metric : family.metric) {
+      values[family.name] = family.type == prometheus::MetricType::Counter ? metric.counter.value
+                                                                           : metric.gauge.value;
+    }
+  }
+  const std::map<std::string, double> wanted = {
+      {"coxswain_train_loss", 2.5},
+      {"coxswain_grad_norm", 0.75},
+      {"coxswain_learning_rate", 1e-4},
+      {"coxswain_train_tokens_total", 4096},
+      {"coxswain_tokens_per_second", 8192},
+      {"coxswain_mfu_ratio", 0.4375},
+      {"coxswain_step", 3},
+      {"coxswain_steps_expected", 12},
+      {"coxswain_progress_ratio", 0.25},
+      {"coxswain_eta_seconds", 4.5},
+      {"coxswain_goodput_ratio", 0.875},
+      {"coxswain_packing_efficiency_ratio", 0.9375},
+      {"coxswain_nonfinite_steps_total", 1},
+  };
+  for (const auto& [name, value] : wanted) EXPECT_EQ(values[name], value) << name;
 }
 
 TEST(MetricNamesTest, DroppingAJobRemovesItsSeriesAndOnlyThose) {

@@ -108,7 +108,7 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   hello.mutable_build()->set_device(device == devices_.end() ? "cpu" : device->second);
   const auto threads = threads_.find(slot);
   hello.set_threads(threads == threads_.end() ? 1 : threads->second);
-  hello.set_device_name("Sim " + hello.build().device());
+  hello.set_device_name(device_name_.empty() ? "Sim " + hello.build().device() : device_name_);
   hello.set_highest_term(process.gate.highest_term());
   if (!process.gate.current()) return hello;
   *hello.mutable_current() = process.fence();

@@ -62,6 +62,8 @@ class FakeWorkers : public WorkerTransport {
   void Stop(int slot);          // as SIGSTOP: says nothing more, until its supervisor ends it
   void Partition(int slot, bool cut);  // unary calls time out, heartbeats do not arrive
   void set_threads(int slot, int threads) { threads_[slot] = threads; }
+  // Of every worker that registers from now on; empty: "Sim " and its kind of device.
+  void set_device_name(std::string name) { device_name_ = std::move(name); }
   void MoveTo(int slot, const std::string& host);  // from its next start on
   // A process was ended by its supervisor, which starts another.
   void set_on_ended(std::function<void(int slot)> on_ended) { on_ended_ = std::move(on_ended); }
@@ -224,6 +226,7 @@ class FakeWorkers : public WorkerTransport {
   std::map<int, std::string> hosts_;  // by slot, of those that moved
   std::map<int, std::string> devices_;
   std::map<int, int> threads_;  // 1 where none is said
+  std::string device_name_;
   int next_incarnation_ = 0;
   std::map<std::string, Meeting> meetings_;                                 // by gang and seq
   std::map<std::string, int64_t> busy_until_ms_;                            // by job

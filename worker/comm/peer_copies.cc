@@ -46,6 +46,18 @@ absl::Status CopyPeer(void* to, const void* from, int64_t bytes, cudaStream_t st
 
 }  // namespace
 
+// A communicator of all ranks is in lane 0.
+PeerCopies::PeerCopies(const GroupConfig& config)
+    : rank_(config.rank),
+      world_(config.world_size),
+      lanes_(config.shard == 1 || config.shard == config.world_size ? 1 : kLanes) {}
+
+int64_t PeerCopies::StagingBytes() const {
+  return kStagingBytes / lanes_ / kAlignment * kAlignment;
+}
+
+char* PeerCopies::Staging(int lane) const { return staging_ + lane * StagingBytes(); }
+
 absl::Status PeerCopies::Allocate(const std::string& host_id, const PeerMemory::Exchange& exchange,
                                   std::vector<DeviceRegion>* regions) {
   ASSIGN_OR_RETURN(void* const batch, DriverFunction("cuStreamBatchMemOp"));
@@ -72,7 +84,7 @@ absl::StatusOr<std::unique_ptr<PeerCopies>> PeerCopies::Open(const GroupConfig& 
                                                              std::vector<DeviceRegion> regions,
                                                              const PeerMemory::Exchange& exchange) {
   std::erase_if(regions, [](const DeviceRegion& region) { return region.bytes < kLeastBytes; });
-  std::unique_ptr<PeerCopies> copies(new PeerCopies(config.rank, config.world_size));
+  std::unique_ptr<PeerCopies> copies(new PeerCopies(config));
   RETURN_IF_ERROR(copies->Allocate(config.host_id, exchange, &regions));
   return copies;
 }
@@ -143,7 +155,7 @@ absl::Status PeerCopies::ReduceScatter(const Members& members, int lane, const S
                                        cudaStream_t stream) {
   const int64_t n = scatter.n, element = kernels::DTypeBytes(scatter.dtype);
   const int64_t others = members.size() - 1;
-  const int64_t most = kStagingBytes / others / kAlignment * kAlignment / element;
+  const int64_t most = StagingBytes() / others / kAlignment * kAlignment / element;
   const char* const own = static_cast<const char*>(scatter.send) + members.index * n * element;
   RETURN_IF_ERROR(Meet(members, lane, 0, stream));
   for (int64_t first = 0; first < n; first += most) {
@@ -158,7 +170,7 @@ absl::Status PeerCopies::ReduceScatter(const Members& members, int lane, const S
     for (int step = 1; step < members.size(); ++step) {
       const int place = (members.index + step) % members.size();
       const int rank = members.ranks[static_cast<size_t>(place)];
-      char* const staged = staging_ + (step - 1) * most * element;
+      char* const staged = Staging(lane) + (step - 1) * most * element;
       RETURN_IF_ERROR(
           CopyPeer(staged, memory_->Of(rank, own + first * element), sum.count * element, stream));
       sum.in[place] = staged;

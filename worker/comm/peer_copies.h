@@ -34,7 +34,7 @@ namespace coxswain::comm {
 
 class PeerCopies {
  public:
-  // Each rank takes so much device memory beside the regions.
+  // Each rank takes so much device memory beside the regions, for all lanes.
   static constexpr int64_t kStagingBytes = int64_t{64} << 20;
 
   // Every rank of the world calls it; see PeerMemory::Open.
@@ -70,13 +70,17 @@ class PeerCopies {
   void EndWaits();
 
  private:
-  PeerCopies(int rank, int world) : rank_(rank), world_(world) {}
+  explicit PeerCopies(const GroupConfig& config);
   absl::Status Allocate(const std::string& host_id, const PeerMemory::Exchange& exchange,
                         std::vector<DeviceRegion>* regions);
+  // Of a lane, StagingBytes() long: reductions of two lanes may be in a call at one time.
+  char* Staging(int lane) const;
+  int64_t StagingBytes() const;
   uint32_t* Word(uint32_t* words, int lane, int meeting, int rank) const;
   absl::Status Meet(const Members& members, int lane, int meeting, cudaStream_t stream) const;
 
   const int rank_, world_;
+  const int lanes_;  // that are used: 1 where all communicators of several ranks are one
   decltype(&cuStreamBatchMemOp_v2) batch_ = nullptr;
   uint32_t* words_ = nullptr;  // [lanes, 2 meetings, world], on the device, written by the others
   char* staging_ = nullptr;    // kStagingBytes

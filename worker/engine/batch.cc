@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/rope_rows.h"
 #include "common/status_macros.h"
 #include "kernels/cross_entropy.h"
 
@@ -156,6 +157,7 @@ BatchStager::Slot::Slot(const plan::Plan& plan)
       bin_positions(plan::BatchExtents(plan).tokens),
       row_bins(plan::BatchExtents(plan).target_rows),
       row_positions(plan::BatchExtents(plan).target_rows),
+      rope_rows(plan::LongDocumentRow(plan) > 0 ? plan::BatchExtents(plan).tokens : 0),
       padding(plan::BatchExtents(plan).tokens),
       router_factors(2 * plan.micro_batch_bins),
       scored(plan::BatchExtents(plan).scored_documents),
@@ -167,6 +169,7 @@ BatchStager::BatchStager(const plan::Plan& plan)
     : micro_batch_bins_(plan.micro_batch_bins),
       sequence_len_(plan.sequence_len),
       chunk_(plan.lm_head_chunk_tokens),
+      long_row_(plan::LongDocumentRow(plan)),
       documents_(plan::BatchExtents(plan).documents),
       dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
       head_dropout_(dropout_ && plan::HasAdapterOf(plan, model::Kind::kHead)),
@@ -220,6 +223,10 @@ void BatchStager::AppendDocument(const BinBatch& bins, BinCursor* cursor, int64_
     if (row) AppendRow(bins, *cursor, bin);
     slot_->tokens.push_back(bins.token_ids[cursor->token]);
     slot_->positions.push_back(position);
+    if (long_row_ > 0) {
+      slot_->rope_rows.push_back(position +
+                                 static_cast<int32_t>(length > long_row_ ? long_row_ : 0));
+    }
     if (marks_padding_) slot_->padding.push_back(0);
     if (dropout_) {
       slot_->bins.push_back(static_cast<uint32_t>(bins.bin_ids[static_cast<size_t>(bin)]));
@@ -240,6 +247,7 @@ void BatchStager::AppendPadding(int64_t rows, int32_t first_position) {
   for (int64_t i = 0; i < rows; ++i) {
     slot_->tokens.push_back(0);
     slot_->positions.push_back(first_position + static_cast<int32_t>(i));
+    if (long_row_ > 0) slot_->rope_rows.push_back(first_position + static_cast<int32_t>(i));
     if (marks_padding_) slot_->padding.push_back(-1);
     if (dropout_) {
       slot_->bins.push_back(0);
@@ -328,6 +336,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
        {&slot_->bins, &slot_->bin_positions, &slot_->row_bins, &slot_->row_positions}) {
     array->clear();
   }
+  slot_->rope_rows.clear();
   slot_->padding.clear();
   slot_->router_factors.clear();
   slot_->scored.clear();
@@ -347,6 +356,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   if (padded_) PadLists();
   slot_->tokens.CopyTo(buffers.tokens, stream);
   slot_->positions.CopyTo(buffers.positions, stream);
+  slot_->rope_rows.CopyTo(buffers.rope_rows, stream);
   slot_->rows.CopyTo(buffers.rows, stream);
   slot_->labels.CopyTo(buffers.labels, stream);
   slot_->cu_seqlens.CopyTo(buffers.cu_seqlens, stream);

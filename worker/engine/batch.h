@@ -75,6 +75,7 @@ class BatchStager {
   bool NextIsDense(const BinBatch& bins, const BinCursor& cursor) const;
 
   const int64_t micro_batch_bins_, sequence_len_, chunk_;
+  const int64_t long_row_;   // plan::LongDocumentRow
   const int64_t documents_;  // capacity of the list of documents
   const bool dropout_, head_dropout_, padded_;
   const bool marks_padding_;
@@ -92,6 +93,7 @@ class BatchStager {
     explicit Slot(const plan::Plan& plan);
     PinnedArray<int32_t> tokens, positions, rows, labels, cu_seqlens;
     PinnedArray<uint32_t> bins, bin_positions, row_bins, row_positions;
+    PinnedArray<int32_t> rope_rows;     // where long_row_ > 0
     PinnedArray<int32_t> padding;       // -1: a row of it
     PinnedArray<float> router_factors;  // two of each pool
     PinnedArray<kernels::DocumentRows> scored;

@@ -113,6 +113,8 @@ void ViewSweep(const Views& view, Buffers* out) {
 void ViewBatch(const Views& view, Buffers* out) {
   view.Set("batch.tokens", out->tokens);
   view.Set("batch.positions", out->positions);
+  view.Set("batch.rope_rows", out->rope_rows);
+  if (out->rope_rows == nullptr) out->rope_rows = out->positions;
   view.Set("batch.labels", out->labels);
   view.Set("batch.rows", out->rows);
   view.Set("batch.bins", out->bins);

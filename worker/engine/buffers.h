@@ -111,6 +111,7 @@ struct Buffers {
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them
   int32_t* embedding_ids = nullptr;                    // [W T], likewise; -1: no token
   int32_t *tokens = nullptr, *positions = nullptr;     // [T]
+  int32_t* rope_rows = nullptr;                        // [T], of common/plan/rope_rows.h
   int32_t *labels = nullptr, *rows = nullptr;          // [R]
   uint32_t *bins = nullptr, *bin_positions = nullptr;  // [T]; null without dropout
   // [R]: bins and positions of the rows with a target; null unless the head is adapted and has

@@ -47,8 +47,13 @@ struct Halves {
 // Forward and log-probabilities alone, of a sweep that does not train; `head` does the latter.
 void RunLogProbSweep(State& state, const Sweep& sweep, const Halves& names, PhaseSeconds* seconds,
                      void (*head)(const State&, const Sweep&)) {
-  RunSweep(state, sweep, {.name = names.forward, .seconds = seconds, .phase = &seconds->forward},
-           ForwardVisits(sweep.model), [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
+  const SweepKind forward{.name = names.forward,
+                          .differs_first = sweep.model.dora,
+                          .reads_targets = false,
+                          .seconds = seconds,
+                          .phase = &seconds->forward};
+  RunSweep(state, sweep, forward, ForwardVisits(sweep.model),
+           [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
   RunSweep(state, sweep, {.name = names.head, .seconds = seconds, .phase = &seconds->forward},
            BackwardVisits(sweep.model, sweep.ops, /*train=*/false), head);
 }

@@ -39,6 +39,7 @@ void ClearGradients(State& state, const std::vector<plan::Range>& written) {
 void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
   const SweepKind kind{.name = "forward",
                        .differs_first = state.model.dora,
+                       .reads_targets = false,
                        .seconds = seconds,
                        .phase = &seconds->forward};
   RunSweep(state, sweep, kind, ForwardVisits(state.model),

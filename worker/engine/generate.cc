@@ -128,8 +128,11 @@ absl::Status RunChoice(State& state, const Sweep& sweep, size_t first, PhaseSeco
   GenerationState& generation = *state.generation;
   const char* name = sweep.cache == CacheUse::kFill ? "prefill" : "decode";
   const int64_t count = sweep.batch.target_rows;
-  RunSweep(state, sweep, {.name = name, .seconds = seconds, .phase = &seconds->forward},
-           ForwardVisits(state.model), ChooseNext);
+  const SweepKind kind{.name = name,
+                       .differs_first = state.model.dora,
+                       .seconds = seconds,
+                       .phase = &seconds->forward};
+  RunSweep(state, sweep, kind, ForwardVisits(state.model), ChooseNext);
   kernels::CopyMemory(generation.ids.data(), state.buffers.generated_ids,
                       count * static_cast<int64_t>(sizeof(int32_t)), state.stream);
   const bool drawn = generation.sampling.temperature > 0;

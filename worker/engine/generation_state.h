@@ -38,7 +38,12 @@ struct GenerationState {
   // Staged rows, and in `ids` the chosen tokens on their way back. One sweep is in flight at a
   // time.
   PinnedArray<int32_t> tokens, positions, sequences, rows, ids;
-  std::vector<char> logits;  // logits from which tokens are drawn
+  // common/plan/rope_rows.h. Texts that may become long are rotated as long ones from the start, so
+  // that what the cache holds of them stays as it is.
+  PinnedArray<int32_t> rope_rows;
+  int32_t first_rope_row = 0;  // of such texts
+  bool by_document = false;    // the plan's tables have two parts
+  std::vector<char> logits;    // logits from which tokens are drawn
 };
 
 }  // namespace coxswain::engine

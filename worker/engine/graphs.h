@@ -3,6 +3,7 @@
 #ifndef COXSWAIN_WORKER_ENGINE_GRAPHS_H_
 #define COXSWAIN_WORKER_ENGINE_GRAPHS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,6 +33,9 @@ class Graphs {
   // run.
   const Stopwatch& Run(const std::string& name, const MicroBatch& batch, Launches launches,
                        kernels::Stream* stream);
+
+  // Shapes that were run: each has, or will have, a graph of its own.
+  size_t shapes() const { return cached_.size(); }
 
  private:
   // name, train, dense, idle, target rows

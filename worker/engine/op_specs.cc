@@ -203,7 +203,7 @@ kernels::Documents DocumentsOf(const Sweep& sweep) {
 }
 
 kernels::LatentPlaces PlacesOf(const Sweep& sweep, const BoundLatentHeads& op) {
-  return {op.cos, op.sin, sweep.buffers.positions};
+  return {op.cos, op.sin, sweep.buffers.rope_rows};
 }
 
 kernels::RopeArgs RotationArgs(const Sweep& sweep, const BoundRotation& rotation, void* qkv) {
@@ -213,7 +213,7 @@ kernels::RopeArgs RotationArgs(const Sweep& sweep, const BoundRotation& rotation
   args.qkv = qkv;
   args.cos = rotation.cos;
   args.sin = rotation.sin;
-  args.positions = sweep.buffers.positions;
+  args.positions = sweep.buffers.rope_rows;
   args.query_scale = rotation.query_scale;
   return args;
 }

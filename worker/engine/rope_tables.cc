@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/plan/longest_document.h"
+#include "common/plan/rope_rows.h"
 #include "kernels/rope.h"
 
 namespace coxswain::engine {
@@ -17,9 +17,8 @@ kernels::RopeScaling ScalingOf(const std::string& type) {
   return kernels::RopeScaling::kNone;  // dynamic: the plan keeps to the original length
 }
 
-// longrope: the factors of short or long sequences, by the longest that the plan may hold.
-kernels::RopeFrequencies FrequenciesOf(const plan::Plan& plan, const model::Rope& rope) {
-  const bool fits = plan::LongestDocument(plan) <= rope.original_max_position;
+kernels::RopeFrequencies FrequenciesOf(const plan::Plan& plan, const model::Rope& rope,
+                                       bool long_documents) {
   return {.rotated = plan.model.rotated_dim(),
           .theta = rope.theta,
           .scaling = ScalingOf(rope.type),
@@ -31,7 +30,12 @@ kernels::RopeFrequencies FrequenciesOf(const plan::Plan& plan, const model::Rope
           .beta_slow = rope.beta_slow,
           .truncate = rope.truncate,
           .attention_factor = rope.attention_factor,
-          .factors = fits ? rope.short_factors : rope.long_factors};
+          .factors = long_documents ? rope.long_factors : rope.short_factors};
+}
+
+// One part behind the other.
+void Append(const std::vector<float>& part, std::vector<float>* table) {
+  table->insert(table->end(), part.begin(), part.end());
 }
 
 void Upload(const std::vector<float>& table, void* row, kernels::Stream* stream) {
@@ -48,14 +52,23 @@ void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Str
     const auto at = [&](const char* name) {
       return buffers.At(plan::RopeRow(static_cast<int64_t>(i), name));
     };
-    const kernels::RopeTable table =
-        kernels::BuildRopeTable(FrequenciesOf(plan, ropes[i]), plan.sequence_len);
-    Upload(table.cos, at("cos"), stream);
-    Upload(table.sin, at("sin"), stream);
-    if (ropes[i].query_scale_beta == 0) continue;
-    Upload(kernels::BuildQueryScale(ropes[i].query_scale_beta, ropes[i].original_max_position,
-                                    plan.sequence_len),
-           at("query_scale"), stream);
+    std::vector<float> cos, sin, query_scale;
+    const auto append = [&](bool long_documents, int64_t positions) {
+      const kernels::RopeTable part =
+          kernels::BuildRopeTable(FrequenciesOf(plan, ropes[i], long_documents), positions);
+      Append(part.cos, &cos);
+      Append(part.sin, &sin);
+      if (ropes[i].query_scale_beta == 0) return;
+      Append(kernels::BuildQueryScale(ropes[i].query_scale_beta, ropes[i].original_max_position,
+                                      positions),
+             &query_scale);
+    };
+    const int64_t long_row = plan::LongDocumentRow(plan);
+    if (long_row > 0) append(/*long_documents=*/false, long_row);
+    append(/*long_documents=*/long_row > 0, plan.sequence_len);
+    Upload(cos, at("cos"), stream);
+    Upload(sin, at("sin"), stream);
+    if (!query_scale.empty()) Upload(query_scale, at("query_scale"), stream);
   }
 }
 

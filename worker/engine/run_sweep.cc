@@ -52,12 +52,14 @@ void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vect
   const Range range(kind.name);
   const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
   const bool first = sweep.first && kind.differs_first;
+  Sweep seen = sweep;
+  if (!kind.reads_targets) seen.batch.target_rows = seen.batch.scored = 0;
   const Stopwatch& exposed = state.graphs.Run(
-      absl::StrCat(kind.name, first ? " first" : "", script.Key()), sweep.batch,
-      [&state, sweep, script, body](Stopwatch* watch) {
+      absl::StrCat(kind.name, first ? " first" : "", script.Key()), seen.batch,
+      [&state, seen, script, body](Stopwatch* watch) {
         watch->Reset();
         UnitSweep units(state.exchange, script, watch);
-        Sweep exchanging = sweep;
+        Sweep exchanging = seen;
         exchanging.units = &units;
         body(state, exchanging);
         units.Finish();

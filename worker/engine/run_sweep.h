@@ -28,6 +28,7 @@ struct SweepKind {
   const char* name;
   bool last_micro_step = false;  // whole gradients are reduced
   bool differs_first = false;    // Sweep::first changes its launches
+  bool reads_targets = true;     // false: it launches the same whatever rows have a target
   PhaseSeconds* seconds = nullptr;
   double* phase = nullptr;  // field of `seconds`
 };

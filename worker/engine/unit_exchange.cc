@@ -80,13 +80,13 @@ void UnitExchange::SumDoubles(double* data, int64_t n) {
   Keep(group_->AllReduceSum(Communicator::kWorld, data, n, compute_));
 }
 
-void UnitExchange::Fetch(int32_t unit, bool held) {
+void UnitExchange::Fetch(int32_t unit, const plan::Lacking& lacking) {
   const plan::UnitFetch& fetch = FetchOf(unit);
   for (const plan::GatherPart& part : fetch.gathers) {
-    if (part.trained || !held) Gather(part.flat);
+    if (plan::UnitFetch::Gathers(part, lacking)) Gather(part.flat);
   }
   // Before ranks have met there is nothing to dequantise of what lies with others.
-  if (held || (plan_.zero == 3 && group_ == nullptr)) return;
+  if (!lacking.slot || (plan_.zero == 3 && group_ == nullptr)) return;
   for (const size_t i : fetch.dequantized) Dequantize(plan_, layout_, buffers_, i, comm_);
 }
 
@@ -153,7 +153,10 @@ UnitSweep::UnitSweep(UnitExchange& exchange, const ExchangeScript& script, Stopw
       script_(script),
       exposed_(exposed),
       slots_(script.start.slots),
-      in_flight_(exchange.flats_of_unit_.size(), false) {}
+      in_flight_(exchange.flats_of_unit_.size(), false),
+      stale_(exchange.flats_of_unit_.size(), script.start.stale) {
+  if (script.start.embedding) stale_[plan::kEmbeddingUnit] = false;
+}
 
 template <typename Calls>
 void UnitSweep::Communicate(const Calls& calls) {
@@ -173,30 +176,30 @@ void UnitSweep::Await(const EventHandle& event) {
   exposed_->Stop(exchange_.compute_);
 }
 
-bool UnitSweep::IsThere(int32_t unit) const {
-  if (exchange_.FetchOf(unit).empty()) return true;
-  if (!exchange_.IsSlotted(unit)) {
-    return !script_.start.stale || (unit == plan::kEmbeddingUnit && script_.start.embedding);
-  }
+plan::Lacking UnitSweep::LackingOf(int32_t unit) const {
+  plan::Lacking lacking{.beside = stale_[static_cast<size_t>(unit)]};
+  if (!exchange_.IsSlotted(unit)) return lacking;
   const Residency::Slot& slot = slots_[exchange_.SlotOf(unit)];
-  return slot.unit == unit && (slot.current || !exchange_.FetchOf(unit).trained());
+  lacking.slot = slot.unit != unit;
+  lacking.updated = !slot.current;
+  return lacking;
 }
 
 void UnitSweep::Fetch(int32_t unit) {
-  const bool slotted = exchange_.IsSlotted(unit);
-  const bool held = slotted && slots_[exchange_.SlotOf(unit)].unit == unit;
+  const plan::Lacking lacking = LackingOf(unit);
   Communicate([&] {
-    exchange_.Fetch(unit, held);
+    exchange_.Fetch(unit, lacking);
     exchange_.arrived_[static_cast<size_t>(unit)].Record(exchange_.comm_);
   });
   in_flight_[static_cast<size_t>(unit)] = true;
-  if (slotted) slots_[exchange_.SlotOf(unit)] = {unit, true};
+  stale_[static_cast<size_t>(unit)] = false;
+  if (exchange_.IsSlotted(unit)) slots_[exchange_.SlotOf(unit)] = {unit, true};
 }
 
 void UnitSweep::FetchAhead(size_t now) {
   for (; fetched_ < script_.visits.size(); ++fetched_) {
     const int32_t unit = script_.visits[fetched_];
-    if (IsThere(unit)) continue;
+    if (!exchange_.FetchOf(unit).Lacks(LackingOf(unit))) continue;
     const size_t ahead = fetched_ - now;
     if (ahead > 0 && !exchange_.Overlaps()) return;
     if (exchange_.IsSlotted(unit)) {
@@ -255,7 +258,7 @@ void UnitSweep::ReduceGradients(int32_t unit) {
 
 void UnitSweep::FetchEmbedding() {
   if (exchange_.group_ == nullptr) return;
-  Communicate([&] { exchange_.Fetch(plan::kEmbeddingUnit, /*held=*/true); });
+  Communicate([&] { exchange_.Fetch(plan::kEmbeddingUnit, {.beside = true}); });
 }
 
 bool UnitSweep::ExchangesRows() const {

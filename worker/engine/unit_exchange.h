@@ -1,10 +1,11 @@
 // The collectives of parameters and gradients, unit by unit, on a separate stream beside compute.
 // common/plan/shard_map.h defines a unit. The plan's ZeRO stage decides what is exchanged:
-//   weights    Fetched unit by unit (common/plan/unit_fetch.h). A unit without a slot is fetched in
-//              the first forward after an update. A unit with a slot is fetched when a sweep needs
-//              it and the slot holds another unit. If the slot holds the unit as it was before the
-//              update, only its trained parts are fetched. Slot by slot, the next unit is fetched
-//              while this one computes. Units without a slot are all fetched at once.
+//   weights    Fetched unit by unit, part by part (common/plan/unit_fetch.h). What lies beside the
+//              slots is fetched in the first forward after an update. What lies in a slot is
+//              fetched when a sweep needs it and the slot holds another unit. If the slot holds the
+//              unit as it was before the update, only its trained parts are fetched. Slot by slot,
+//              the next unit is fetched while this one computes. Units without a slot are all
+//              fetched at once.
 //   gradients  Reduced over the shard group right after the unit's backward: whole gradients in the
 //              last micro-step; slotted ones in every micro-step, and added to the owned range in
 //              float32. In the last micro-step they are then reduced over the replicas. Where
@@ -40,10 +41,10 @@ namespace coxswain::engine {
 struct Residency {
   struct Slot {
     int32_t unit = -1;     // -1: none
-    bool current = false;  // its trained flats are as after the last update
+    bool current = false;  // its trained flats in the slot are as after the last update
     bool operator==(const Slot&) const = default;
   };
-  bool stale = true;        // trained flats without a slot are outdated
+  bool stale = true;        // trained flats beside the slots are outdated
   bool embedding = false;   // the trained flats of the embedding are up to date
   std::vector<Slot> slots;  // slots of weights
   bool operator==(const Residency&) const = default;
@@ -104,9 +105,8 @@ class UnitExchange {
   Residency Nothing() const;  // without any weights of other ranks
   const plan::UnitFetch& FetchOf(int32_t unit) const { return fetches_[static_cast<size_t>(unit)]; }
   bool IsSlotted(int32_t unit) const { return FetchOf(unit).slotted; }
-  // Fetches the weights of `unit`, in the communication stream. `held`: the memory that sweeps read
-  // has them as they were before the last update.
-  void Fetch(int32_t unit, bool held);
+  // Fetches what lacks of the weights of `unit`, in the communication stream.
+  void Fetch(int32_t unit, const plan::Lacking& lacking);
   void Gather(size_t flat);
   void GatherPacked(size_t flat);
   size_t SlotOf(int32_t unit) const { return static_cast<size_t>(plan::WeightSlotOf(plan_, unit)); }
@@ -169,7 +169,8 @@ class UnitSweep {
   template <typename Calls>
   void Communicate(const Calls& calls);
   void Await(const EventHandle& event);
-  bool IsThere(int32_t unit) const;  // here or on its way
+  // Of the unit, of what is neither here nor on its way.
+  plan::Lacking LackingOf(int32_t unit) const;
   void Fetch(int32_t unit);
   void FetchAhead(size_t now);  // now: the visit that is being entered
 
@@ -180,6 +181,7 @@ class UnitSweep {
   size_t position_ = 0;          // visits entered
   size_t fetched_ = 0;           // visits whose weights are there or on their way
   std::vector<bool> in_flight_;  // by unit: fetched in this sweep and not waited for
+  std::vector<bool> stale_;      // by unit: what lies beside the slots is outdated
   std::array<bool, plan::kGradientSlots> reducing_ = {false, false};
   bool joined_ = true;  // the communication stream has nothing of this sweep that compute lacks
 };

@@ -2,7 +2,9 @@
 
   import coxswain_kernels
   coxswain_kernels.patch(model)           # a transformers model: Llama, Qwen2, Qwen3, Mistral, Gemma, Phi-3
-  coxswain_kernels.rms_norm(x, weight)    # or single ops; they work in torch.compile, FSDP2, DDP and checkpointing
+  coxswain_kernels.rms_norm(x, weight)    # or single ops; they work in torch.compile and checkpointing
+
+DDP and FSDP2 are tested by two processes on a CPU (tests/kernels/torch/sharded_test.py), not on GPUs.
 """
 from .ops import (add_rms_norm, attention, combine, cross_entropy, dispatch, dora_linear, embedding,
                   fp8_blocks_dequantize, gated_mlp, geglu, gelu, grouped_gated_linear, grouped_linear, grouped_lora_linear, int8_dequantize, int8_quantize,

@@ -266,9 +266,45 @@ TEST(UnitFetchTest, GathersWhatIsTrainedOrSlotted) {
     EXPECT_FALSE(fetches[unit].slotted);
   }
   ASSERT_EQ(fetches[1].gathers.size(), 2u);
-  EXPECT_TRUE(fetches[1].slotted && fetches[1].trained());
+  EXPECT_TRUE(fetches[1].slotted);
   EXPECT_TRUE(fetches[1].gathers[0].trained);  // an update leaves the other as it is
   EXPECT_FALSE(fetches[1].gathers[1].trained);
+  for (const GatherPart& part : fetches[1].gathers) EXPECT_TRUE(part.slotted);
+}
+
+// What is run of a block by what its slot holds and what an update changed.
+TEST(UnitFetchTest, RunsThePartsThatLack) {
+  const GatherPart frozen{0, false, true}, trained{1, true, true}, beside{2, true, false};
+  const auto gathers = [&](const Lacking& lacking) {
+    std::string run;
+    if (UnitFetch::Gathers(frozen, lacking)) run += "frozen ";
+    if (UnitFetch::Gathers(trained, lacking)) run += "trained ";
+    if (UnitFetch::Gathers(beside, lacking)) run += "beside ";
+    return run;
+  };
+  EXPECT_EQ(gathers({}), "");
+  EXPECT_EQ(gathers({.slot = true}), "frozen trained ");
+  EXPECT_EQ(gathers({.updated = true}), "trained ");
+  EXPECT_EQ(gathers({.beside = true}), "beside ");
+  EXPECT_EQ(gathers({.slot = true, .updated = true, .beside = true}), "frozen trained beside ");
+  UnitFetch fetch;
+  fetch.gathers = {beside};
+  EXPECT_FALSE(fetch.Lacks({.slot = true, .updated = true}));
+  EXPECT_TRUE(fetch.Lacks({.beside = true}));
+  fetch.dequantized = {7};
+  EXPECT_TRUE(fetch.Lacks({.slot = true}));
+  EXPECT_FALSE(fetch.Lacks({.updated = true}));
+}
+
+// QLoRA: the adapters of a block lie on every rank, beside the slot of its dequantised base.
+TEST(UnitFetchTest, AdaptersBesideADequantisedBaseAreInNoSlot) {
+  for (const int32_t zero : {1, 2, 3}) {
+    Plan plan = MakePlan(2, zero, 4);
+    plan.quantization = "nf4";
+    const UnitFetch block = UnitFetches(plan, ShardMap(plan))[1];
+    EXPECT_FALSE(block.gathers.empty());
+    for (const GatherPart& part : block.gathers) EXPECT_EQ(part.slotted, zero == 3) << zero;
+  }
 }
 
 // Hidden size 72: q, o, gate and down have 4,096 elements and more, up begins inside a block.

@@ -312,6 +312,69 @@ TEST_F(JobReportTest, AnEvaluationTellsPerplexityAndTokenAccuracy) {
   EXPECT_EQ(Gauge(sim, "coxswain_eval_perplexity", id), progress.eval_perplexity());
 }
 
+// Events of the job's steps; `first`: those alone that were done for the first time.
+std::vector<v1::JobEvent> StepsOf(Simulation& sim, const std::string& id, bool first) {
+  std::vector<v1::JobEvent> steps;
+  int64_t next = 0;
+  for (const v1::JobEvent& event : sim.Events(id, "StepDone")) {
+    if (first && event.step_done().step() < next) continue;
+    next = std::max(next, event.step_done().step() + 1);
+    steps.push_back(event);
+  }
+  return steps;
+}
+
+double Seconds(const std::vector<v1::JobEvent>& steps) {
+  double seconds = 0;
+  for (const v1::JobEvent& event : steps) seconds += event.step_done().seconds();
+  return seconds;
+}
+
+// A step that is done again counts as time, not as work.
+TEST_F(JobReportTest, GoodputIsTheTimeOfStepsDoneOnceOverTheTimeSinceTheStart) {
+  Simulation sim(SlowSteps());
+  const std::string id = sim.Submit({.save_steps = 100});
+  const auto goodput = [&] { return Gauge(sim, "coxswain_goodput_ratio", id); };
+  const auto at_step = [&](int64_t step) {
+    return sim.RunUntil([&] { return sim.Job(id).progress().step() == step; }, 60'000);
+  };
+  ASSERT_TRUE(at_step(6));
+  const double smooth = goodput();
+  sim.RestartWorker(1, 500);
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).epoch() == 2; }, 60'000));
+  ASSERT_TRUE(at_step(9));
+  const std::vector<v1::JobEvent> all = StepsOf(sim, id, false), first = StepsOf(sim, id, true);
+  ASSERT_GT(all.size(), first.size());
+  const double wall =
+      static_cast<double>(all.back().time_unix_ms() - sim.Job(id).started_unix_ms()) * 1e-3;
+  EXPECT_DOUBLE_EQ(goodput(), Seconds(first) / wall);
+  EXPECT_LT(goodput(), Seconds(all) / wall);
+  EXPECT_LT(goodput(), smooth);
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+}
+
+// Of two ranks whose device has a known peak: 1,000 operations a token, over the newest ten steps.
+TEST_F(JobReportTest, UtilisationIsOperationsOfTheNewestStepsOverThePeakOfAllRanks) {
+  Simulation sim(SlowSteps(/*workers=*/0));
+  sim.workers().set_device_name("NVIDIA H100 80GB HBM3");
+  for (const int slot : {0, 1}) sim.AddWorker(slot);
+  const std::string id = sim.Submit({.steps = 20});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 15; }, 60'000));
+  double tokens = 0, seconds = 0;
+  const std::vector<v1::JobEvent> steps = StepsOf(sim, id, false);
+  ASSERT_EQ(steps.size(), 15u);
+  for (size_t i = 5; i < 15; ++i) {
+    tokens += static_cast<double>(steps[i].step_done().tokens());
+    seconds += steps[i].step_done().seconds();
+  }
+  ASSERT_GT(tokens, 0);
+  EXPECT_DOUBLE_EQ(Gauge(sim, "coxswain_tokens_per_second", id), tokens / seconds);
+  EXPECT_DOUBLE_EQ(Gauge(sim, "coxswain_mfu_ratio", id),
+                   1000 * (tokens / seconds) / (2 * 989.4e12));
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_EQ(Gauge(sim, "coxswain_mfu_ratio", id), 0);
+}
+
 // Source: transformers, trainer_callback.py, TrainerState.
 TEST_F(JobReportTest, TrainerStateHasTheTimesAndTotalsThatPlottingToolsRead) {
   Simulation sim(SlowSteps());

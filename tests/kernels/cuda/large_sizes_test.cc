@@ -1,9 +1,10 @@
-// Invariant kernels-2: tensors of more than 2^31 elements. Every element is 0 but the last rows,
-// behind 2^31; what an op makes of those has the bits of the op on them alone, and the first row is
-// what the op makes of zeros. Widths of whole vectors and odd ones take different kernels.
+// Invariant kernels-2: elementwise ops, norms and rotations of more than 2^31 elements. Others:
+// large_rows_test.cc, large_lists_test.cc, large_products_test.cc, expert_permutation_test.cc,
+// and the tests of gelu.h, gemm.h, cross_entropy.h and lora_linear.h.
 #include <numeric>
 
 #include "kernels/add.h"
+#include "kernels/clamped_swiglu.h"
 #include "kernels/convert.h"
 #include "kernels/dropout.h"
 #include "kernels/geglu.h"
@@ -15,64 +16,11 @@
 #include "kernels/row_gather.h"
 #include "kernels/swiglu.h"
 #include "kernels/target_hits.h"
-#include "tests/kernels/cuda/gpu_testing.h"
+#include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {
 namespace gpu_large_sizes_test {
 namespace {
-
-constexpr DType kType = DType::kBFloat16;
-constexpr int64_t kLast = 5;  // rows that are not 0
-constexpr int64_t kWidths[] = {4096, 4095};
-
-// The last rows of so many start behind 2^31 elements.
-int64_t RowsOf(int64_t columns) { return (int64_t{1} << 31) / columns + 1 + kLast; }
-
-class LargeTensor {
- public:
-  // An output: NaN.
-  LargeTensor(int64_t rows, int64_t columns, DType dtype = kType)
-      : dtype_(dtype), rows_(rows), columns_(columns), memory_(rows * columns * DTypeBytes(dtype)) {
-    SetMemory(memory_.data(), 0xff, memory_.bytes(), nullptr);
-  }
-  // Zeros and the last rows.
-  LargeTensor(int64_t rows, int64_t columns, const Floats& last) : LargeTensor(rows, columns) {
-    SetMemory(memory_.data(), 0, memory_.bytes(), nullptr);
-    const DeviceTensor values(dtype_, last);
-    CopyMemory(At(rows_ - kLast), values.data(), kLast * columns_ * DTypeBytes(dtype_), nullptr);
-  }
-  void* data() const { return memory_.data(); }
-  Floats Last() const { return Read(rows_ - kLast, kLast); }
-  bool StartsWithZeros() const { return Read(0, 1) == Floats(Size(columns_), 0.0f); }
-
- private:
-  char* At(int64_t row) const {
-    return static_cast<char*>(memory_.data()) + row * columns_ * DTypeBytes(dtype_);
-  }
-  Floats Read(int64_t row, int64_t count) const {
-    Synchronize(TestStream());
-    const DeviceTensor values(dtype_, count * columns_);
-    CopyMemory(values.data(), At(row), count * columns_ * DTypeBytes(dtype_), nullptr);
-    return values.Read();
-  }
-
-  DType dtype_;
-  int64_t rows_, columns_;
-  DeviceBytes memory_;
-};
-
-void ExpectLast(const LargeTensor& large, const DeviceTensor& alone, const char* what) {
-  EXPECT_TRUE(SameBits(large.Last(), alone.Read())) << what;
-  EXPECT_TRUE(large.StartsWithZeros()) << what;
-}
-
-Floats Rows(int64_t columns, unsigned seed) { return Normal(kLast * columns, seed, kType); }
-
-// `tensors` of 2^31 elements of bfloat16 and some.
-#define SKIP_WITHOUT_MEMORY_FOR(tensors)                               \
-  if (FreeMemoryBytes() < ((tensors) * (int64_t{1} << 32)) * 5 / 4) {  \
-    GTEST_SKIP() << "needs the memory of " << (tensors) << " tensors"; \
-  }
 
 // Forward and backward of a gated unit: op(rows, gate_up, y), gradient(rows, dy, gate_up).
 template <typename Forward, typename Backward>
@@ -100,6 +48,23 @@ TEST(LargeSizesGpuTest, Swiglu) {
         },
         [&](int64_t rows, const void* dy, void* gate_up) {
           SwigluBackward({.spec = spec, .rows = rows, .dy = dy, .gate_up = gate_up}, TestStream());
+        });
+  }
+}
+
+TEST(LargeSizesGpuTest, ClampedSwiglu) {
+  SKIP_WITHOUT_MEMORY_FOR(4);
+  for (const int64_t n : kWidths) {
+    const ClampedSwigluSpec spec{.dtype = kType, .intermediate = n, .alpha = 1.702f, .limit = 1.5f};
+    CheckGatedUnit(
+        n,
+        [&](int64_t rows, const void* gate_up, void* y) {
+          ClampedSwigluForward({.spec = spec, .rows = rows, .gate_up = gate_up, .y = y},
+                               TestStream());
+        },
+        [&](int64_t rows, const void* dy, void* gate_up) {
+          ClampedSwigluBackward({.spec = spec, .rows = rows, .dy = dy, .gate_up = gate_up},
+                                TestStream());
         });
   }
 }

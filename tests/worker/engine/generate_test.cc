@@ -107,6 +107,16 @@ TEST(BlockKindsGenerateTest, TheCacheGivesTheLogitsOfTheWholeText) {
   }
 }
 
+// Texts that may become long ones, from their first token on; and those that cannot.
+TEST(LongRopeGenerateTest, TheCacheGivesTheLogitsOfTheWholeText) {
+  for (const int64_t original : {int64_t{7}, kLength}) {
+    PlanOptions options;
+    options.init = "random";
+    ExpectLogitsOfWholeText(MakePlan(LongRopeConfig(original), options),
+                            {5, 6, 7, 8, 9, 1, 2, 3, 4, 11, 12});
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenGenerateTest, testing::ValuesIn(kGoldenCases),
                          [](const auto& info) { return std::string(info.param); });
 

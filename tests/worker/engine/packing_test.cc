@@ -72,6 +72,30 @@ void ExpectSame(const Gradients& a, const Gradients& b) {
 const std::vector<std::vector<int32_t>> kLengths = {
     {5, 1, 17, 9, 2}, {31, 3}, {40}, {1, 1, 1, 20}, {13, 13, 13}};
 
+// [T, H], behind the last norm.
+std::vector<float> NormsOf(const model::ModelConfig& config, const BinBatch& bins) {
+  PlanOptions options;
+  options.init = "random";
+  options.sequence_len = 40;
+  return GradientsOf(MakePlan(config, options), bins).final_norm;
+}
+
+// As transformers rotates each of them alone, whatever else is in its bin. Other plans have the
+// same factors for all of their documents.
+TEST(PackingTest, LongRopeHasTheFactorsOfEachDocument) {
+  const BinBatch both = RandomBins({{12, 13}}, SmallConfig().vocab_size, 5);
+  const BinBatch apart = OneByOne(both);
+  model::ModelConfig all_short = LongRopeConfig(40), all_long = all_short;
+  all_long.rope.short_factors = all_long.rope.long_factors;
+  std::vector<float> expected = NormsOf(all_short, Slice(apart, 0, 1));
+  const std::vector<float> second = NormsOf(all_long, Slice(apart, 1, 1));
+  expected.insert(expected.end(), second.begin(), second.end());
+  EXPECT_LE(RelativeError(NormsOf(LongRopeConfig(12), both), expected), kSplitLimit);
+  for (const model::ModelConfig& alike : {all_short, all_long}) {
+    EXPECT_GT(RelativeError(NormsOf(alike, both), expected), 100 * kSplitLimit);
+  }
+}
+
 TEST(PackingTest, PackedEqualsOneByOne) {
   PlanOptions options;
   options.sequence_len = 40;

@@ -238,6 +238,28 @@ TEST(ShardedRunTest, ResidentBlocksAreNotGatheredAgain) {
   }
 }
 
+// Adapters lie beside the slots of a dequantised base: each block's is gathered once an update,
+// whatever takes its slot in the three micro-steps, and reduced once. A sum of the norms is the
+// last of a step. The base is of this rank alone.
+TEST(ShardedRunTest, AdaptersOfAQuantisedBaseAreGatheredOnceAnUpdate) {
+  for (const int32_t zero : {1, 2}) {
+    model::ModelConfig config = SmallConfig();
+    config.num_layers = 5;
+    config.layer_windows.assign(5, 0);
+    PlanOptions options;
+    options.init = "random";
+    options.lora_rank = 3;
+    options.quantization = "nf4";
+    options.sequence_len = 40;
+    options.shard = 2;
+    options.zero = zero;
+    const plan::Plan plan = MakePlan(config, options);
+    const uint64_t before = Train(plan, 3).collectives;
+    const uint64_t reductions = zero == 1 ? 5 : 3 * 5;  // slots of gradients: every micro-step
+    EXPECT_EQ(Train(plan, 4).collectives - before, 5 + reductions + 1) << "ZeRO " << zero;
+  }
+}
+
 TEST(ShardedRunTest, TwoRunsGiveTheSameBits) {
   for (const Mesh& mesh : {Mesh{1, 3, 1}, Mesh{1, 3, 2}, Mesh{1, 3, 3}, Mesh{1, 3, 1, kWide}}) {
     const plan::Plan plan = MakeCase(Method::kFull, true, mesh);

@@ -120,6 +120,18 @@ model::ModelConfig SmallConfig() {
   return config;
 }
 
+model::ModelConfig LongRopeConfig(int64_t original) {
+  model::ModelConfig config = SmallConfig();
+  config.rope.type = "longrope";
+  config.rope.original_max_position = original;
+  config.rope.attention_factor = 1.1;
+  for (int64_t i = 0; i < config.rotated_dim() / 2; ++i) {
+    config.rope.short_factors.push_back(1.0 + 0.1 * static_cast<double>(i));
+    config.rope.long_factors.push_back(3.0 + 0.5 * static_cast<double>(i));
+  }
+  return config;
+}
+
 model::ModelConfig BlockyConfig() {
   model::ModelConfig config = SmallConfig();
   config.hidden_size = 72;

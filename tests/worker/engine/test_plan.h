@@ -48,6 +48,9 @@ void Finish(plan::Plan* plan);
 // A model of a few hundred thousand parameters with odd extents, for init "random".
 model::ModelConfig SmallConfig();
 
+// It with longrope: a document of more than `original` tokens is a long one.
+model::ModelConfig LongRopeConfig(int64_t original);
+
 // One whose matrices are mostly long enough for states in blocks (common/plan/optimizer_states.h):
 // q and o, gate and down are, k and v are too small, up begins inside a block of gate and up.
 model::ModelConfig BlockyConfig();

@@ -24,8 +24,8 @@ const int64_t kParts[] = {131072, 1000000, 20000000};
 // A group that copies what lies in `bytes` bytes of each rank.
 class PeerCopies : public testing::Test {
  protected:
-  void Open(int64_t bytes, milliseconds timeout = milliseconds(60000)) {
-    group_ = Form("group", 1, timeout);
+  void Open(int64_t bytes, milliseconds timeout = milliseconds(60000), int shard = 1) {
+    group_ = Form("group", shard, timeout);
     ASSERT_NE(group_, nullptr);
     memory_ = std::make_unique<OnDevice<char>>(bytes);
     const std::vector<DeviceRegion> regions = {{memory_->data(), bytes}};
@@ -109,6 +109,41 @@ TEST_F(PeerCopies, AllGatherPutsEveryPartInItsPlace) {
         EXPECT_EQ(std::memcmp(got.data(), expected.data(), expected.size() * 4), 0)
             << "part " << r << " of " << n << (in_place ? " in place" : "");
       }
+    }
+  }
+}
+
+// Replicas of two ranks: a reduction inside them and one over them, on two streams, piece by piece.
+TEST_F(PeerCopies, TwoCommunicatorsReduceAtOneTime) {
+  const int64_t n = 20000000, world = ThisRank().world;
+  if (world < 4 || world % 2 != 0) GTEST_SKIP() << "needs an even number of GPUs, four or more";
+  const int64_t replicas = world / 2, rank = ThisRank().rank, second = 2 * n;
+  Open(4 * n * (2 + replicas), milliseconds(60000), /*shard=*/2);
+  if (Closed()) return;
+  const StreamHandle other{kernels::CreateStream()};
+  const auto value = [](int64_t of, int64_t i) { return static_cast<float>((of + 1) * (i % 13)); };
+  std::vector<float> mine(static_cast<size_t>((2 + replicas) * n));
+  for (size_t i = 0; i < mine.size(); ++i) mine[i] = value(rank, static_cast<int64_t>(i));
+  for (int run = 0; run < 5; ++run) {
+    Fill(mine);
+    float* const in_replica = data<float>() + rank % 2 * n;
+    float* const over_replicas = data<float>() + second + rank / 2 * n;
+    ASSERT_EQ(group_->ReduceScatterSum(Communicator::kShard, data<float>(), in_replica, n,
+                                       DType::kFloat32, stream_.get()),
+              absl::OkStatus());
+    ASSERT_EQ(group_->ReduceScatterSum(Communicator::kReplicate, data<float>() + second,
+                                       over_replicas, n, DType::kFloat32, other.get()),
+              absl::OkStatus());
+    Finish(*group_, stream_.get());
+    Finish(*group_, other.get());
+    const int64_t at = in_replica - data<float>(), beside = over_replicas - data<float>();
+    const std::vector<float> first_sums = Read<float>(at, n), sums = Read<float>(beside, n);
+    for (int64_t i = 0; i < n; ++i) {
+      float within = 0, over = 0;
+      for (int64_t r = rank / 2 * 2; r < rank / 2 * 2 + 2; ++r) within += value(r, at + i);
+      for (int64_t r = rank % 2; r < world; r += 2) over += value(r, beside + i);
+      ASSERT_EQ(first_sums[static_cast<size_t>(i)], within) << i;
+      ASSERT_EQ(sums[static_cast<size_t>(i)], over) << i;
     }
   }
 }
