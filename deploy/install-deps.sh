@@ -13,7 +13,7 @@ packages=(
   libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libssl-dev zlib1g-dev libzstd-dev
   libcpp-httplib-dev libctemplate-dev libcurl4-openssl-dev
   libtorch-dev libopenblas0-pthread libgloo-dev libgtest-dev libgmock-dev libbenchmark-dev
-  binutils patchelf prometheus openssl
+  binutils patchelf advancecomp prometheus openssl
 )
 for argument in "$@"; do
   case $argument in

@@ -16,6 +16,7 @@ NEEDS = {
     'kubectl': 'a Kubernetes cluster',
     'systemctl': 'a machine that was booted with systemd',
     'a GPU': 'an NVIDIA GPU with CUDA 13',
+    'a wheel': 'a virtual environment, and a wheel that was made before',
     'an hour': 'a whole build with every test: --long types it',
 }
 TYPED = ('sh', 'bash', 'console')

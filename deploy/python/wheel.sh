@@ -14,7 +14,9 @@ limit_mib=60
 
 die() { echo "wheel.sh: $*" >&2; exit 1; }
 source deploy/closed_tree.sh
-command -v patchelf >/dev/null || die "patchelf is missing: run deploy/install-deps.sh"
+for tool in patchelf advzip; do
+  command -v $tool >/dev/null || die "$tool is missing: run deploy/install-deps.sh"
+done
 for program in "${programs[@]}"; do
   [[ -x $build/bin/$program ]] || { deploy/build.sh cpu "${programs[@]}"; break; }
 done
@@ -50,5 +52,7 @@ python3 deploy/pack_wheel.py "$stage" "$folder" coxswain-train "$version" "py3-n
   "Summary: Fine-tunes large language models: controller, workers, the command cox and a client" "Requires-Python: >=3.10" \
   "Requires-Dist: grpcio >=1.51" "Requires-Dist: protobuf >=3.21" "Requires-Dist: pyyaml >=6"
 wheel=$folder/coxswain_train-$version-py3-none-manylinux_${newest_glibc/./_}_x86_64.whl
+advzip --quiet --recompress --shrink-normal "$wheel"
 mib=$(du --apparent-size --block-size=1M "$wheel" | cut -f1)
+echo "$wheel: $mib MiB of at most $limit_mib"
 [[ $mib -le $limit_mib ]] || die "$wheel is larger than $limit_mib MiB"
