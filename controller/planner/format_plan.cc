@@ -15,6 +15,7 @@
 #include "common/plan/storage.h"
 #include "controller/planner/attention_kernels.h"
 #include "controller/planner/gpu_time.h"
+#include "controller/planner/layout_options.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
 
@@ -204,7 +205,10 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
   const std::string head =
       plan.model.labels > 0
           ? ""
-          : absl::StrCat(", LM head in chunks of ", plan.lm_head_chunk_tokens, " tokens");
+          : absl::StrCat(", LM head in chunks of ", plan.lm_head_chunk_tokens, " tokens (",
+                         FormatBytes(static_cast<uint64_t>(plan.lm_head_chunk_tokens *
+                                                           LogitsRowBytes(plan))),
+                         " of logits)");
   page.Row("Micro-batch", absl::StrCat(Count(plan.micro_batch_bins, "bin"), " of ",
                                        Count(plan.sequence_len, "token"), ", recompute ",
                                        RecomputeText(plan), head));

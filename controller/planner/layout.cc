@@ -10,8 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "common/format.h"
 #include "common/plan/storage.h"
+#include "common/status_macros.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
+#include "controller/planner/ceil_div.h"
 #include "controller/planner/fit_experts.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
@@ -136,6 +138,34 @@ void AddHeadRows(const LayoutLimits& limits, plan::Plan* plan) {
   *plan = before;
 }
 
+// What loss.head_memory_mib must hold: a row, and one of each text that is answered at once.
+absl::Status CheckHeadMemory(const config::JobSpec& job, const plan::Plan& plan) {
+  if (!job.head_memory_mib.has_value() || plan.model.labels > 0) return absl::OkStatus();
+  const int64_t texts = std::max<int64_t>(1, plan.generation.sequences);
+  const int64_t least = texts * LogitsRowBytes(plan);
+  if (FixedLogitsBytes(job) >= least) return absl::OkStatus();
+  const std::string rows =
+      texts == 1 ? "a row of logits"
+                 : absl::StrCat("the rows of ", texts, " texts of eval.sample_prompts");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "loss.head_memory_mib is ", *job.head_memory_mib, ", ", rows, " over ", plan.model.vocab_size,
+      " tokens takes ", FormatBytes(static_cast<uint64_t>(least)), "; give at least ",
+      CeilDiv(least, int64_t{1} << 20)));
+}
+
+absl::Status CheckRecompute(const config::JobSpec& job, const plan::Plan& plan) {
+  if (plan.recompute_every > plan.model.num_layers) {
+    return absl::InvalidArgumentError(absl::StrCat("recompute is {every: ", plan.recompute_every,
+                                                   "}, the model has ", plan.model.num_layers,
+                                                   " blocks"));
+  }
+  if (job.recompute == config::Recompute::kExpertOut && plan.model.mixture.experts == 0) {
+    return absl::InvalidArgumentError(
+        "recompute is expert_out, the model has no experts; take norm_swiglu or ffn");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits,
@@ -147,15 +177,8 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
                                                    plan->sequence_len, " fit a micro-step"));
   }
   plan->recompute_every = job.recompute_every;
-  if (plan->recompute_every > plan->model.num_layers) {
-    return absl::InvalidArgumentError(absl::StrCat("recompute is {every: ", plan->recompute_every,
-                                                   "}, the model has ", plan->model.num_layers,
-                                                   " blocks"));
-  }
-  if (job.recompute == config::Recompute::kExpertOut && plan->model.mixture.experts == 0) {
-    return absl::InvalidArgumentError(
-        "recompute is expert_out, the model has no experts; take norm_swiglu or ffn");
-  }
+  RETURN_IF_ERROR(CheckRecompute(job, *plan));
+  RETURN_IF_ERROR(CheckHeadMemory(job, *plan));
   for (const Layout& layout : LayoutsToTry(job, limits, *plan)) {
     ApplyLayout(layout, plan);
     if (!FitExperts(limits.memory_bytes, plan)) continue;
@@ -164,7 +187,7 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
     }
     const bool stay = plan->zero == 3 && plan->quantization.empty();
     if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
-    if (plan->device == "cuda") AddHeadRows(limits, plan);
+    if (plan->device == "cuda" && !job.head_memory_mib.has_value()) AddHeadRows(limits, plan);
     return absl::OkStatus();
   }
   return DoesNotFit(job, limits, *plan);

@@ -29,6 +29,7 @@ struct Layout {
   const char* recompute = "none";
   int32_t weight_slots = kLeastWeightSlots;  // under ZeRO 3
   int64_t attention_workspace = 0;           // bytes; 0: that of the micro-step, if ordinary
+  int64_t logits_bytes = 0;                  // most of an LM-head chunk; 0: that of the device
   int32_t compute_capability = 0;            // of LayoutLimits
 };
 
@@ -54,6 +55,11 @@ void ApplyLayout(const Layout& layout, plan::Plan* plan);
 // On cuda: enlarges LM-head chunks to 5 GiB of logits, because each chunk reads and writes the
 // gradient of the head once.
 void EnlargeHeadChunk(plan::Plan* plan);
+
+// Of loss.head_memory_mib; 0: auto.
+int64_t FixedLogitsBytes(const config::JobSpec& job);
+// Bytes of a row of the logits buffer.
+int64_t LogitsRowBytes(const plan::Plan& plan);
 
 // Device bytes of the smallest layout, with those of NCCL.
 uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,

@@ -3,6 +3,7 @@
 #include "common/format.h"
 #include "common/plan/runtime_bytes.h"
 #include "controller/planner/attention_workspace.h"
+#include "controller/planner/buffer_table.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
 #include "gtest/gtest.h"
@@ -73,6 +74,39 @@ TEST_F(LayoutTest, HeadChunkIsBoundedByBudgetAndRows) {
   ASSERT_TRUE(Choose(4).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 512);
   EXPECT_LE(4 * 32000 * plan_.lm_head_chunk_tokens, 64 << 20);
+}
+
+TEST_F(LayoutTest, HeadMemoryBoundsTheLogitsOfAChunk) {
+  model_.vocab_size = 32000;  // rows of 128,000 bytes
+  job_.sequence_len = 4096;
+  job_.head_memory_mib = 20;  // 163 rows: two tiles of 64
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 128);
+  job_.head_memory_mib = 5;  // 40 rows, 39 with a smaller last chunk, in tiles of 8
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 40);
+  job_.head_memory_mib = 1;  // 8 rows
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 8);
+  job_.head_memory_mib = 4096;  // more than the device's own bound: all rows
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
+  model_.vocab_size = 100'000;  // rows of 400,000 bytes: 2 fit
+  job_.head_memory_mib = 1;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 2);
+  EXPECT_EQ(plan_.buffers, BufferTable(plan_));
+}
+
+TEST_F(LayoutTest, HeadMemoryMustHoldARow) {
+  model_.vocab_size = 300'000;
+  job_.head_memory_mib = 1;
+  const absl::Status status = Choose(4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.ToString().find("loss.head_memory_mib is 1, a row of logits over 300000 tokens "
+                                   "takes 1.14 MiB; give at least 2"),
+            std::string::npos)
+      << status;
 }
 
 TEST_F(LayoutTest, LessMemoryMeansSmallerMicroBatchesThenRecomputation) {
@@ -230,6 +264,13 @@ TEST_F(CudaLayoutTest, ATrainedHeadHasLargerChunksWhereMemoryIsLeft) {
   job_.adapter = config::Adapter::kLora;
   ASSERT_TRUE(Choose(32).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
+}
+
+TEST_F(CudaLayoutTest, ATrainedHeadKeepsTheChunksOfItsHeadMemory) {
+  model_.vocab_size = 151936;
+  job_.head_memory_mib = 64;  // 220 rows
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 192);
 }
 
 // Masters are given up for speed: before products are computed again, after what costs bandwidth

@@ -45,8 +45,8 @@ TEST_F(PlanPageTest, PageShowsWhatAUserDecidesBy) {
         std::string("lora_b"), std::string("learning rate 0.0016"), std::string("101 documents"),
         std::string("slots filled"), std::string("Global batch"),
         std::string("replicate 1 x shard 2, ZeRO 1"), std::string("of the step) not hidden"),
-        std::string("recompute none"), std::string("  activations"), std::string("FLOP per token"),
-        std::string("tokens/s"),
+        std::string("recompute none, LM head in chunks of 128 tokens (64.0 KiB of logits)"),
+        std::string("  activations"), std::string("FLOP per token"), std::string("tokens/s"),
         std::string("assuming 88 GFLOP/s per worker thread, 1 thread each"),
         std::string("(1 pass, "), std::string("Warning        something odd"),
         ToHex(planned_.hash).substr(0, 16)}) {
