@@ -297,8 +297,9 @@ void ReadPrecision(const Json& spec, JobSpec* job) {
   job->attention_deterministic = spec["attention"]["deterministic"];
   job->attention_workspace_gib = Number<double>(spec["attention"]["workspace_gib"]);
   const Json& loss = spec["loss"];
-  job->loss_head = Word<LossHead, 2>(
-      loss["head"], {{{"auto", LossHead::kAuto}, {"chunked", LossHead::kChunked}}});
+  job->loss_head = Word<LossHead, 3>(
+      loss["head"],
+      {{{"auto", LossHead::kAuto}, {"chunked", LossHead::kChunked}, {"cut", LossHead::kCut}}});
   job->head_memory_mib = Number<int64_t>(loss["head_memory_mib"]);
 }
 

@@ -275,6 +275,14 @@ double UpdateSeconds(const plan::Plan& plan) {
   return bytes / kBytesPerSecond;
 }
 
+// The logits of a cut head once more; a loss of documents computes them again with either head.
+double CutHeadSeconds(const plan::Plan& plan) {
+  if (plan.lm_head_panel_bytes == 0 || plan.weighs_rows()) return 0;
+  const double rate =
+      plan.compute_dtype == "bfloat16" ? kBfloat16FlopsPerSecond : kFloat32FlopsPerSecond;
+  return 2 * static_cast<double>(plan.model.vocab_size * plan.model.hidden_size) / rate;
+}
+
 // What a loss of documents or of a policy computes beside: the forward of its reference, and the
 // head's forward once more, whose logits wait for the loss of all documents.
 double DocumentLossSeconds(const plan::Plan& plan, double forward) {
@@ -296,6 +304,7 @@ GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span) {
     time.token += seconds.forward + seconds.backward + seconds.again;
     time.forward_token += seconds.forward;
   }
+  time.token += CutHeadSeconds(plan);
   const double documents = DocumentLossSeconds(plan, time.forward_token);
   time.token += documents;
   if (plan.document_loss.reference == "base") time.forward_token *= 2;

@@ -5,7 +5,6 @@
 #include "controller/planner/attention_kernels.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/gpu_time.h"
-#include "controller/planner/layout_options.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
 
@@ -123,8 +122,8 @@ Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
           {"recompute", plan.recompute},
           {"recompute_every", plan.recompute_every},
           {"lm_head_chunk_tokens", plan.lm_head_chunk_tokens},
-          {"lm_head_bytes",
-           plan.model.labels > 0 ? 0 : plan.lm_head_chunk_tokens * LogitsRowBytes(plan)},
+          {"lm_head", plan.lm_head_panel_bytes > 0 ? "cut" : "chunked"},
+          {"lm_head_bytes", plan.model.labels > 0 ? 0 : plan::LogitsBytes(plan)},
           {"device", plan.device},
           {"compute_dtype", plan.compute_dtype},
           {"quantization", plan.quantization.empty() ? Json(nullptr) : Json(plan.quantization)},

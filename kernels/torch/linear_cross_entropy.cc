@@ -1,4 +1,4 @@
-// Cross-entropy of x W^T without the logits as a whole; formulas: kernels/cross_entropy.h.
+// Cross-entropy of x W^T whose logits exist in chunks, or cut; formulas: kernels/cross_entropy.h.
 //
 // Chunks of rows in turn: logits, losses with the gradient of `scale` times their sum in place of
 // the logits, dx, dW += dlogits^T x. dW is kept in W's type, each chunk's product summed in float32

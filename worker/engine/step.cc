@@ -89,7 +89,7 @@ void ComputeHead(const plan::Plan& plan, const Sweep& sweep) {
   if (plan.document_loss.of_scores()) return ScoreHead(plan, sweep);
   if (plan.document_loss.any()) return DocumentHead(plan, sweep);
   if (plan.policy_loss.any()) return PolicyHead(plan, sweep);
-  LmHead(sweep, plan.lm_head_chunk_tokens, LossSpec(plan));
+  LmHead(sweep, LossHeadOf(plan));
 }
 
 void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,

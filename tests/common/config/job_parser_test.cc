@@ -237,6 +237,7 @@ TEST(JobParserTest, ReadsTheHeadOfTheLoss) {
   const JobSpec given = ParseSpec("  loss: {head: chunked, head_memory_mib: 256}\n");
   EXPECT_EQ(given.loss_head, LossHead::kChunked);
   EXPECT_EQ(given.head_memory_mib, 256);
+  EXPECT_EQ(ParseSpec("  loss: {head: cut}\n").loss_head, LossHead::kCut);
   EXPECT_EQ(ParseSpec("").loss_head, LossHead::kAuto);
   EXPECT_FALSE(ParseSpec("  loss: {head_memory_mib: auto}\n").head_memory_mib.has_value());
 }

@@ -116,6 +116,17 @@ TEST_F(PlanPageTest, JsonHasStableKeysAndTheSameNumbers) {
   EXPECT_EQ(json["data"]["eval_bins"], recipe_.eval_bins().size());
 }
 
+TEST_F(PlanPageTest, SaysThatTheHeadIsCut) {
+  job_.loss_head = config::LossHead::kCut;
+  job_.head_memory_mib = 1;
+  Make();
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("recompute none, LM head cut ("), std::string::npos) << page;
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["lm_head"], "cut");
+  EXPECT_EQ(json["layout"]["lm_head_bytes"], planned_.plan.lm_head_panel_bytes);
+}
+
 // Shows device, formats, attention and memory beside the device's.
 TEST_F(PlanPageTest, PageOfAGpuJob) {
   job_.device = config::Device::kCuda;
