@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Headers without an op for others, and why.
 NOT_OPS = {
     'device.h': 'a caller has memory, streams and graphs of its own; coxswain_select_device chooses the device',
-    'lora_base.h': 'a part of lora_linear.h', 'lora_terms.h': 'the parts of lora_linear.h',
+    'cut_panels.h': 'parts of cut_cross_entropy.h', 'lora_base.h': 'a part of lora_linear.h', 'lora_terms.h': 'the parts of lora_linear.h',
     'plain_gated_linear.h': 'a part of gated_linear.h, which launches it where no fused kernel is faster',
     'plain_grouped_gated_linear.h': 'a part of grouped_gated_linear.h, which launches it where no fused kernel runs',
     'plain_lora_gated_linear.h': 'a part of lora_gated_linear.h', 'plain_rotated_linear.h': 'a part of rotated_linear.h',

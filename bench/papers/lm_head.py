@@ -6,7 +6,8 @@
 ours, liger (0.8.5's fused linear cross-entropy), eager and compile (whole logits); ours_frozen: no gradient of the
 weight. One call is loss and gradients, which ours and Liger compute in forward. Each is run for --seconds without a
 pause before it is timed, so that the numbers are of a warm card at its power limit, whose clock is kept with them.
---curve runs ours alone, with logits of at most so many MiB at a time: ours_MIB is what the head costs held to that memory.
+--curve runs ours alone, with logits of at most so many MiB at a time: ours_MIB is what the head costs held to that memory,
+ours_cut the head without chunks, in 136 MiB.
 Products of ours are tuned in the first call. A variant that does not fit has an error. Needs coxswain_kernels.
 """
 import argparse, functools, sys, time
@@ -31,6 +32,7 @@ def curve(sizes, vocabulary):
         rows = int(mib * 2 ** 20 / (2 * vocabulary)) // 128 * 128
         found[f'ours_{mib}'] = functools.partial(coxswain_kernels.linear_cross_entropy, overwrites=True,
                                                  chunk_rows=max(rows, 128))
+    found['ours_cut'] = functools.partial(coxswain_kernels.linear_cross_entropy, overwrites=True, cut=True)
     return found
 
 

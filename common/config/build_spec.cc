@@ -296,6 +296,11 @@ void ReadPrecision(const Json& spec, JobSpec* job) {
   }
   job->attention_deterministic = spec["attention"]["deterministic"];
   job->attention_workspace_gib = Number<double>(spec["attention"]["workspace_gib"]);
+  const Json& loss = spec["loss"];
+  job->loss_head = Word<LossHead, 3>(
+      loss["head"],
+      {{{"auto", LossHead::kAuto}, {"chunked", LossHead::kChunked}, {"cut", LossHead::kCut}}});
+  job->head_memory_mib = Number<int64_t>(loss["head_memory_mib"]);
 }
 
 GenerateSpec Generate(const Json& spec) {

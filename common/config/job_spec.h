@@ -44,6 +44,7 @@ enum class LrScheduler {
 };
 enum class DecayType { kLinear, kCosine, kOneMinusSqrt };
 enum class Recompute { kAuto, kNone, kNormSwiglu, kExpertOut, kFfn, kBlock };
+enum class LossHead { kAuto, kChunked, kCut };
 enum class Device { kCpu, kCuda, kAuto };
 
 // A model or dataset of the Hugging Face Hub.
@@ -249,6 +250,8 @@ struct JobSpec {
   std::string master_dtype, gradient_dtype;
   bool attention_deterministic{};
   std::optional<double> attention_workspace_gib;  // nullopt: by what memory is left
+  LossHead loss_head{};
+  std::optional<int64_t> head_memory_mib;  // of the LM head's logits; nullopt: by the planner
 
   int64_t eval_steps{};  // 0: only at step 0 and the end
   std::optional<int64_t> early_stopping_patience;

@@ -313,6 +313,20 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "Most workspace of attention on cuda, in GiB. An algorithm that needs more is not "
               "taken. `auto`: the need of the fastest algorithm. Up to 4 GiB of it count like "
               "other memory; more is taken only if the rest of the plan leaves it free."},
+      {.path = "spec.loss", .doc = "How the loss of tokens is computed."},
+      {.path = "spec.loss.head", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "chunked", "cut"},
+       .doc = "`chunked`: logits of some rows at a time, whose gradient takes their place. `cut`: "
+              "logits are computed twice, for the loss and for the gradients, and their gradient "
+              "exists for a range of the vocabulary at a time; not with an adapter of the head. "
+              "`auto`: `chunked`, and where a GPU's memory holds no plan with it smaller chunks or "
+              "`cut`, whichever is predicted to be faster."},
+      {.path = "spec.loss.head_memory_mib", .type = Type::kIntOrAuto, .def = "auto",
+       .range = {.min = 1, .max = 1 << 20},
+       .doc = "Most memory of the LM head's logits, in MiB: a chunk has the rows that fit. Fewer "
+              "rows run slower. `auto`: 64 on cpu; on cuda 1280, and 5120 where the head is "
+              "trained, nothing is computed again and memory is left. With `head: cut` that of its "
+              "workspace; `auto`: 64 on cpu, 136 on cuda, more if the rows need it."},
       {.path = "spec.eval",
        .doc = "Evaluation on `test_datasets` or `val_set_size`. It always runs at step 0 and at "
               "the end."},

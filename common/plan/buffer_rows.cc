@@ -10,7 +10,6 @@
 #include "common/plan/embedding_rows.h"
 #include "common/plan/expert_ranges.h"
 #include "common/plan/gradient_rows.h"
-#include "common/plan/logits_stride.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/rope_rows.h"
 #include "common/plan/routers.h"
@@ -148,10 +147,14 @@ void AddScoreHead(const Plan& plan, const BatchExtents& n, Table* table) {
 
 void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   if (plan.model.labels > 0) return AddScoreHead(plan, n, table);
-  const int64_t chunk = plan.lm_head_chunk_tokens, element = ComputeBytes(plan);
-  table->Row("head.logits", element * chunk * LogitsStride(plan.model.vocab_size, element));
+  const bool cut = plan.lm_head_panel_bytes > 0;
+  const int64_t chunk = cut ? n.target_rows : plan.lm_head_chunk_tokens;
+  const int64_t element = ComputeBytes(plan);
+  table->Row("head.logits", LogitsBytes(plan));
   table->Row("head.x", element * chunk * plan.model.hidden_size);
-  if (plan.trains()) table->Row("head.dx", element * chunk * plan.model.hidden_size);
+  if (plan.trains()) {
+    table->Row("head.dx", (cut ? kFloat : element) * chunk * plan.model.hidden_size);
+  }
   if (HasAdapterOf(plan, model::Kind::kHead)) {
     table->Row("head.lora_h", element * chunk * plan.lora.rank);
   }
@@ -159,6 +162,7 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   if (!plan.trains()) return;
   table->Row("head.loss", kFloat * chunk);
   table->Row("head.nll", kFloat * (plan.weighs_rows() ? n.target_rows : chunk));
+  if (cut) table->Row("head.statistics", 2 * kFloat * chunk);
   if (n.embedding_rows > 0) {
     table->Alias("embedding.rows", "head.logits");
     table->Row("embedding.ids", 4 * n.embedding_rows);

@@ -33,8 +33,11 @@ bool ExchangesEmbeddingRows(const Plan& plan) {
   }
   if (plan.model.labels > 0) return false;  // there are no logits
   const int64_t rows = EmbeddingRowTokens(plan) * plan.model.hidden_size;
+  const int64_t room = plan.lm_head_panel_bytes > 0
+                           ? plan.lm_head_panel_bytes / ComputeBytes(plan)
+                           : plan.lm_head_chunk_tokens * plan.model.vocab_size;
   return 2 * EmbeddingRowBytesReceived(plan) <= MatrixBytesReceived(plan, *embedding) &&
-         rows <= plan.lm_head_chunk_tokens * plan.model.vocab_size;
+         rows <= room;
 }
 
 }  // namespace coxswain::plan

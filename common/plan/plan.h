@@ -119,9 +119,13 @@ struct Plan {
   // gated product, rows that go to experts; "expert_out": these and what experts put out; "ffn":
   // these and gate and up; "block": a segment of recompute_every blocks from its first input.
   std::string recompute = "none";
-  int64_t recompute_every = 1;       // "block" only, 1 .. layers
-  int64_t lm_head_chunk_tokens = 0;  // rows of the logits buffer, > 0
-  std::string optimizer = "adamw";   // a row of Optimizers() (optimizer_states.h)
+  int64_t recompute_every = 1;  // "block" only, 1 .. layers
+  // Rows of a chunk of the LM head, > 0: the rows with a target are padded to a multiple of it.
+  int64_t lm_head_chunk_tokens = 0;
+  // Of the workspace of a cut head (kernels/cut_cross_entropy.h), which has no chunk of logits; 0:
+  // logits in chunks.
+  int64_t lm_head_panel_bytes = 0;
+  std::string optimizer = "adamw";  // a row of Optimizers() (optimizer_states.h)
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;

@@ -344,6 +344,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_max_documents_per_bin(plan.max_documents_per_bin);
   out->set_recompute(plan.recompute);
   out->set_lm_head_chunk_tokens(plan.lm_head_chunk_tokens);
+  out->set_lm_head_panel_bytes(plan.lm_head_panel_bytes);
   if (plan.optimizer != kUnnamedOptimizer) out->set_optimizer(plan.optimizer);
   out->set_beta1(plan.beta1);
   out->set_beta2(plan.beta2);
@@ -399,6 +400,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.max_documents_per_bin = in.max_documents_per_bin();
   plan.recompute = in.recompute();
   plan.lm_head_chunk_tokens = in.lm_head_chunk_tokens();
+  plan.lm_head_panel_bytes = in.lm_head_panel_bytes();
   plan.optimizer = in.optimizer().empty() ? kUnnamedOptimizer : in.optimizer();
   plan.beta1 = in.beta1();
   plan.beta2 = in.beta2();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/model/family.h"
 #include "common/plan/architecture_checks.h"
+#include "common/plan/buffer_rows.h"
 #include "common/plan/expert_ranges.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/optimizer_states.h"
@@ -300,6 +301,18 @@ absl::Status CheckPrediction(const Plan& plan) {
   return Real("predicted.exposed_seconds", plan.predicted.exposed_seconds, 0, kInfinity);
 }
 
+// A cut head has no product for an adapter of its own.
+absl::Status CheckCutHead(const Plan& plan) {
+  RETURN_IF_ERROR(Within("lm_head_panel_bytes", plan.lm_head_panel_bytes, 0, kMaxBytes));
+  if (plan.lm_head_panel_bytes == 0) return absl::OkStatus();
+  if (!plan.trains() || plan.model.labels > 0 || HasAdapterOf(plan, model::Kind::kHead)) {
+    return OutOfRange("lm_head_panel_bytes", plan.lm_head_panel_bytes,
+                      "0 where nothing is trained, the head is of scores or has an adapter");
+  }
+  return Within("lm_head_panel_bytes", plan.lm_head_panel_bytes,
+                plan.generation.sequences * LogitsRowBytes(plan), kMaxBytes);
+}
+
 absl::Status CheckGeneration(const Plan& plan) {
   if (plan.generation == Generation{}) return absl::OkStatus();
   const int64_t rows =
@@ -412,6 +425,7 @@ absl::Status CheckPlan(const Plan& plan) {
   RETURN_IF_ERROR(CheckScalars(plan));
   RETURN_IF_ERROR(CheckRouters(plan));
   RETURN_IF_ERROR(CheckGeneration(plan));
+  RETURN_IF_ERROR(CheckCutHead(plan));
   RETURN_IF_ERROR(CheckGroups(plan));
   RETURN_IF_ERROR(CheckLora(plan.lora));
   RETURN_IF_ERROR(CheckParameters(plan));

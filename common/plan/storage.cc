@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/plan/logits_stride.h"
 #include "kernels/quantized_formats.h"
 
 namespace coxswain::plan {
@@ -102,5 +103,15 @@ bool TrainsBase(const Plan& plan) {
 Storage ComputeStorage(const Plan& plan) { return Named(plan.compute_dtype); }
 
 int64_t ComputeBytes(const Plan& plan) { return StorageBytes(ComputeStorage(plan), 1); }
+
+int64_t LogitsRowBytes(const Plan& plan) {
+  const int64_t element = ComputeBytes(plan);
+  return element * LogitsStride(plan.model.vocab_size, element);
+}
+
+int64_t LogitsBytes(const Plan& plan) {
+  return plan.lm_head_panel_bytes > 0 ? plan.lm_head_panel_bytes
+                                      : plan.lm_head_chunk_tokens * LogitsRowBytes(plan);
+}
 
 }  // namespace coxswain::plan

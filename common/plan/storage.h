@@ -56,6 +56,10 @@ bool TrainsBase(const Plan& plan);
 Storage ComputeStorage(const Plan& plan);
 int64_t ComputeBytes(const Plan& plan);
 
+// Of a row of logits, and of the buffer of logits: a chunk, or the workspace of a cut head.
+int64_t LogitsRowBytes(const Plan& plan);
+int64_t LogitsBytes(const Plan& plan);
+
 }  // namespace coxswain::plan
 
 #endif  // COXSWAIN_COMMON_PLAN_STORAGE_H_

@@ -191,6 +191,17 @@ std::string ZeroText(const plan::Plan& plan) {
                       " of ", Count(plan.model.num_layers, "block"), " resident");
 }
 
+// ", LM head in chunks of 4096 tokens (1.16 GiB of logits)".
+std::string HeadText(const plan::Plan& plan) {
+  if (plan.model.labels > 0) return "";
+  const std::string bytes = FormatBytes(static_cast<uint64_t>(plan::LogitsBytes(plan)));
+  if (plan.lm_head_panel_bytes > 0) {
+    return absl::StrCat(", LM head cut (", bytes, ", no logits in memory)");
+  }
+  return absl::StrCat(", LM head in chunks of ", plan.lm_head_chunk_tokens, " tokens (", bytes,
+                      " of logits)");
+}
+
 void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
   page.Row("Steps", absl::StrFormat("%s (%s, %s of warm-up), %s", FormatCount(recipe.total_steps()),
                                     Count(recipe.passes(), "pass"),
@@ -200,13 +211,9 @@ void AddSteps(const Recipe& recipe, const plan::Plan& plan, Page& page) {
                                            Count(plan.sequence_len, "token")));
   page.Row("Mesh", absl::StrCat("replicate ", plan.replicate, " x shard ", plan.shard,
                                 ZeroText(plan), plan.overlap ? "" : ", no overlap"));
-  const std::string head =
-      plan.model.labels > 0
-          ? ""
-          : absl::StrCat(", LM head in chunks of ", plan.lm_head_chunk_tokens, " tokens");
   page.Row("Micro-batch", absl::StrCat(Count(plan.micro_batch_bins, "bin"), " of ",
                                        Count(plan.sequence_len, "token"), ", recompute ",
-                                       RecomputeText(plan), head));
+                                       RecomputeText(plan), HeadText(plan)));
 }
 
 // "cuDNN for bins of one document, tiles for packed ones".

@@ -184,6 +184,13 @@ double UpdateSeconds(const plan::Plan& plan, const GpuRates& rates) {
   return bytes / rates.copy_bytes_per_second;
 }
 
+// The logits of a cut head once more; a loss of documents computes them again with either head.
+double CutHeadSeconds(const plan::Plan& plan, const GpuRates& rates) {
+  if (plan.lm_head_panel_bytes == 0 || plan.weighs_rows()) return 0;
+  return 2 * static_cast<double>(plan.model.vocab_size * plan.model.hidden_size) /
+         ProductRate(plan, rates);
+}
+
 // What a loss of documents or of a policy computes beside: the forward of its reference, and the
 // head's forward once more, whose logits wait for the loss of all documents.
 double DocumentLossSeconds(const plan::Plan& plan, double forward, const GpuRates& rates) {
@@ -204,6 +211,7 @@ GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span, const Gpu
     time.token += seconds.forward + seconds.backward + seconds.again;
     time.forward_token += seconds.forward;
   }
+  time.token += CutHeadSeconds(plan, rates);
   const double documents = DocumentLossSeconds(plan, time.forward_token, rates);
   time.token += documents;
   const MicroStepSeconds weights = WeightTraffic(plan, rates);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,8 +11,11 @@
 #include "absl/strings/str_join.h"
 #include "common/format.h"
 #include "common/plan/storage.h"
+#include "common/status_macros.h"
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
+#include "controller/planner/ceil_div.h"
+#include "controller/planner/cut_head.h"
 #include "controller/planner/fit_experts.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
@@ -129,11 +133,101 @@ void AddWeightSlots(const LayoutLimits& limits, plan::Plan* plan) {
 // Larger LM-head chunks, where the head is trained, memory is left for them and none is saved by
 // computing twice.
 void AddHeadRows(const LayoutLimits& limits, plan::Plan* plan) {
-  if (!plan::TrainsBase(*plan) || plan->recompute != "none") return;
+  if (!plan::TrainsBase(*plan) || plan->recompute != "none" || plan->lm_head_panel_bytes > 0)
+    return;
   const plan::Plan before = *plan;
   EnlargeHeadChunk(plan);
   if (limits.memory_bytes == 0 || PlannedMemory(*plan).total() <= limits.memory_bytes) return;
   *plan = before;
+}
+
+absl::Status HeadMemoryTooSmall(const config::JobSpec& job, const plan::Plan& plan,
+                                const std::string& what, int64_t least) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "loss.head_memory_mib is ", *job.head_memory_mib, ", ", what, " over ", plan.model.vocab_size,
+      " tokens takes ", FormatBytes(static_cast<uint64_t>(least)), "; give at least ",
+      CeilDiv(least, int64_t{1} << 20)));
+}
+
+// What loss.head_memory_mib must hold: of a cut head what the smallest micro-step needs, else a
+// row, and one of each text that is answered at once.
+absl::Status CheckHead(const config::JobSpec& job, const LayoutLimits& limits,
+                       const plan::Plan& plan) {
+  const bool cut = job.loss_head == config::LossHead::kCut;
+  if (cut) RETURN_IF_ERROR(CheckCutHead(plan));
+  if (!job.head_memory_mib.has_value() || plan.model.labels > 0) return absl::OkStatus();
+  if (cut) {
+    plan::Plan smallest = plan;
+    ApplyLayout(LayoutsToTry(job, limits, plan).back(), &smallest);
+    const int64_t least = LeastCutHeadBytes(smallest);
+    if (FixedLogitsBytes(job) >= least) return absl::OkStatus();
+    return HeadMemoryTooSmall(job, plan,
+                              absl::StrCat("a cut head of ", smallest.micro_batch_bins, " x ",
+                                           smallest.sequence_len, " rows"),
+                              least);
+  }
+  const int64_t texts = std::max<int64_t>(1, plan.generation.sequences);
+  const int64_t least = texts * plan::LogitsRowBytes(plan);
+  if (FixedLogitsBytes(job) >= least) return absl::OkStatus();
+  return HeadMemoryTooSmall(
+      job, plan,
+      texts == 1 ? "a row of logits"
+                 : absl::StrCat("the rows of ", texts, " texts of eval.sample_prompts"),
+      least);
+}
+
+absl::Status CheckRecompute(const config::JobSpec& job, const plan::Plan& plan) {
+  if (plan.recompute_every > plan.model.num_layers) {
+    return absl::InvalidArgumentError(absl::StrCat("recompute is {every: ", plan.recompute_every,
+                                                   "}, the model has ", plan.model.num_layers,
+                                                   " blocks"));
+  }
+  if (job.recompute == config::Recompute::kExpertOut && plan.model.mixture.experts == 0) {
+    return absl::InvalidArgumentError(
+        "recompute is expert_out, the model has no experts; take norm_swiglu or ffn");
+  }
+  return absl::OkStatus();
+}
+
+// Applies a layout; false where it does not fit.
+bool LayoutFits(const config::JobSpec& job, const LayoutLimits& limits, const Layout& layout,
+                plan::Plan* plan) {
+  ApplyLayout(layout, plan);
+  const bool within =
+      !job.head_memory_mib.has_value() || plan->lm_head_panel_bytes <= FixedLogitsBytes(job);
+  return within && FitExperts(limits.memory_bytes, plan);
+}
+
+// The head of the smallest layout that `loss.head: auto` takes where its usual chunks do not fit:
+// of smaller chunks and the cut head the fastest that fits.
+bool FitsWithASmallHead(const config::JobSpec& job, const LayoutLimits& limits, Layout layout,
+                        plan::Plan* plan) {
+  std::vector<Layout> heads;
+  for (const int64_t mib : {256, 128, 64}) {
+    layout.logits_bytes = mib << 20;
+    heads.push_back(layout);
+  }
+  layout.logits_bytes = 0;
+  layout.cut_head = true;
+  if (CheckCutHead(*plan).ok()) heads.push_back(layout);
+  std::optional<plan::Plan> fastest;
+  for (const Layout& head : heads) {
+    plan::Plan candidate = *plan;
+    if (!LayoutFits(job, limits, head, &candidate)) continue;
+    if (fastest && HeadSeconds(*fastest) <= HeadSeconds(candidate)) continue;
+    fastest = std::move(candidate);
+  }
+  if (fastest) *plan = std::move(*fastest);
+  return fastest.has_value();
+}
+
+// Memory that is left.
+void AddWhatIsLeft(const config::JobSpec& job, const LayoutLimits& limits, plan::Plan* plan) {
+  if (plan->device == "cuda" && !job.attention_workspace_gib.has_value()) {
+    AddAttentionWorkspace(limits, plan);
+  }
+  const bool stay = plan->zero == 3 && plan->quantization.empty();
+  if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
 }
 
 }  // namespace
@@ -147,24 +241,19 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
                                                    plan->sequence_len, " fit a micro-step"));
   }
   plan->recompute_every = job.recompute_every;
-  if (plan->recompute_every > plan->model.num_layers) {
-    return absl::InvalidArgumentError(absl::StrCat("recompute is {every: ", plan->recompute_every,
-                                                   "}, the model has ", plan->model.num_layers,
-                                                   " blocks"));
+  RETURN_IF_ERROR(CheckRecompute(job, *plan));
+  RETURN_IF_ERROR(CheckHead(job, limits, *plan));
+  const std::vector<Layout> layouts = LayoutsToTry(job, limits, *plan);
+  for (const Layout& layout : layouts) {
+    if (!LayoutFits(job, limits, layout, plan)) continue;
+    AddWhatIsLeft(job, limits, plan);
+    if (plan->device == "cuda" && !job.head_memory_mib.has_value()) AddHeadRows(limits, plan);
+    return absl::OkStatus();
   }
-  if (job.recompute == config::Recompute::kExpertOut && plan->model.mixture.experts == 0) {
-    return absl::InvalidArgumentError(
-        "recompute is expert_out, the model has no experts; take norm_swiglu or ffn");
-  }
-  for (const Layout& layout : LayoutsToTry(job, limits, *plan)) {
-    ApplyLayout(layout, plan);
-    if (!FitExperts(limits.memory_bytes, plan)) continue;
-    if (plan->device == "cuda" && !job.attention_workspace_gib.has_value()) {
-      AddAttentionWorkspace(limits, plan);
-    }
-    const bool stay = plan->zero == 3 && plan->quantization.empty();
-    if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
-    if (plan->device == "cuda") AddHeadRows(limits, plan);
+  const bool open = job.loss_head == config::LossHead::kAuto && !job.head_memory_mib.has_value();
+  if (open && plan->device == "cuda" && plan->model.labels == 0 &&
+      FitsWithASmallHead(job, limits, layouts.back(), plan)) {
+    AddWhatIsLeft(job, limits, plan);
     return absl::OkStatus();
   }
   return DoesNotFit(job, limits, *plan);

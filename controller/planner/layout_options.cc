@@ -7,6 +7,7 @@
 #include "controller/planner/attention_workspace.h"
 #include "controller/planner/buffer_table.h"
 #include "controller/planner/ceil_div.h"
+#include "controller/planner/cut_head.h"
 #include "controller/planner/fit_experts.h"
 #include "controller/planner/memory.h"
 
@@ -38,6 +39,36 @@ int64_t HeadChunk(const plan::Plan& plan, int64_t bytes) {
   const int64_t rows = plan.micro_batch_bins * plan.sequence_len;
   const int64_t equal = CeilDiv(CeilDiv(rows, CeilDiv(rows, most)), shape.chunk_rows);
   return std::min(equal * shape.chunk_rows, rows);
+}
+
+// Equal chunks, as few as `bytes` of logits allow: whole tiles of 64 rows, or of 8, where that many
+// fit, else what fits; at least the rows of texts that are answered at once.
+int64_t FittingHeadChunk(const plan::Plan& plan, int64_t bytes) {
+  const int64_t held = std::max<int64_t>(1, bytes / plan::LogitsRowBytes(plan));
+  const int64_t tile = held >= 64 ? 64 : held >= 8 ? 8 : 1;
+  const int64_t rows = plan.micro_batch_bins * plan.sequence_len;
+  const int64_t equal = CeilDiv(rows, CeilDiv(rows, held / tile * tile));
+  return std::min(std::max(CeilDiv(equal, tile) * tile, plan.generation.sequences), rows);
+}
+
+// Rows with a target are padded to a quarter of a micro-step: few numbers of them, of which each
+// has products of its own to choose.
+int64_t CutHeadRows(const plan::Plan& plan) {
+  const int64_t rows = plan.micro_batch_bins * plan.sequence_len, part = ShapeOf(plan).chunk_rows;
+  const int64_t quarter = CeilDiv(CeilDiv(rows, int64_t{4}), part) * part;
+  return std::min(std::max(quarter, plan.generation.sequences), rows);
+}
+
+void SetHead(const Layout& layout, plan::Plan* plan) {
+  plan->lm_head_panel_bytes = 0;
+  if (layout.cut_head) {
+    plan->lm_head_chunk_tokens = CutHeadRows(*plan);
+    plan->lm_head_panel_bytes = CutHeadBytes(*plan, layout.logits_bytes);
+    return;
+  }
+  plan->lm_head_chunk_tokens = layout.logits_bytes > 0
+                                   ? FittingHeadChunk(*plan, layout.logits_bytes)
+                                   : HeadChunk(*plan, ShapeOf(*plan).logits_bytes);
 }
 
 // Micro-batches to try, largest first.
@@ -148,8 +179,12 @@ void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->attention_workspace_bytes = layout.attention_workspace > 0
                                         ? layout.attention_workspace
                                         : OrdinaryWorkspace(*plan, layout.compute_capability);
-  plan->lm_head_chunk_tokens = HeadChunk(*plan, ShapeOf(*plan).logits_bytes);
+  SetHead(layout, plan);
   plan->buffers = BufferTable(*plan);
+}
+
+int64_t FixedLogitsBytes(const config::JobSpec& job) {
+  return job.head_memory_mib.value_or(0) << 20;
 }
 
 void EnlargeHeadChunk(plan::Plan* plan) {
@@ -168,6 +203,8 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
                 .gradient_dtype = chosen(job.gradient_dtype, dtype),
                 .weight_slots = FixedWeightSlots(job, plan),
                 .attention_workspace = FixedWorkspace(job),
+                .logits_bytes = FixedLogitsBytes(job),
+                .cut_head = job.loss_head == config::LossHead::kCut,
                 .compute_capability = limits.compute_capability};
     const bool tried = !formats.empty() && formats.back().master_dtype == next.master_dtype &&
                        formats.back().gradient_dtype == next.gradient_dtype;

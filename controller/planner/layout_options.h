@@ -29,7 +29,10 @@ struct Layout {
   const char* recompute = "none";
   int32_t weight_slots = kLeastWeightSlots;  // under ZeRO 3
   int64_t attention_workspace = 0;           // bytes; 0: that of the micro-step, if ordinary
-  int32_t compute_capability = 0;            // of LayoutLimits
+  int64_t logits_bytes =
+      0;  // most of an LM-head chunk, or of a cut head's panel; 0: that of the device
+  bool cut_head = false;
+  int32_t compute_capability = 0;  // of LayoutLimits
 };
 
 // Values the job sets are kept. In order of preference:
@@ -47,13 +50,17 @@ struct Layout {
 std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,
                                  const plan::Plan& plan);
 
-// Fills the fields that the layout decides, lm_head_chunk_tokens and buffers. Quantised experts are
+// Fills the fields that the layout decides, those of the LM head and buffers. A cut head takes what
+// it needs at least, if that is above logits_bytes. Quantised experts are
 // dequantised with their block.
 void ApplyLayout(const Layout& layout, plan::Plan* plan);
 
 // On cuda: enlarges LM-head chunks to 5 GiB of logits, because each chunk reads and writes the
 // gradient of the head once.
 void EnlargeHeadChunk(plan::Plan* plan);
+
+// Of loss.head_memory_mib; 0: auto.
+int64_t FixedLogitsBytes(const config::JobSpec& job);
 
 // Device bytes of the smallest layout, with those of NCCL.
 uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& limits,

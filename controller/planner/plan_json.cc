@@ -121,6 +121,8 @@ Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
           {"recompute", plan.recompute},
           {"recompute_every", plan.recompute_every},
           {"lm_head_chunk_tokens", plan.lm_head_chunk_tokens},
+          {"lm_head", plan.lm_head_panel_bytes > 0 ? "cut" : "chunked"},
+          {"lm_head_bytes", plan.model.labels > 0 ? 0 : plan::LogitsBytes(plan)},
           {"device", plan.device},
           {"compute_dtype", plan.compute_dtype},
           {"quantization", plan.quantization.empty() ? Json(nullptr) : Json(plan.quantization)},

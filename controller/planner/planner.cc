@@ -37,6 +37,9 @@ int64_t Evaluations(const config::JobSpec& job, const Recipe& recipe) {
 
 // Operations of a token, with what backward computes again. `needed`: without; forward: of these.
 double ExecutedFlops(const plan::Plan& plan, double needed, double forward) {
+  if (plan.lm_head_panel_bytes > 0 && !plan.weighs_rows()) {
+    needed += 2 * static_cast<double>(plan.model.vocab_size * plan.model.hidden_size);
+  }
   if (plan.recompute == "block") return needed + forward;
   return needed + 2 * BlockProductsOf(plan).again();
 }

@@ -1,4 +1,5 @@
-/* Of kernels/c_api.h: embedding.h, row_gather.h, cross_entropy.h, target_hits.h and argmax.h. */
+/* Of kernels/c_api.h: embedding.h, row_gather.h, cross_entropy.h, cut_cross_entropy.h,
+   target_hits.h and argmax.h. */
 #ifndef COXSWAIN_KERNELS_C_API_TOKENS_H_
 #define COXSWAIN_KERNELS_C_API_TOKENS_H_
 
@@ -22,6 +23,30 @@ typedef struct {
   const float* row_weights;    /* [rows], multiply the gradient scale; null: all 1 */
 } coxswain_cross_entropy_args;
 int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream);
+
+typedef struct {
+  int32_t dtype, grad_dtype; /* of x and weight; of dweight */
+  int64_t rows, hidden, vocab;
+  float logit_scale; /* 0: 1 */
+  float label_smoothing, z_loss, softcap;
+  const void* x;               /* [rows, hidden] */
+  const void* weight;          /* [vocab, hidden] */
+  const int32_t* targets;      /* [rows]; -100: ignored */
+  float* loss;                 /* [rows]; forward only */
+  float* nll;                  /* [rows]; null: not wanted; forward only */
+  float* hits;                 /* [rows]; null: not wanted; forward only */
+  float* statistics;           /* [rows, 2]: forward writes what backward reads */
+  const float* gradient_scale; /* one float; backward only */
+  const float* row_weights;    /* [rows]; null: all 1; backward only */
+  float* dx;                   /* [rows, hidden]; null: not wanted; backward only */
+  void* dweight;               /* [vocab, hidden] of grad_dtype; null: not wanted; backward only */
+  int32_t accumulate;          /* 1: dweight is added to; backward only */
+  coxswain_workspace workspace;
+} coxswain_cut_cross_entropy_args;
+/* Of wide panels, at most 136 MiB unless the rows need more. The op runs with less, slower. */
+int64_t coxswain_cut_cross_entropy_workspace_bytes(const coxswain_cut_cross_entropy_args* args);
+int coxswain_cut_cross_entropy_forward(const coxswain_cut_cross_entropy_args* args, void* stream);
+int coxswain_cut_cross_entropy_backward(const coxswain_cut_cross_entropy_args* args, void* stream);
 
 typedef struct {
   int32_t dtype, grad_dtype;

@@ -3,6 +3,7 @@
 #include "kernels/argmax.h"
 #include "kernels/c_api/calls.h"
 #include "kernels/cross_entropy.h"
+#include "kernels/cut_cross_entropy.h"
 #include "kernels/embedding.h"
 #include "kernels/row_gather.h"
 #include "kernels/target_hits.h"
@@ -16,6 +17,17 @@ EmbeddingSpec SpecOf(const coxswain_embedding_args& args) {
           .vocab = args.vocab,
           .hidden = args.hidden,
           .scale = args.scale == 0.0f ? 1.0f : args.scale};
+}
+
+CutCrossEntropySpec SpecOf(const coxswain_cut_cross_entropy_args& args) {
+  return {.dtype = Type(args.dtype),
+          .weight_gradient_dtype = Type(args.grad_dtype),
+          .hidden = args.hidden,
+          .vocab = args.vocab,
+          .logit_scale = args.logit_scale == 0.0f ? 1.0f : args.logit_scale,
+          .label_smoothing = args.label_smoothing,
+          .z_loss = args.z_loss,
+          .softcap = args.softcap};
 }
 
 RowGatherArgs Gather(const coxswain_row_gather_args& args) {
@@ -51,6 +63,45 @@ int coxswain_cross_entropy(const coxswain_cross_entropy_args* args, void* stream
                            .loss = args->loss,
                            .nll = args->nll},
                           c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_cut_cross_entropy_workspace_bytes(const coxswain_cut_cross_entropy_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::CutCrossEntropyUsualBytes(c_api::SpecOf(*args), args->rows); });
+}
+
+int coxswain_cut_cross_entropy_forward(const coxswain_cut_cross_entropy_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::CutCrossEntropyForward({.spec = c_api::SpecOf(*args),
+                                     .rows = args->rows,
+                                     .x = args->x,
+                                     .weight = args->weight,
+                                     .targets = args->targets,
+                                     .loss = args->loss,
+                                     .nll = args->nll,
+                                     .hits = args->hits,
+                                     .statistics = args->statistics,
+                                     .workspace = c_api::Lent(args->workspace)},
+                                    c_api::Wrap(stream));
+  });
+}
+
+int coxswain_cut_cross_entropy_backward(const coxswain_cut_cross_entropy_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::CutCrossEntropyBackward({.spec = c_api::SpecOf(*args),
+                                      .rows = args->rows,
+                                      .x = args->x,
+                                      .weight = args->weight,
+                                      .targets = args->targets,
+                                      .statistics = args->statistics,
+                                      .gradient_scale = args->gradient_scale,
+                                      .row_weights = args->row_weights,
+                                      .dx = args->dx,
+                                      .dweight = args->dweight,
+                                      .accumulate = args->accumulate != 0,
+                                      .workspace = c_api::Lent(args->workspace)},
+                                     c_api::Wrap(stream));
   });
 }
 

@@ -12,82 +12,23 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/gradient_row.h"
+#include "kernels/cpu/loss_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
 
 namespace coxswain::kernels {
 namespace {
 
-constexpr int64_t kSumBlock = 1024;
+using cpu::RowSums;
 
-struct RowSums {
-  float maximum;        // NaN is passed over here and comes back through exponentials
-  double exponentials;  // sum of exp(z - maximum)
-  double logits;        // sum of z
-};
-
-COXSWAIN_INLINE float MaxOfRow(const float* z, int64_t n) {
-  float lanes[cpu::kLanes];
-  for (float& lane : lanes) lane = -std::numeric_limits<float>::infinity();
-  int64_t i = 0;
-  for (; i + cpu::kLanes <= n; i += cpu::kLanes) {
-    for (int64_t j = 0; j < cpu::kLanes; ++j) lanes[j] = lanes[j] < z[i + j] ? z[i + j] : lanes[j];
-  }
-  for (int64_t j = 0; i + j < n; ++j) lanes[j] = lanes[j] < z[i + j] ? z[i + j] : lanes[j];
-  float maximum = lanes[0];
-  for (float lane : lanes) maximum = maximum < lane ? lane : maximum;
-  return maximum;
+COXSWAIN_VECTORIZE RowSums ReadRow(float* z, int64_t n) { return cpu::SumRow<false>(z, n); }
+COXSWAIN_VECTORIZE RowSums ReplaceRow(float* z, int64_t n) { return cpu::SumRow<true>(z, n); }
+COXSWAIN_VECTORIZE RowSums ReadCappedRow(const float* logits, float k, int64_t n) {
+  return cpu::SumCappedRow(logits, k, n);
 }
-
-// kStore: z becomes exp(z - maximum).
-template <bool kStore>
-COXSWAIN_INLINE void SumBlock(float* z, int64_t n, RowSums* sums) {
-  float exponentials[cpu::kLanes] = {}, logits[cpu::kLanes] = {};
-  const float maximum = sums->maximum;
-  int64_t i = 0;
-  for (; i + cpu::kLanes <= n; i += cpu::kLanes) {
-    for (int64_t j = 0; j < cpu::kLanes; ++j) {
-      const float e = cpu::Exp(z[i + j] - maximum);
-      logits[j] += z[i + j];
-      exponentials[j] += e;
-      if constexpr (kStore) z[i + j] = e;
-    }
-  }
-  for (int64_t j = 0; i + j < n; ++j) {
-    const float e = cpu::Exp(z[i + j] - maximum);
-    logits[j] += z[i + j];
-    exponentials[j] += e;
-    if constexpr (kStore) z[i + j] = e;
-  }
-  sums->exponentials += cpu::SumLanes(exponentials);
-  sums->logits += cpu::SumLanes(logits);
-}
-
-template <bool kStore>
-COXSWAIN_INLINE RowSums SumRow(float* z, int64_t n) {
-  RowSums sums{.maximum = MaxOfRow(z, n), .exponentials = 0.0, .logits = 0.0};
-  for (int64_t i = 0; i < n; i += kSumBlock) {
-    SumBlock<kStore>(z + i, std::min(kSumBlock, n - i), &sums);
-  }
-  return sums;
-}
-
-COXSWAIN_VECTORIZE RowSums ReadRow(float* z, int64_t n) { return SumRow<false>(z, n); }
-COXSWAIN_VECTORIZE RowSums ReplaceRow(float* z, int64_t n) { return SumRow<true>(z, n); }
 
 COXSWAIN_VECTORIZE void ScaleRow(float* z, float factor, float shift, int64_t n) {
   for (int64_t j = 0; j < n; ++j) z[j] = z[j] * factor - shift;
-}
-
-COXSWAIN_VECTORIZE RowSums ReadCappedRow(const float* logits, float k, int64_t n) {
-  RowSums sums{.maximum = cpu::Cap(MaxOfRow(logits, n), k), .exponentials = 0.0, .logits = 0.0};
-  float z[kSumBlock];
-  for (int64_t i = 0; i < n; i += kSumBlock) {
-    const int64_t count = std::min(kSumBlock, n - i);
-    for (int64_t j = 0; j < count; ++j) z[j] = cpu::Cap(logits[i + j], k);
-    SumBlock<false>(z, count, &sums);
-  }
-  return sums;
 }
 
 struct CappedGradient {

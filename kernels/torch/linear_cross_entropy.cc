@@ -1,10 +1,12 @@
-// Cross-entropy of x W^T without the logits as a whole; formulas: kernels/cross_entropy.h.
+// Cross-entropy of x W^T whose logits exist in chunks, or cut; formulas: kernels/cross_entropy.h.
 //
 // Chunks of rows in turn: logits, losses with the gradient of `scale` times their sum in place of
 // the logits, dx, dW += dlogits^T x. dW is kept in W's type, each chunk's product summed in float32
 // and rounded when it is added. The gradients are made in the forward, as long as the logits are
 // there; backward multiplies them by the gradient of the result, or, `overwrites`, does so in their
 // place where that is not 1: then a second backward of the same graph fails.
+// Chunks of 0 rows: the cut head (kernels/cut_cross_entropy.h), in 136 MiB of workspace; dW is then
+// written once, dx summed in float32.
 // Source: Hsu et al., "Liger Kernel", 2024, section 3.2.
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
@@ -44,6 +46,46 @@ void Chunk(const Head& head, const Tensor& logits, int64_t begin, int64_t rows) 
   }
 }
 
+void Chunks(const Head& head, int64_t chunk_rows) {
+  const int64_t rows = head.x.size(0);
+  const Tensor logits = EmptyTensor({std::min(rows, chunk_rows), head.weight.size(0)}, head.x);
+  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
+    const int64_t count = std::min(chunk_rows, rows - begin);
+    Chunk(head, logits.narrow(0, 0, count), begin, count);
+  }
+}
+
+void Cut(Head* head) {
+  const Tensor& x = head->x;
+  coxswain_cut_cross_entropy_args args = {};
+  args.dtype = args.grad_dtype = Type(x, "x");
+  args.rows = x.size(0);
+  args.hidden = x.size(1);
+  args.vocab = head->weight.size(0);
+  args.label_smoothing = static_cast<float>(head->label_smoothing);
+  args.z_loss = static_cast<float>(head->z_loss);
+  args.softcap = static_cast<float>(head->softcap);
+  args.x = x.data_ptr();
+  args.weight = Address(head->weight, x, "weight");
+  args.targets = Ints(head->targets, x, "targets");
+  args.loss = head->loss.data_ptr<float>();
+  const Tensor statistics = EmptyFloats({args.rows, 2}, x);
+  args.statistics = statistics.data_ptr<float>();
+  const int64_t bytes = FunctionOf(x, &coxswain_cut_cross_entropy_workspace_bytes,
+                                   "coxswain_cut_cross_entropy_workspace_bytes")(&args);
+  Check(bytes < 0 ? COXSWAIN_INVALID_ARGUMENT : COXSWAIN_OK, "cut_cross_entropy", x);
+  const Tensor scratch = Scratch(bytes, x);
+  args.workspace = {scratch.data_ptr(), bytes};
+  COXSWAIN_LAUNCH(cut_cross_entropy_forward, args, x);
+  if (!head->dx.defined() && !head->dweight.defined()) return;
+  const Tensor dx = head->dx.defined() ? EmptyFloats(x.sizes(), x) : Tensor();
+  args.gradient_scale = Floats(head->scale, x, "scale");
+  args.dx = dx.defined() ? dx.data_ptr<float>() : nullptr;
+  args.dweight = head->dweight.defined() ? head->dweight.data_ptr() : nullptr;
+  COXSWAIN_LAUNCH(cut_cross_entropy_backward, args, x);
+  if (dx.defined()) head->dx.copy_(dx);
+}
+
 // scale times the sum of losses, dx, dW.
 std::tuple<Tensor, Tensor, Tensor> LinearCrossEntropy(const Tensor& x_given, const Tensor& weight,
                                                       const Tensor& targets, const Tensor& scale,
@@ -52,7 +94,7 @@ std::tuple<Tensor, Tensor, Tensor> LinearCrossEntropy(const Tensor& x_given, con
                                                       bool /*overwrites*/, bool wants_x,
                                                       bool wants_weight) {
   RequireDims(x_given, 2, "x");
-  TORCH_CHECK_VALUE(chunk_rows > 0, "coxswain: chunks of ", chunk_rows, " rows");
+  TORCH_CHECK_VALUE(chunk_rows >= 0, "coxswain: chunks of ", chunk_rows, " rows");
   Head head = {
       x_given.contiguous(), weight, targets, scale, label_smoothing, z_loss, softcap, {}, {}, {}};
   const int64_t rows = head.x.size(0);
@@ -62,10 +104,10 @@ std::tuple<Tensor, Tensor, Tensor> LinearCrossEntropy(const Tensor& x_given, con
   if (wants_x) head.dx = EmptyLike(head.x);
   if (wants_weight) head.dweight = rows > 0 ? EmptyLike(weight) : weight.mul(0);
   head.loss = EmptyFloats({rows}, head.x);
-  const Tensor logits = EmptyTensor({std::min(rows, chunk_rows), weight.size(0)}, head.x);
-  for (int64_t begin = 0; begin < rows; begin += chunk_rows) {
-    const int64_t count = std::min(chunk_rows, rows - begin);
-    Chunk(head, logits.narrow(0, 0, count), begin, count);
+  if (chunk_rows == 0) {
+    Cut(&head);
+  } else {
+    Chunks(head, chunk_rows);
   }
   const Tensor sum = at::sum(head.loss).mul(scale.reshape({}));
   return {sum, wants_x ? head.dx : None(head.x), wants_weight ? head.dweight : None(weight)};

@@ -104,6 +104,7 @@ void ViewSweep(const Views& view, Buffers* out) {
   view.Set("embedding.lora_dh", out->embedding_lora_dh);
   view.Set("head.loss", out->head_loss);
   view.Set("head.nll", out->head_nll);
+  view.Set("head.statistics", out->head_statistics);
   view.Set("head.scores", out->scores);
   view.Set("head.dscores", out->dscores);
   view.Set("embedding.rows", out->embedding_rows);

@@ -106,6 +106,9 @@ struct Buffers {
   void *embedding_lora_h = nullptr, *embedding_lora_dh = nullptr;
   // [C]; hits in head_loss when evaluating. Where rows have weights, head_nll is [R].
   float *head_loss = nullptr, *head_nll = nullptr;
+  // Cut: [R, 2], null of a head in chunks; logits is its workspace, C of the rows above is R,
+  // head_dx is float32.
+  float* head_statistics = nullptr;
   // [S, labels] of a loss of scores, which has none of the other rows of the head
   float *scores = nullptr, *dscores = nullptr;
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them

@@ -60,7 +60,7 @@ void RunLogProbSweep(State& state, const Sweep& sweep, const Halves& names, Phas
 
 void RowsHead(const State& state, const Sweep& sweep) {
   sweep.units->Enter(UnitOf(state.plan.model.num_layers));
-  if (!sweep.idle()) HeadLogProbs(sweep, state.plan.lm_head_chunk_tokens, LossSpec(state.plan));
+  if (!sweep.idle()) HeadLogProbs(sweep, LossHeadOf(state.plan));
 }
 
 void ReferenceHead(const State& state, const Sweep& sweep) {
@@ -112,13 +112,10 @@ PreferenceStats::Of ReportsOf(const plan::DocumentLoss& loss) {
 }  // namespace
 
 void DocumentHead(const plan::Plan& plan, const Sweep& sweep) {
-  const int64_t chunk = plan.lm_head_chunk_tokens;
-  HeadLogProbs(sweep, chunk, LossSpec(plan));
+  HeadLogProbs(sweep, LossHeadOf(plan));
   SumInto(sweep, sweep.buffers.documents.sums);
   AddDocumentLoss(plan, sweep);
-  if (sweep.batch.train) {
-    WeightedHead(sweep, chunk, LossSpec(plan), /*kept=*/sweep.batch.target_rows <= chunk);
-  }
+  if (sweep.batch.train) WeightedHead(sweep, LossHeadOf(plan));
 }
 
 void RunReference(State& state, const MicroBatch& batch, PhaseSeconds* seconds) {

@@ -8,6 +8,7 @@
 #include "worker/engine/block.h"
 #include "worker/engine/document_loss.h"
 #include "worker/engine/lm_head.h"
+#include "worker/engine/loss_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/plan_check.h"
 #include "worker/engine/policy_loss.h"
@@ -24,7 +25,7 @@ void ComputeHead(const plan::Plan& plan, const Sweep& sweep) {
   if (plan.document_loss.of_scores()) return ScoreHead(plan, sweep);
   if (plan.document_loss.any()) return DocumentHead(plan, sweep);
   if (plan.policy_loss.any()) return PolicyHead(plan, sweep);
-  LmHead(sweep, plan.lm_head_chunk_tokens, LossSpec(plan));
+  LmHead(sweep, LossHeadOf(plan));
 }
 
 // All but slots, which are cleared when a unit takes them, and but `written` bytes.

@@ -46,11 +46,15 @@ struct Floats {
 Floats WrittenFirst(State& state) {
   const plan::Plan& plan = state.plan;
   const bool scores = plan.model.labels > 0;
+  const int64_t element = kernels::DTypeBytes(ComputeDType(plan));
+  if (plan.lm_head_panel_bytes > 0) {
+    return {static_cast<float*>(state.buffers.logits), plan.lm_head_panel_bytes / 4};
+  }
   const int64_t elements = scores
                                ? plan.micro_batch_bins * plan.sequence_len * plan.model.hidden_size
                                : plan.lm_head_chunk_tokens * plan.model.vocab_size;
   return {static_cast<float*>(scores ? state.buffers.dres : state.buffers.logits),
-          elements * kernels::DTypeBytes(ComputeDType(plan)) / 4};
+          elements * element / 4};
 }
 
 }  // namespace

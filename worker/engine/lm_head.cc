@@ -6,6 +6,7 @@
 #include "kernels/reduce.h"
 #include "kernels/row_gather.h"
 #include "kernels/target_hits.h"
+#include "worker/engine/cut_head.h"
 #include "worker/engine/dense.h"
 #include "worker/engine/linear.h"
 
@@ -16,6 +17,8 @@ namespace {
 struct Chunk {
   int64_t begin = 0, count = 0;
 };
+
+Chunk AllRows(const Sweep& sweep) { return {0, sweep.batch.target_rows}; }
 
 kernels::RowGatherArgs Gather(const Sweep& sweep, Chunk chunk) {
   kernels::RowGatherArgs args;
@@ -189,39 +192,50 @@ kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train) {
   return spec;
 }
 
-void HeadLogits(const Sweep& sweep) { Logits(sweep, {0, sweep.batch.target_rows}); }
+void HeadLogits(const Sweep& sweep) { Logits(sweep, AllRows(sweep)); }
 
-void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec) {
-  if (sweep.batch.train) BeginGradients(sweep);
-  ForChunks(sweep, chunk_rows, [&](Chunk chunk) {
+void LmHead(const Sweep& sweep, const LossHead& head) {
+  const bool train = sweep.batch.train;
+  if (train) BeginGradients(sweep);
+  if (head.panel_bytes > 0) {
+    CutLosses(sweep, head);
+    AddTo(&sweep.buffers.scalars->loss_sum,
+          train ? sweep.buffers.head_loss : sweep.buffers.head_nll, sweep, AllRows(sweep));
+    if (train) CutGradients(sweep, head, nullptr);
+    return;
+  }
+  ForChunks(sweep, head.chunk_rows, [&](Chunk chunk) {
     Logits(sweep, chunk);
-    Losses(sweep, chunk, spec);
-    if (sweep.batch.train) {
+    Losses(sweep, chunk, head.spec);
+    if (train) {
       Gradients(sweep, chunk);
     } else {
-      Hits(sweep, chunk, spec);
+      Hits(sweep, chunk, head.spec);
     }
   });
 }
 
-void HeadLogProbs(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec) {
-  ForChunks(sweep, chunk_rows, [&](Chunk chunk) {
+void HeadLogProbs(const Sweep& sweep, const LossHead& head) {
+  if (head.panel_bytes > 0) return CutLosses(sweep, head);
+  ForChunks(sweep, head.chunk_rows, [&](Chunk chunk) {
     Logits(sweep, chunk);
-    kernels::CrossEntropyArgs loss = LossesOf(sweep, chunk, spec);
+    kernels::CrossEntropyArgs loss = LossesOf(sweep, chunk, head.spec);
     loss.nll = sweep.buffers.head_nll + chunk.begin;
     kernels::CrossEntropy(loss, sweep.stream);
-    if (!sweep.batch.train) Hits(sweep, chunk, spec);
+    if (!sweep.batch.train) Hits(sweep, chunk, head.spec);
   });
 }
 
-void WeightedHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec,
-                  bool kept) {
+void WeightedHead(const Sweep& sweep, const LossHead& head) {
   BeginGradients(sweep);
-  ForChunks(sweep, chunk_rows, [&](Chunk chunk) {
+  const float* const weights = sweep.buffers.documents.weights;
+  if (head.panel_bytes > 0) return CutGradients(sweep, head, weights);
+  const bool kept = sweep.batch.target_rows <= head.chunk_rows;
+  ForChunks(sweep, head.chunk_rows, [&](Chunk chunk) {
     if (!kept) Logits(sweep, chunk);
-    kernels::CrossEntropyArgs loss = LossesOf(sweep, chunk, spec);
+    kernels::CrossEntropyArgs loss = LossesOf(sweep, chunk, head.spec);
     loss.gradient_scale = &sweep.buffers.scalars->gradient_scale;
-    loss.row_weights = sweep.buffers.documents.weights + chunk.begin;
+    loss.row_weights = weights + chunk.begin;
     kernels::CrossEntropy(loss, sweep.stream);
     Gradients(sweep, chunk);
   });

@@ -1,12 +1,10 @@
-// Computes final logits, cross-entropy and their gradient, in chunks of the rows that have a
-// target.
+// Computes final logits, cross-entropy and their gradient, in chunks of the rows that have a target
+// or, cut, of all of them over ranges of the vocabulary (cut_head.h).
 #ifndef COXSWAIN_WORKER_ENGINE_LM_HEAD_H_
 #define COXSWAIN_WORKER_ENGINE_LM_HEAD_H_
 
-#include <cstdint>
-
-#include "kernels/cross_entropy.h"
 #include "kernels/lora_linear.h"
+#include "worker/engine/loss_head.h"
 #include "worker/engine/sweep.h"
 
 namespace coxswain::engine {
@@ -18,15 +16,14 @@ namespace coxswain::engine {
 // batch.target_rows), at most one chunk, to Buffers::logits.
 void HeadLogits(const Sweep& sweep);
 
-void LmHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec);
+void LmHead(const Sweep& sweep, const LossHead& head);
 
 // The two halves of the head of a loss of documents. The first sets Buffers::head_nll [R] to minus
 // the log-probability of every row with a target; evaluating, it adds the hits. The second does
 // what training does in LmHead, with the weight of each row in Buffers::documents.weights, and adds
-// no loss. `kept`: the logits of the first half are still there, as they are of a single chunk.
-void HeadLogProbs(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec);
-void WeightedHead(const Sweep& sweep, int64_t chunk_rows, kernels::CrossEntropySpec spec,
-                  bool kept);
+// no loss; the logits of the first half are still there where they were one chunk.
+void HeadLogProbs(const Sweep& sweep, const LossHead& head);
+void WeightedHead(const Sweep& sweep, const LossHead& head);
 
 // The adapter of the head as the kernel sees it; 0 members: none.
 kernels::LoraLinearSpec HeadLoraSpec(const Model& model, bool train);

@@ -25,9 +25,11 @@
 #include "kernels/sort_by_expert.h"
 #include "kernels/target_hits.h"
 #include "worker/engine/buffers.h"
+#include "worker/engine/cut_head.h"
 #include "worker/engine/expert_use.h"
 #include "worker/engine/linear.h"
 #include "worker/engine/lm_head.h"
+#include "worker/engine/loss_head.h"
 #include "worker/engine/micro_step.h"
 #include "worker/engine/op_specs.h"
 #include "worker/engine/score_head.h"
@@ -93,16 +95,6 @@ absl::Status CheckTrainableCounts(const plan::Plan& plan) {
 }
 
 }  // namespace
-
-kernels::CrossEntropySpec LossSpec(const plan::Plan& plan) {
-  kernels::CrossEntropySpec spec;
-  spec.dtype = ComputeDType(plan);
-  spec.vocab = plan.model.vocab_size;
-  spec.label_smoothing = static_cast<float>(plan.label_smoothing);
-  spec.z_loss = static_cast<float>(plan.z_loss);
-  spec.softcap = static_cast<float>(plan.model.logit_softcap);
-  return spec;
-}
 
 absl::Status CheckPlan(const plan::Plan& plan, int rank) {
   RETURN_IF_ERROR(plan::CheckPlan(plan));
@@ -253,6 +245,25 @@ absl::Status CheckBlocks(const plan::Plan& plan, const Model& model) {
 
 }  // namespace
 
+namespace {
+
+absl::Status CheckCutHead(const plan::Plan& plan, const Model& model) {
+  const kernels::CutCrossEntropySpec spec = CutSpec(model, LossSpec(plan));
+  if (!kernels::CutCrossEntropySupports(spec)) {
+    return absl::InvalidArgumentError(absl::StrCat("this build has no cut head of ",
+                                                   plan.compute_dtype, " over ", spec.vocab,
+                                                   " classes with logit_scale ", spec.logit_scale));
+  }
+  const int64_t rows = plan::BatchExtents(plan).target_rows;
+  const int64_t least = kernels::CutCrossEntropyWorkspaceBytes(spec, rows);
+  if (plan.lm_head_panel_bytes >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("lm_head_panel_bytes is ",
+                                                 plan.lm_head_panel_bytes, ", a cut head of ", rows,
+                                                 " rows needs ", least));
+}
+
+}  // namespace
+
 absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   const model::ModelConfig& c = plan.model;
   RETURN_IF_ERROR(CheckGeneration(plan, model));
@@ -270,6 +281,7 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
                             kernels::ScoreLossSupports(plan::ScoreSpecOf(plan.document_loss)),
                         absl::StrCat("a head", name, " of ", c.labels, " scores"), "another"}});
   }
+  if (plan.lm_head_panel_bytes > 0) RETURN_IF_ERROR(CheckCutHead(plan, model));
   return CheckRules({
       {kernels::GemmSupports({dtype, dtype}), absl::StrCat("the GEMM", name), "another build"},
       {kernels::CrossEntropySupports(LossSpec(plan)),

@@ -21,8 +21,6 @@ absl::Status CheckPlan(const plan::Plan& plan, int rank);
 // InvalidArgument names the first op of the plan that the linked kernels do not support.
 absl::Status CheckOps(const plan::Plan& plan, const Model& model);
 
-kernels::CrossEntropySpec LossSpec(const plan::Plan& plan);
-
 // The shapes of micro-steps for attention: packed documents and, on a GPU, one document per bin.
 std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan);
 

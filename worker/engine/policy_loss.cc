@@ -1,7 +1,6 @@
 #include "worker/engine/policy_loss.h"
 
 #include "worker/engine/lm_head.h"
-#include "worker/engine/plan_check.h"
 
 namespace coxswain::engine {
 namespace {
@@ -25,12 +24,9 @@ void AddPolicyLoss(const plan::Plan& plan, const Sweep& sweep) {
 }  // namespace
 
 void PolicyHead(const plan::Plan& plan, const Sweep& sweep) {
-  const int64_t chunk = plan.lm_head_chunk_tokens;
-  HeadLogProbs(sweep, chunk, LossSpec(plan));
+  HeadLogProbs(sweep, LossHeadOf(plan));
   AddPolicyLoss(plan, sweep);
-  if (sweep.batch.train) {
-    WeightedHead(sweep, chunk, LossSpec(plan), /*kept=*/sweep.batch.target_rows <= chunk);
-  }
+  if (sweep.batch.train) WeightedHead(sweep, LossHeadOf(plan));
 }
 
 void ReceiveRows(State& state, int64_t rows, std::vector<float>* log_probs) {

@@ -68,14 +68,17 @@ def cross_entropy(logits, targets, reduction='mean', label_smoothing=0.0, z_loss
 
 
 def linear_cross_entropy(x, weight, targets, scale=None, label_smoothing=0.0, z_loss=0.0, softcap=0.0,
-                         chunk_rows=None, overwrites=False):
+                         chunk_rows=None, overwrites=False, cut=False):
     """cross_entropy(x weight^T), of x [N, H] and weight [V, H], times scale (one float32 on the device; None: the mean
     over the targets that are not -100). The logits exist in chunks, by default of about 2^29 elements at most.
     overwrites: backward gives the gradients that forward made, scaled in place, so that a second backward of the same
-    graph fails."""
+    graph fails. cut: no chunk of logits; their gradient exists for a range of the vocabulary at a time, in up to
+    136 MiB, and logits are computed twice."""
     if scale is None:
         scale = (targets != -100).sum().float().reciprocal()
-    if chunk_rows is None:
+    if cut:
+        chunk_rows = 0
+    elif chunk_rows is None:
         chunk_rows = max(256, 2 ** 29 // weight.shape[0] // 128 * 128)
     return _ops.linear_cross_entropy(x, weight, targets, scale, label_smoothing, z_loss, softcap, chunk_rows,
                                      overwrites)[0]

@@ -233,6 +233,15 @@ TEST(JobParserTest, ReadsRecomputeAndAttention) {
       ParseSpec("  attention: {workspace_gib: auto}\n").attention_workspace_gib.has_value());
 }
 
+TEST(JobParserTest, ReadsTheHeadOfTheLoss) {
+  const JobSpec given = ParseSpec("  loss: {head: chunked, head_memory_mib: 256}\n");
+  EXPECT_EQ(given.loss_head, LossHead::kChunked);
+  EXPECT_EQ(given.head_memory_mib, 256);
+  EXPECT_EQ(ParseSpec("  loss: {head: cut}\n").loss_head, LossHead::kCut);
+  EXPECT_EQ(ParseSpec("").loss_head, LossHead::kAuto);
+  EXPECT_FALSE(ParseSpec("  loss: {head_memory_mib: auto}\n").head_memory_mib.has_value());
+}
+
 TEST(JobParserTest, LearningRateDefaultDependsOnAdapter) {
   EXPECT_EQ(ParseSpec("  adapter: lora\n").train.learning_rate, 1e-4);
   EXPECT_EQ(ParseSpec("  adapter: none\n").train.learning_rate, 2e-5);

@@ -102,6 +102,7 @@ spec:
   precision: {compute: auto, master_weights: auto, gradients: auto}
   recompute: block
   attention: {deterministic: true, workspace_gib: 4}
+  loss: {head: chunked, head_memory_mib: 256}
   eval: {eval_steps: 10, early_stopping_patience: 3, metric: eval_loss, sample_prompts: [What, Why], sample_tokens: 9}
   generate: {prompts: [], messages: null, max_new_tokens: 7, temperature: 0.5, top_k: 4, top_p: 0.75, seed: 3}
   checkpoint: {output_dir: ./results, save_steps: 20, save_total_limit: 4, test_save: true, resume: never,

@@ -323,6 +323,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.max_documents_per_bin; },
       [](Plan& p) { p.recompute = "none"; },
       [](Plan& p) { ++p.lm_head_chunk_tokens; },
+      [](Plan& p) { ++p.lm_head_panel_bytes; },
       [](Plan& p) { p.optimizer = "other"; },
       [](Plan& p) { p.beta1 = 0; },
       [](Plan& p) { p.beta2 = 0; },
@@ -393,6 +394,9 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.max_documents_per_bin = 0; }, "max_documents_per_bin");
   ExpectRefused([](Plan& p) { p.recompute = "all"; }, "recompute");
   ExpectRefused([](Plan& p) { p.lm_head_chunk_tokens = 0; }, "lm_head_chunk_tokens");
+  ExpectRefused([](Plan& p) { p.lm_head_panel_bytes = -1; }, "lm_head_panel_bytes is -1");
+  // The logits of texts that are answered lie there.
+  ExpectRefused([](Plan& p) { p.lm_head_panel_bytes = 1; }, "lm_head_panel_bytes is 1");
   ExpectRefused([](Plan& p) { p.optimizer = "adam"; }, "optimizer is \"adam\"");
   ExpectRefused([](Plan& p) { p.beta1 = 1.0; }, "beta1");
   ExpectRefused([&](Plan& p) { p.beta2 = nan; }, "beta2");

@@ -73,6 +73,17 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.lora.modules_to_save = {"embed_tokens",
                                                                             "lm_head", "norm"};
                                               }},
+                                         Case{"CutHead",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.loss_head = config::LossHead::kCut;
+                                                job.adapter = config::Adapter::kNone;
+                                              }},
+                                         Case{"CutHeadOfTheLeastMemory",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.loss_head = config::LossHead::kCut;
+                                                job.head_memory_mib = 1;
+                                                model.vocab_size = 5000;
+                                              }},
                                          Case{"AdaptersOutsideTheBlocks",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.lora.target_modules = {"lm_head",
@@ -121,12 +132,13 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.zero = 3;
                                                 model.intermediate_size = 43;
                                               }},
-                                         Case{"Mxfp4",
-                                              [](config::JobSpec& job, model::ModelConfig& model) {
-                                                job.quantization = "mxfp4";
-                                                job.recompute = config::Recompute::kBlock;
-                                                model = SmallExperts();
-                                              }},
+                                         Case{
+                                             "Mxfp4",
+                                             [](config::JobSpec& job, model::ModelConfig& model) {
+                                               job.quantization = "mxfp4";
+                                               job.recompute = config::Recompute::kBlock;
+                                               model = SmallExperts();
+                                             }},
                                          Case{"Mxfp4Zero3",
                                               [](config::JobSpec& job, model::ModelConfig& model) {
                                                 job.quantization = "mxfp4";
@@ -134,18 +146,17 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.zero = 3;
                                                 model = SmallExperts();
                                               }},
-                                         Case{
-                                             "RoutersAndStacksOfTwoRanks",
-                                             [](config::JobSpec& job, model::ModelConfig& model) {
-                                               job.lora.r = 4;
-                                               job.lora.gate_up_r = 32;
-                                               job.lora.target_modules = {"q_proj", "router"};
-                                               job.lora.target_parameters = {
-                                                   "mlp.experts.gate_up_proj",
-                                                   "mlp.experts.down_proj"};
-                                               job.recompute = config::Recompute::kBlock;
-                                               model = SmallExperts();
-                                             }},
+                                         Case{"RoutersAndStacksOfTwoRanks",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.lora.r = 4;
+                                                job.lora.gate_up_r = 32;
+                                                job.lora.target_modules = {"q_proj", "router"};
+                                                job.lora.target_parameters = {
+                                                    "mlp.experts.gate_up_proj",
+                                                    "mlp.experts.down_proj"};
+                                                job.recompute = config::Recompute::kBlock;
+                                                model = SmallExperts();
+                                              }},
                                          Case{"Full",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

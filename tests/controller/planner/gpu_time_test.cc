@@ -4,6 +4,7 @@
 
 #include "common/model/flops.h"
 #include "common/model/read_model_config.h"
+#include "controller/planner/cut_head.h"
 #include "controller/planner/parameter_groups.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
@@ -60,6 +61,38 @@ TEST_F(GpuTimeTest, LongerDocumentsAndRecomputationTakeLonger) {
     EXPECT_LT(Time().token, 1.5 * none) << level;
     last = Time().token;
   }
+}
+
+// Its logits are computed twice; those of a loss of documents are with either head.
+TEST_F(GpuTimeTest, ACutHeadTakesItsLogitsOnceMore) {
+  const double before = Time().token;
+  plan_.lm_head_panel_bytes = int64_t{136} << 20;
+  EXPECT_NEAR(Time().token - before, 2 * 896.0 * 151936 / kRates.product_flops_per_second, 1e-12);
+  plan_.document_loss.terms = {{.type = "sigmoid", .weight = 1}};
+  const double cut = Time().token;
+  plan_.lm_head_panel_bytes = 0;
+  EXPECT_EQ(Time().token, cut);
+}
+
+// At 16,384 x 4,096 x 128,256 with a float32 gradient: small chunks wait for its traffic.
+TEST_F(GpuTimeTest, ACutHeadIsFasterThanSmallChunksOfATrainedHead) {
+  EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
+  plan_.gradient_dtype = "float32";
+  plan_.model.hidden_size = 4096;
+  plan_.model.vocab_size = 128256;
+  plan_.micro_batch_bins = 16;
+  plan_.sequence_len = 1024;
+  const auto chunked = [&](int64_t rows) {
+    plan_.lm_head_chunk_tokens = rows;
+    plan_.lm_head_panel_bytes = 0;
+    return HeadSeconds(plan_);
+  };
+  const double large = chunked(16384), small = chunked(192);
+  plan_.lm_head_chunk_tokens = 4096;
+  plan_.lm_head_panel_bytes = int64_t{136} << 20;
+  const double cut = HeadSeconds(plan_);
+  EXPECT_GT(cut, 4.0 / 3 * 0.95 * large);
+  EXPECT_LT(cut, small);
 }
 
 // Measured: documents of 2,048 tokens take 0.101 + 0.443 ms a layer more than of 1,024, alone; 9 %

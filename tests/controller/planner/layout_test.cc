@@ -3,6 +3,8 @@
 #include "common/format.h"
 #include "common/plan/runtime_bytes.h"
 #include "controller/planner/attention_workspace.h"
+#include "controller/planner/buffer_table.h"
+#include "controller/planner/cut_head.h"
 #include "controller/planner/memory.h"
 #include "controller/planner/parameter_groups.h"
 #include "gtest/gtest.h"
@@ -73,6 +75,87 @@ TEST_F(LayoutTest, HeadChunkIsBoundedByBudgetAndRows) {
   ASSERT_TRUE(Choose(4).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 512);
   EXPECT_LE(4 * 32000 * plan_.lm_head_chunk_tokens, 64 << 20);
+}
+
+TEST_F(LayoutTest, HeadMemoryBoundsTheLogitsOfAChunk) {
+  model_.vocab_size = 32000;  // rows of 128,000 bytes
+  job_.sequence_len = 4096;
+  job_.head_memory_mib = 20;  // 163 rows: two tiles of 64
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 128);
+  job_.head_memory_mib = 5;  // 40 rows, 39 with a smaller last chunk, in tiles of 8
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 40);
+  job_.head_memory_mib = 1;  // 8 rows
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 8);
+  job_.head_memory_mib = 4096;  // more than the device's own bound: all rows
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
+  model_.vocab_size = 100'000;  // rows of 400,000 bytes: 2 fit
+  job_.head_memory_mib = 1;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 2);
+  EXPECT_EQ(plan_.buffers, BufferTable(plan_));
+}
+
+TEST_F(LayoutTest, HeadMemoryMustHoldARow) {
+  model_.vocab_size = 300'000;
+  job_.head_memory_mib = 1;
+  const absl::Status status = Choose(4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.ToString().find("loss.head_memory_mib is 1, a row of logits over 300000 tokens "
+                                   "takes 1.14 MiB; give at least 2"),
+            std::string::npos)
+      << status;
+}
+
+TEST_F(LayoutTest, ACutHeadHoldsNoChunk) {
+  model_.vocab_size = 32000;
+  job_.sequence_len = 1024;
+  job_.loss_head = config::LossHead::kCut;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 2);
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 512);  // a quarter of a micro-step
+  EXPECT_EQ(plan_.lm_head_panel_bytes, int64_t{64} << 20);
+  const plan::Plan usual = plan_;
+  job_.head_memory_mib = 8;
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.lm_head_panel_bytes, int64_t{8} << 20);
+  EXPECT_EQ(plan_.buffers, BufferTable(plan_));
+  job_.head_memory_mib = 1024;  // all of the vocabulary at once is less
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_LT(plan_.lm_head_panel_bytes, int64_t{256} << 20);
+  EXPECT_GT(plan_.lm_head_panel_bytes, int64_t{4} * 2048 * 32000);
+}
+
+// A smaller bound than a tile of all rows makes micro-steps smaller, as far as it goes.
+TEST_F(LayoutTest, ACutHeadKeepsToItsMemory) {
+  model_.vocab_size = 32000;
+  job_.sequence_len = 1024;
+  job_.loss_head = config::LossHead::kCut;
+  job_.head_memory_mib = 2;  // of 1,024 rows a tile is 1 MiB, of 2,048 more than 2 with the rest
+  ASSERT_TRUE(Choose(4).ok());
+  EXPECT_EQ(plan_.micro_batch_bins, 1);
+  EXPECT_LE(plan_.lm_head_panel_bytes, int64_t{2} << 20);
+  job_.head_memory_mib = 1;
+  const absl::Status status = Choose(4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.ToString().find("loss.head_memory_mib is 1, a cut head of 1 x 1024 rows over "
+                                   "32000 tokens takes 1.03 MiB; give at least 2"),
+            std::string::npos)
+      << status;
+}
+
+TEST_F(LayoutTest, ACutHeadIsRefusedWhereItCannotBe) {
+  job_.loss_head = config::LossHead::kCut;
+  job_.lora.target_modules = {"q_proj", "lm_head"};
+  EXPECT_NE(Choose(4).ToString().find("loss.head is cut, lora.target_modules adapts lm_head"),
+            std::string::npos);
+  model_.labels = 3;
+  job_.lora.target_modules = {"q_proj"};
+  EXPECT_NE(Choose(4).ToString().find("loss.head is cut, the head gives 3 scores"),
+            std::string::npos);
 }
 
 TEST_F(LayoutTest, LessMemoryMeansSmallerMicroBatchesThenRecomputation) {
@@ -232,6 +315,48 @@ TEST_F(CudaLayoutTest, ATrainedHeadHasLargerChunksWhereMemoryIsLeft) {
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
 }
 
+TEST_F(CudaLayoutTest, ATrainedHeadKeepsTheChunksOfItsHeadMemory) {
+  model_.vocab_size = 151936;
+  job_.head_memory_mib = 64;  // 220 rows
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 192);
+}
+
+// The fastest by arithmetic, of smaller chunks and the cut head.
+TEST_F(CudaLayoutTest, AutoTakesASmallerHeadWhereNothingElseFits) {
+  model_.vocab_size = 151936;
+  job_.recompute = config::Recompute::kBlock;
+  job_.train.micro_batch_size = 8;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
+  const uint64_t least = SmallestLayoutBytes(job_, {.global_batch_bins = 32}, plan_);
+  const uint64_t memory = least - (uint64_t{800} << 20);
+  ASSERT_TRUE(Choose(32, memory).ok());
+  EXPECT_LE(Bytes(), memory);
+  EXPECT_TRUE(plan_.lm_head_panel_bytes > 0 || plan_.lm_head_chunk_tokens < 1024);
+  const plan::Plan taken = plan_;
+  job_.loss_head = config::LossHead::kChunked;
+  EXPECT_FALSE(Choose(32, memory).ok());
+  for (const int64_t mib : {256, 128, 64}) {
+    job_.head_memory_mib = mib;
+    ASSERT_TRUE(Choose(32, memory).ok());
+    EXPECT_LE(HeadSeconds(taken), HeadSeconds(plan_)) << mib;
+  }
+  job_.head_memory_mib.reset();
+  job_.loss_head = config::LossHead::kCut;
+  ASSERT_TRUE(Choose(32, memory).ok());
+  EXPECT_LE(HeadSeconds(taken), HeadSeconds(plan_));
+}
+
+TEST_F(CudaLayoutTest, ACutHeadTakesItsPanelOnAGpu) {
+  model_.vocab_size = 151936;
+  job_.loss_head = config::LossHead::kCut;
+  ASSERT_TRUE(Choose(32).ok());
+  EXPECT_EQ(plan_.lm_head_panel_bytes, int64_t{136} << 20);
+  EXPECT_EQ(plan_.lm_head_chunk_tokens, 8192);
+  EXPECT_EQ(plan_.micro_batch_bins, 32);
+}
+
 // Masters are given up for speed: before products are computed again, after what costs bandwidth
 // only.
 TEST_F(CudaLayoutTest, Bfloat16MastersComeBeforeProductsAreRecomputed) {
@@ -319,6 +444,7 @@ TEST_F(CudaLayoutTest, Bfloat16MastersWhenFloat32OnesDoNotFit) {
   job_.master_dtype = job_.gradient_dtype = "float32";
   job_.train.micro_batch_size = 1;
   job_.recompute = config::Recompute::kBlock;
+  job_.loss_head = config::LossHead::kChunked;
   ASSERT_TRUE(Choose(4).ok());
   const uint64_t need = Bytes();
   const absl::Status status = Choose(4, need - 1);

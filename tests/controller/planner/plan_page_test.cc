@@ -45,8 +45,8 @@ TEST_F(PlanPageTest, PageShowsWhatAUserDecidesBy) {
         std::string("lora_b"), std::string("learning rate 0.0016"), std::string("101 documents"),
         std::string("slots filled"), std::string("Global batch"),
         std::string("replicate 1 x shard 2, ZeRO 1"), std::string("of the step) not hidden"),
-        std::string("recompute none"), std::string("  activations"), std::string("FLOP per token"),
-        std::string("tokens/s"),
+        std::string("recompute none, LM head in chunks of 128 tokens (64.0 KiB of logits)"),
+        std::string("  activations"), std::string("FLOP per token"), std::string("tokens/s"),
         std::string("assuming 88 GFLOP/s per worker thread, 1 thread each"),
         std::string("(1 pass, "), std::string("Warning        something odd"),
         ToHex(planned_.hash).substr(0, 16)}) {
@@ -114,6 +114,17 @@ TEST_F(PlanPageTest, JsonHasStableKeysAndTheSameNumbers) {
   EXPECT_EQ(json["groups"][1]["name"], "lora_b");
   EXPECT_EQ(json["layout"]["micro_batch_bins"], planned_.plan.micro_batch_bins);
   EXPECT_EQ(json["data"]["eval_bins"], recipe_.eval_bins().size());
+}
+
+TEST_F(PlanPageTest, SaysThatTheHeadIsCut) {
+  job_.loss_head = config::LossHead::kCut;
+  job_.head_memory_mib = 1;
+  Make();
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("recompute none, LM head cut ("), std::string::npos) << page;
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["lm_head"], "cut");
+  EXPECT_EQ(json["layout"]["lm_head_bytes"], planned_.plan.lm_head_panel_bytes);
 }
 
 // Shows device, formats, attention and memory beside the device's.

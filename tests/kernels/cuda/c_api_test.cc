@@ -1,6 +1,7 @@
 #include "kernels/c_api.h"
 
 #include "kernels/cross_entropy.h"
+#include "kernels/cut_cross_entropy.h"
 #include "kernels/gemm.h"
 #include "kernels/rope.h"
 #include "tests/kernels/cuda/gpu_testing.h"
@@ -36,6 +37,83 @@ TEST(CApiGpuTest, SameBitsAsTheOpOnADefaultStream) {
   Synchronize(nullptr);
   EXPECT_TRUE(SameBits(ours.Read(), theirs.Read()));
   EXPECT_TRUE(SameBits(loss.Read(), other_loss.Read()));
+}
+
+TEST(CApiGpuTest, CutCrossEntropyGivesTheBitsOfTheOp) {
+  const CutCrossEntropySpec spec{
+      .dtype = DType::kBFloat16, .hidden = 16, .vocab = 700, .logit_scale = 2.0f, .z_loss = 0.01f};
+  const DeviceTensor x(spec.dtype, Normal(3 * 16, 1, spec.dtype));
+  const DeviceTensor weight(spec.dtype, Normal(700 * 16, 2, spec.dtype));
+  const DeviceValues<int32_t> targets({3, -100, 699});
+  const DeviceValues<float> scale({0.5f});
+  const DeviceTensor row_weights(DType::kFloat32, Floats{0.5f, 1.0f, -2.0f});
+  const auto vector = [] { return DeviceTensor(DType::kFloat32, 3); };
+  const DeviceTensor loss = vector(), nll = vector(), hits = vector();
+  const DeviceTensor c_loss = vector(), c_nll = vector(), c_hits = vector();
+  const DeviceTensor statistics(DType::kFloat32, 6), c_statistics(DType::kFloat32, 6);
+  const DeviceTensor dx(DType::kFloat32, 48), c_dx(DType::kFloat32, 48);
+  const Floats before = Normal(700 * 16, 3, DType::kFloat32);
+  const DeviceTensor dweight(DType::kFloat32, before), c_dweight(DType::kFloat32, before);
+  const Scratch scratch(CutCrossEntropyUsualBytes(spec, 3));
+  CutCrossEntropyForward({.spec = spec,
+                          .rows = 3,
+                          .x = x.data(),
+                          .weight = weight.data(),
+                          .targets = targets.data(),
+                          .loss = loss.floats(),
+                          .nll = nll.floats(),
+                          .hits = hits.floats(),
+                          .statistics = statistics.floats(),
+                          .workspace = scratch.workspace()},
+                         TestStream());
+  CutCrossEntropyBackward({.spec = spec,
+                           .rows = 3,
+                           .x = x.data(),
+                           .weight = weight.data(),
+                           .targets = targets.data(),
+                           .statistics = statistics.floats(),
+                           .gradient_scale = scale.data(),
+                           .row_weights = row_weights.floats(),
+                           .dx = dx.floats(),
+                           .dweight = dweight.data(),
+                           .accumulate = true,
+                           .workspace = scratch.workspace()},
+                          TestStream());
+  Synchronize(TestStream());
+  coxswain_cut_cross_entropy_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.grad_dtype = COXSWAIN_FLOAT32;
+  args.rows = 3;
+  args.hidden = 16;
+  args.vocab = 700;
+  args.logit_scale = 2.0f;
+  args.z_loss = 0.01f;
+  args.x = x.data();
+  args.weight = weight.data();
+  args.targets = targets.data();
+  args.loss = c_loss.floats();
+  args.nll = c_nll.floats();
+  args.hits = c_hits.floats();
+  args.statistics = c_statistics.floats();
+  args.gradient_scale = scale.data();
+  args.row_weights = row_weights.floats();
+  args.dx = c_dx.floats();
+  args.dweight = c_dweight.data();
+  args.accumulate = 1;
+  ASSERT_EQ(coxswain_cut_cross_entropy_workspace_bytes(&args), scratch.bytes());
+  args.workspace = {scratch.data(), scratch.bytes()};
+  ASSERT_EQ(coxswain_cut_cross_entropy_forward(&args, nullptr), COXSWAIN_OK)
+      << coxswain_last_error();
+  ASSERT_EQ(coxswain_cut_cross_entropy_backward(&args, nullptr), COXSWAIN_OK)
+      << coxswain_last_error();
+  Synchronize(nullptr);
+  EXPECT_TRUE(SameBits(loss.Read(), c_loss.Read()) && SameBits(nll.Read(), c_nll.Read()));
+  EXPECT_TRUE(SameBits(hits.Read(), c_hits.Read()));
+  EXPECT_TRUE(SameBits(statistics.Read(), c_statistics.Read()));
+  EXPECT_TRUE(SameBits(dx.Read(), c_dx.Read()) && SameBits(dweight.Read(), c_dweight.Read()));
+  args.workspace.bytes = 64;
+  EXPECT_EQ(coxswain_cut_cross_entropy_forward(&args, nullptr), COXSWAIN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(coxswain_last_error()).find("workspace of 64 bytes"), std::string::npos);
 }
 
 TEST(CApiGpuTest, RotatesPartOfAHeadAndScalesQueries) {

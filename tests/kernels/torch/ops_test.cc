@@ -197,7 +197,8 @@ TEST_F(OpsTest, CrossEntropy) {
         return Call("cross_entropy", {in[0], targets, 0.1, 0.01, 5.0});
       },
       [&](const Tensors& in) { return Tensors{formula(in[0])}; });
-  for (const auto& [chunk, overwrites] : {std::pair<int64_t, bool>{2, false}, {64, true}}) {
+  for (const auto& [chunk, overwrites] :
+       {std::pair<int64_t, bool>{2, false}, {64, true}, {0, false}}) {
     const Tensor scale = at::full({1}, 0.25, at::kFloat);
     Expect(
         {Normal({5, 8}), Normal({11, 8})}, 1,

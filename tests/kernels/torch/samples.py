@@ -108,6 +108,9 @@ def samples(dtype):
         yield (f'linear_cross_entropy {len(kind)}', [n(7, 64), n(63, 64, scale=0.3)],
                lambda x, w, k=kind: ck.linear_cross_entropy(x, w, targets, chunk_rows=4, **k),
                lambda x, w, k=kind: _cross_entropy(F.linear(x, w), targets, **k))
+        yield (f'linear_cross_entropy cut {len(kind)}', [n(7, 64), n(63, 64, scale=0.3)],
+               lambda x, w, k=kind: ck.linear_cross_entropy(x, w, targets, cut=True, **k),
+               lambda x, w, k=kind: _cross_entropy(F.linear(x, w), targets, **k))
     yield from _head_samples(n)
     yield from _expert_samples(dtype, n)
     adapters = [n(2, 20, 64), n(8, 64, scale=0.2), n(96, 8)]

@@ -156,6 +156,12 @@ Tensors ReadTensors(const std::string& path) {
   return tensors;
 }
 
+NamedCase CaseOf(const std::string& parameter) {
+  const std::string cut = "cut_";
+  if (parameter.rfind(cut, 0) != 0) return {parameter};
+  return {parameter.substr(cut.size()), /*cut_head=*/true};
+}
+
 GoldenCase LoadGoldenCase(const std::string& name) {
   const std::string directory = support::GoldenFolder(name);
   GoldenCase golden;

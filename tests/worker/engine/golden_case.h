@@ -108,6 +108,14 @@ struct GoldenCase {
   Tensors initial, final;  // of trainable tensors
 };
 
+// Of a test's parameter: the case, and whether it runs with a cut head (CutHead of test_plan.h).
+struct NamedCase {
+  std::string name;
+  bool cut_head = false;
+};
+// "cut_NAME": NAME with a cut head.
+NamedCase CaseOf(const std::string& parameter);
+
 // Throws std::runtime_error naming the file that is missing or broken.
 GoldenCase LoadGoldenCase(const std::string& name);
 

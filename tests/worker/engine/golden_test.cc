@@ -13,6 +13,7 @@
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/golden_case.h"
 #include "tests/worker/engine/test_model.h"
+#include "tests/worker/engine/test_plan.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/lm_head.h"
@@ -39,9 +40,11 @@ class GoldenTest : public testing::TestWithParam<const char*> {
   }
 
   void SetUp() override {
-    const std::string folder = support::GoldenFolder(GetParam());
+    const NamedCase named = CaseOf(GetParam());
+    const std::string folder = support::GoldenFolder(named.name);
     if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs " << folder;
-    golden_ = LoadGoldenCase(GetParam());
+    golden_ = LoadGoldenCase(named.name);
+    if (named.cut_head) CutHead(&golden_.plan);
   }
 
   GoldenCase golden_;
@@ -212,6 +215,12 @@ INSTANTIATE_TEST_SUITE_P(Experts, GoldenTest, testing::ValuesIn(kExpertCases),
                          [](const auto& info) {
                            return std::string(info.param).substr(std::string("moe/").size());
                          });
+// Tied and untied heads, logit scales, softcap, frozen heads and saved ones.
+INSTANTIATE_TEST_SUITE_P(CutHeads, GoldenTest,
+                         testing::Values("cut_qwen2_full", "cut_llama_full", "cut_granite_full",
+                                         "cut_gemma2_full", "cut_cohere_full", "cut_qwen2_lora",
+                                         "cut_llama_saved_lora", "cut_qwen2_saved_lora"),
+                         [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Quantized, GoldenTest, testing::Values("llama_qlora"),
                          [](const auto& info) { return std::string(info.param); });
 

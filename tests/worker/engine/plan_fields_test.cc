@@ -187,6 +187,7 @@ std::vector<Field> SettingFields() {
       {"max_documents_per_bin", [](plan::Plan* p) { p->max_documents_per_bin = 2; }},
       {"recompute", [](plan::Plan* p) { p->recompute = "none"; }},
       {"lm_head_chunk_tokens", [](plan::Plan* p) { p->lm_head_chunk_tokens += 1; }},
+      {"lm_head_panel_bytes", [](plan::Plan* p) { p->lm_head_panel_bytes = 1 << 20; }},
       {"optimizer", [](plan::Plan* p) { p->optimizer = "adam"; }},
       {"beta1", [](plan::Plan* p) { p->beta1 = 0.8; }},
       {"beta2", [](plan::Plan* p) { p->beta2 = 0.99; }},

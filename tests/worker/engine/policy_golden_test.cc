@@ -52,14 +52,16 @@ plan::PolicyLoss LossOf(const Json& spec) {
 class PolicyGoldenTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string name = std::string("preference/") + GetParam();
+    const NamedCase named = CaseOf(GetParam());
+    const std::string name = "preference/" + named.name;
+    cut_head_ = named.cut_head;
     const std::string folder = support::GoldenFolder(name);
     if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs " << folder;
     golden_ = LoadGoldenCase(name);
     expected_ = Json::parse(std::ifstream(folder + "/expected.json"));
     loss_ = LossOf(expected_.at("spec"));
     golden_.plan.policy_loss = loss_;
-    Finish(&golden_.plan);
+    FinishPlan();
     outputs_ = ReadTensors(folder + "/outputs.safetensors");
     const auto file = std::move(SafetensorsFile::Open(folder + "/batch.safetensors").value());
     bins_ = golden_.bins;
@@ -113,6 +115,12 @@ class PolicyGoldenTest : public testing::TestWithParam<const char*> {
 
   GoldenCase golden_;
   Json expected_;
+  void FinishPlan() {
+    Finish(&golden_.plan);
+    if (cut_head_) CutHead(&golden_.plan);
+  }
+
+  bool cut_head_ = false;
   plan::PolicyLoss loss_;
   Tensors outputs_;
   BinBatch bins_;
@@ -127,7 +135,7 @@ void ExpectNear(const std::vector<float>& got, const std::vector<float>& want, c
 
 TEST_P(PolicyGoldenTest, LogProbabilitiesOfTargetsAndTheirSums) {
   golden_.plan.micro_batch_bins = 2;
-  Finish(&golden_.plan);
+  FinishPlan();
   const absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Prepare(golden_.plan, 0, "");
   ASSERT_TRUE(engine.ok()) << engine.status();
   const auto stats = (*engine)->LogProbs(OneByOne(golden_.bins), false);
@@ -188,6 +196,9 @@ TEST_P(PolicyGoldenTest, TwentyStepsAndFinalWeights) {
   CheckFinalWeights(golden_, engine->get());
 }
 
+INSTANTIATE_TEST_SUITE_P(CutHeads, PolicyGoldenTest,
+                         testing::Values("cut_qwen2_grpo_full", "cut_qwen2_ppo_lora"),
+                         [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Cases, PolicyGoldenTest, testing::ValuesIn(kPolicyCases),
                          [](const auto& info) { return std::string(info.param); });
 

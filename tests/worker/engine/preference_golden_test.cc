@@ -79,7 +79,8 @@ plan::DocumentLoss LossOf(const Json& expected) {
 class PreferenceGoldenTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string name = std::string("preference/") + GetParam();
+    const NamedCase named = CaseOf(GetParam());
+    const std::string name = "preference/" + named.name;
     const std::string folder = support::GoldenFolder(name);
     if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs " << folder;
     golden_ = LoadGoldenCase(name);
@@ -91,6 +92,7 @@ class PreferenceGoldenTest : public testing::TestWithParam<const char*> {
     LoadBins();
     golden_.plan.sequence_len = static_cast<int64_t>(bins_.token_ids.size());
     Finish(&golden_.plan);
+    if (named.cut_head) CutHead(&golden_.plan);
     if (loss_.reference == "kept" && !std::filesystem::exists(folder + "/reference")) KeepStart();
   }
 
@@ -278,6 +280,10 @@ TEST_P(PreferenceGoldenTest, TwentyStepsAndFinalWeights) {
   CheckFinalWeights(golden_, engine->get());
 }
 
+INSTANTIATE_TEST_SUITE_P(CutHeads, PreferenceGoldenTest,
+                         testing::Values("cut_qwen2_dpo_lora", "cut_qwen2_dpo_ref_full",
+                                         "cut_qwen2_orpo_full", "cut_qwen2_kto_lora"),
+                         [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Cases, PreferenceGoldenTest, testing::ValuesIn(kPreferenceCases),
                          [](const auto& info) { return std::string(info.param); });
 

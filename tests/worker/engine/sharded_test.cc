@@ -197,6 +197,23 @@ TEST(ShardedRunTest, StatesOfFewerBitsAreThoseOfOneRank) {
   }
 }
 
+// Against one rank whose head goes in chunks.
+TEST(ShardedRunTest, ACutHeadEqualsChunks) {
+  const auto check = [](Method method, bool tied, const Mesh& mesh) {
+    plan::Plan plan = MakeCase(method, tied, mesh);
+    CutHead(&plan);
+    ExpectEqual(Train(plan), OneRank(method, tied, mesh.vocab));
+    ASSERT_FALSE(testing::Test::HasFailure())
+        << tied << " " << mesh.replicate << "x" << mesh.shard << " ZeRO " << mesh.zero;
+  };
+  for (const bool tied : {true, false}) {
+    for (const Mesh& mesh : {Mesh{1, 2, 3}, Mesh{2, 2, 2}, Mesh{1, 2, 1, kWide}}) {
+      check(Method::kFull, tied, mesh);
+    }
+  }
+  check(Method::kSaved, false, {1, 2, 1});
+}
+
 TEST(ShardedRunTest, RecomputedSegmentsAreGatheredAgain) {
   for (const int64_t every : {1, 2}) {
     const plan::Plan plan = MakeCase(Method::kFull, true, {1, 2, 3}, "block", every);

@@ -8,8 +8,10 @@
 #include "common/model/read_model_config.h"
 #include "common/model/saved_modules.h"
 #include "common/model/score_config.h"
+#include "common/plan/buffer_rows.h"
 #include "common/plan/fused_ops.h"
 #include "controller/planner/buffer_table.h"
+#include "kernels/cut_cross_entropy.h"
 #include "tests/worker/engine/test_state.h"
 #include "worker/engine/weights.h"
 
@@ -91,6 +93,17 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.gradient_dtype = options.gradient_dtype;
   Finish(&plan);
   return plan;
+}
+
+void CutHead(plan::Plan* plan) {
+  const bool half = plan->compute_dtype == "bfloat16";
+  const kernels::CutCrossEntropySpec spec{
+      .dtype = half ? kernels::DType::kBFloat16 : kernels::DType::kFloat32,
+      .hidden = plan->model.hidden_size,
+      .vocab = plan->model.vocab_size};
+  plan->lm_head_panel_bytes =
+      kernels::CutCrossEntropyWorkspaceBytes(spec, plan::BatchExtents(*plan).target_rows);
+  Finish(plan);
 }
 
 plan::Plan MakePlan(const PlanOptions& options) {

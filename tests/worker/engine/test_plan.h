@@ -45,6 +45,9 @@ plan::Plan MakePlan(const PlanOptions& options);  // config of options.model_pat
 // Recomputes what follows from parameters and settings: expected elements and the buffer table.
 void Finish(plan::Plan* plan);
 
+// Gives the plan a cut head with the least workspace: one tile of the vocabulary at a time.
+void CutHead(plan::Plan* plan);
+
 // A model of a few hundred thousand parameters with odd extents, for init "random".
 model::ModelConfig SmallConfig();
 
