@@ -357,8 +357,8 @@ TEST_F(JobReportTest, GoodputIsTheTimeOfStepsDoneOnceOverTheTimeSinceTheStart) {
 TEST_F(JobReportTest, UtilisationIsOperationsOfTheNewestStepsOverThePeakOfAllRanks) {
   Simulation sim(SlowSteps(/*workers=*/0));
   sim.workers().set_device_name("NVIDIA H100 80GB HBM3");
-  for (const int slot : {0, 1}) sim.AddWorker(slot);
-  const std::string id = sim.Submit({.steps = 20});
+  for (const int slot : {0, 1}) sim.StartWorker(slot, "cuda");
+  const std::string id = sim.Submit({.steps = 20, .resources = "device: cuda, workers: 2"});
   ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() == 15; }, 60'000));
   double tokens = 0, seconds = 0;
   const std::vector<v1::JobEvent> steps = StepsOf(sim, id, false);
