@@ -76,7 +76,7 @@ collect_ours
 collect_libraries "$bundle"
 collect_files
 # Controller and workers of two builds refuse each other; results name the commit.
-check_commit "$bundle" cox coxswain-controller coxswain-worker-cuda gpu_step_bench
+check_commit "$bundle" "$(git rev-parse --short=12 HEAD 2>/dev/null)" cox coxswain-controller coxswain-worker-cuda gpu_step_bench
 check_closed "$bundle"
 check_loads
 

@@ -35,11 +35,11 @@ check_closed() {
   done
 }
 
-# Fails unless the programs of TREE are of the commit that is checked out.
+# Fails unless the programs NAME... of TREE, as far as they are there, are of COMMIT (12 digits; empty: not checked).
 check_commit() {
-  local tree=$1 commit name
-  shift
-  commit=$(git rev-parse --short=12 HEAD 2>/dev/null) || return 0
+  local tree=$1 commit=$2 name
+  shift 2
+  [[ -n $commit ]] || return 0
   for name in "$@"; do
     [[ ! -e $tree/bin/$name ]] || grep -qa "$commit" "$tree/bin/$name" ||
       die "$name is not of commit $commit: configure and build again"

@@ -35,7 +35,9 @@ for library in "$build"/lib/libcoxswain_columnar.so; do
 done
 LD_LIBRARY_PATH=$(realpath "$build/lib") collect_libraries "$package"
 find "$package/lib" -type f -exec strip --strip-unneeded {} +
-check_commit "$package" "${programs[@]}"
+# Controller and workers of two builds refuse each other.
+commit=$("$package/bin/cox" version -o json 2>/dev/null | sed -n 's/.*"commit": "\([0-9a-f]\{12\}\)".*/\1/p' | head -n 1) || true
+check_commit "$package" "$commit" "${programs[@]}"
 check_closed "$package"
 glibc=$(objdump -T "$package"/bin/* "$package"/lib/* | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
 [[ $(printf '%s\n' "${glibc#GLIBC_}" $newest_glibc | sort -V | tail -n 1) == "$newest_glibc" ]] ||
