@@ -117,16 +117,26 @@ class RecoveryTest(Cluster):
     def test_worker_killed_while_training(self):
         self.start_controller()
         self.start_workers(2)
-        saves = {**TRAINS_ALONE, 'save_steps: 20': 'save_steps: 4'}
+        saves = {**TRAINS_ALONE, 'max_steps: 40': 'max_steps: 80', 'save_steps: 20': 'save_steps: 4',
+                 'eval_steps: 20': 'eval_steps: 80'}
         expected = self.undisturbed(saves)
         job = self.submit(self.job_file(replace=saves))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
+        self.wait_heartbeats()
         os.kill(self.worker_pids()[1], signal.SIGKILL)
         self.wait_state(job, 'SUCCEEDED', 240)
         self.assertEqual(self.lineage(job), expected, 'replay is not bit for bit')
         final = self.cox_json('get', job)
         self.assertEqual(final['restarts'], 1)
         self.assert_named(job, r'^rank 1 \(\S+\), (train: .*collectives: .*#\d+|save_shard: )')
+
+    def wait_heartbeats(self):
+        """One of every worker from now on: the controller knows collectives by them."""
+        now = time.monotonic()
+        def all_came():
+            asked = time.monotonic()
+            return all(asked - w.get('heartbeat_age_seconds', 0) > now for w in self.cox_json('workers')['workers'])
+        wait_for('a heartbeat of every worker', all_came, 10)
 
     def assert_named(self, job, pattern):
         """The failed attempt names rank 1, its host, the phase, and the collective that the other one was in."""
