@@ -33,7 +33,7 @@ SIZES_RECORDS = ('common/plan/', 'controller/planner/')
 ROOMS = {
     'access': {'store'}, 'api': {'access', 'checkpoint', 'driver', 'failure', 'incidents', 'planner', 'scheduler', 'sources', 'store', 'uploads'}, 'checkpoint': set(), 'data': set(),
     'driver': {'checkpoint', 'data', 'export', 'failure', 'gang', 'incidents', 'planner', 'scheduler', 'sources', 'state', 'store', 'transport'},
-    'export': set(), 'failure': {'state'}, 'gang': {'failure', 'scheduler', 'state', 'transport'}, 'incidents': {'failure', 'gang'},
+    'export': {'data'}, 'failure': {'state'}, 'gang': {'failure', 'scheduler', 'state', 'transport'}, 'incidents': {'failure', 'gang'},
     'planner': {'data'}, 'scheduler': {'state', 'transport'}, 'sources': {'data'}, 'state': set(), 'status_page': {'api', 'gang', 'state'}, 'store': set(), 'transport': set(), 'uploads': set(),
 }
 # The driver reaches data and planner through its lanes, and what a preparation leaves.

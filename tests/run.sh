@@ -22,8 +22,8 @@ deploy/build.sh "$preset"
 # safetensors reads back what we write, huggingface_hub what we download, kubernetes-validate the manifests. A
 # virtual environment keeps the system clean.
 venv=build/venv
-if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -c 'import safetensors, numpy, huggingface_hub, kubernetes_validate, grpc, google.protobuf, yaml' 2>/dev/null; then
-  python3 -m venv "$venv" && "$venv/bin/pip" install -q 'safetensors>=0.4' numpy 'huggingface_hub>=1' 'kubernetes-validate==1.37.0' grpcio protobuf pyyaml
+if [[ ! -x $venv/bin/python ]] || ! "$venv/bin/python" -c 'import safetensors, numpy, gguf, huggingface_hub, kubernetes_validate, grpc, google.protobuf, yaml' 2>/dev/null; then
+  python3 -m venv "$venv" && "$venv/bin/pip" install -q 'safetensors>=0.4' numpy 'gguf==0.19.0' 'huggingface_hub>=1' 'kubernetes-validate==1.37.0' grpcio protobuf pyyaml
 fi
 export COXSWAIN_PYTHON="$PWD/$venv/bin/python"
 

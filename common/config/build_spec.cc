@@ -343,6 +343,8 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->export_by_expert = spec["export"]["adapter_layout"] == "per_expert";
   job->export_dtype = spec["export"]["dtype"];
   job->export_max_shard_bytes = spec["export"]["max_shard_size"];
+  const Json& gguf = spec["export"]["gguf"];
+  job->export_gguf = {.model = gguf["model"], .adapter = gguf["adapter"]};
   const Json& push = spec["export"]["push_to_hub"];
   job->push_to_hub = {.repo = Optional<std::string>(push["repo"]).value_or(""),
                       .is_private = push["private"],

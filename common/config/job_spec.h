@@ -203,6 +203,11 @@ struct PushSpec {
   std::string revision;  // branch
 };
 
+// GGUF files beside the export: "none" | "f32" | "f16" | "bf16" | "q8_0", the last of models only.
+struct GgufSpec {
+  std::string model = "none", adapter = "none";
+};
+
 struct JobSpec {
   std::string name;
   std::map<std::string, std::string> labels;
@@ -268,6 +273,7 @@ struct JobSpec {
   bool export_by_expert{};   // adapters of experts as those of single experts' linears
   std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16"
   int64_t export_max_shard_bytes{};
+  GgufSpec export_gguf;
   PushSpec push_to_hub;
 
   Device device{};

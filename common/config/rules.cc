@@ -194,6 +194,36 @@ void CheckMergeOfRandomWeights(Validated* job) {
                          "give adapter: none or leave merge out"});
 }
 
+// A GGUF of an adapter goes with one; that of a merged model needs the base.
+void CheckGguf(Validated* job) {
+  const std::string path = "spec.export.gguf.";
+  const auto error = [&](const char* key, const char* message) {
+    job->errors.push_back({path + key, LineOf(*job, path + key), message});
+  };
+  const Json& adapter = At(job->effective, "spec.adapter");
+  if (!adapter.is_string()) return;
+  const Json& of_model = At(job->effective, path + "model");
+  const Json& of_adapter = At(job->effective, path + "adapter");
+  const bool model = of_model.is_string() && of_model != "none";
+  const bool pair = of_adapter.is_string() && of_adapter != "none";
+  if (At(job->effective, "spec.method") == "generate") {
+    if (model) error("model", "goes with a job that trains; method: generate exports nothing");
+    if (pair) error("adapter", "goes with a job that trains; method: generate exports nothing");
+    return;
+  }
+  if (pair && adapter == "none") {
+    error("adapter", "goes with adapter: lora or qlora, which is none; give export.gguf.model");
+  }
+  if (pair && At(job->effective, "spec.lora.use_dora") == true) {
+    error("adapter", "llama.cpp knows no DoRA; give export.gguf.model, the merged model");
+  }
+  if (model && adapter != "none" && At(job->effective, "spec.base_model.init") == "random") {
+    error("model",
+          "base_model.init: random keeps no base weights to merge an adapter into; give "
+          "adapter: none");
+  }
+}
+
 void CheckQuantization(Validated* job) {
   const auto error = [job](const std::string& path, std::string message) {
     job->errors.push_back({path, LineOf(*job, path), std::move(message)});
@@ -403,6 +433,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckDropoutOfExperts(job);
   CheckExtend(job);
   CheckMergeOfRandomWeights(job);
+  CheckGguf(job);
   CheckPush(job);
   CheckQuantization(job);
   CheckMesh(job);

@@ -406,6 +406,18 @@ void AppendExecution(std::vector<Key>* t) {
               "up get the same A. `lora.init_from` reads both."},
       {.path = "spec.export.max_shard_size", .type = Type::kSize, .def = "5GB",
        .range = {.min = 1e6, .max = kMaxCount}, .doc = "Largest safetensors file."},
+      {.path = "spec.export.gguf",
+       .doc = "Files of llama.cpp beside what is exported, with tokenizer and template. A scalar "
+              "is `model`.", .shorthand = "model"},
+      {.path = "spec.export.gguf.model", .type = Type::kWord, .def = "none",
+       .words = {"none", "f32", "f16", "bf16", "q8_0"}, .later = {"q4_k_m"},
+       .doc = "Type of `model-TYPE.gguf`, the trained model or the merged one. It lies in "
+              "`model/`, or where no model is exported in `adapter/`. Vectors and routers are "
+              "float32."},
+      {.path = "spec.export.gguf.adapter", .type = Type::kWord, .def = "none",
+       .words = {"none", "f32", "f16", "bf16"},
+       .doc = "Type of `adapter/adapter-TYPE.gguf`, a LoRA adapter of linears of blocks or of the "
+              "head."},
       {.path = "spec.export.push_to_hub",
        .doc = "The repository of the Hugging Face Hub to which the controller sends the export, "
               "with its own token; of an adapter with `export.merge` the merged model. A scalar is "

@@ -8,6 +8,7 @@
 
 #include "common/model/block_builder.h"
 #include "common/model/config_keys.h"
+#include "common/model/gguf_form.h"
 #include "common/model/model_config.h"
 #include "common/model/text_part.h"
 
@@ -28,6 +29,7 @@ struct Family {
   TextPart text = {};
   // Files may have layers behind the last, which predict further tokens and are not of the model.
   bool predicts_more = false;
+  GgufForm gguf = {};
 };
 
 // The tensor of a head of scores, in every family. Source: transformers modeling_layers.py,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/config/stored_job.h"
+#include "common/files/gguf_type.h"
 #include "common/ids.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/manifest.h"
@@ -68,6 +69,23 @@ absl::Status CheckMerge(const config::JobSpec& job, const CheckpointExport& want
                    ": is of full fine-tuning, whose export is a model already; leave --merge out"));
 }
 
+absl::Status CheckGguf(const config::JobSpec& job, const CheckpointExport& wanted) {
+  for (const auto& [option, word] :
+       {std::pair{"--gguf", wanted.gguf.model}, std::pair{"--gguf-adapter", wanted.gguf.adapter}}) {
+    if (word == "none" || GgufTypeOf(word).has_value()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " ", word, ": is no type that is written; f32, f16, bf16 and, of ",
+                     "models, q8_0 are"));
+  }
+  if (wanted.gguf.adapter == "none") return absl::OkStatus();
+  if (wanted.gguf.adapter == "q8_0") {
+    return absl::InvalidArgumentError("--gguf-adapter q8_0: give f32, f16 or bf16");
+  }
+  if (job.adapter != config::Adapter::kNone) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      wanted.checkpoint, ": is of full fine-tuning; give --gguf in place of --gguf-adapter"));
+}
+
 absl::Status CheckBase(Files* files, const config::JobSpec& job) {
   if (files->Exists(job.model_path + "/config.json")) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat(
@@ -104,10 +122,12 @@ absl::StatusOr<std::vector<std::string>> ExportCheckpoint(Files* files,
                    checkpoint::VerifyCheckpoint(files, wanted.checkpoint));
   ASSIGN_OR_RETURN(config::JobSpec job, JobOf(manifest, wanted));
   RETURN_IF_ERROR(CheckMerge(job, wanted));
+  RETURN_IF_ERROR(CheckGguf(job, wanted));
   RETURN_IF_ERROR(CheckBase(files, job));
   const Scratch scratch(wanted.target);
   job.output_dir = scratch.path();
   job.export_merge = wanted.merge;
+  job.export_gguf = wanted.gguf;
   ASSIGN_OR_RETURN(const exports::ExportRequest request,
                    RequestOf(job, manifest, wanted.checkpoint));
   ASSIGN_OR_RETURN(const exports::ExportResult made, exports::ExportArtifacts(files, request));

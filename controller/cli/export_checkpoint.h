@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
 #include "controller/files.h"
 
 namespace coxswain::cli {
@@ -15,6 +16,7 @@ struct CheckpointExport {
   std::string effective_json;  // of the job, for a checkpoint that holds none; may be empty
   std::string target;          // directory to make; absent or empty before
   std::string base_model;      // directory of the base model if it was moved since the job ran
+  config::GgufSpec gguf = {};  // what of it lies in target, or with merge in target/model
   bool merge = false;          // for an adapter: write the merged model too, in target/model
 };
 

@@ -18,6 +18,7 @@ struct ExportArgs {
   std::string source;  // JOB[:STEP], or a checkpoint's directory
   std::string base_model;
   std::string target;
+  std::string gguf = "none", gguf_adapter = "none";  // types
   bool merge = false;
   bool json = false;
 };
@@ -48,6 +49,7 @@ absl::StatusOr<CheckpointExport> Wanted(Cox* cox, const ExportArgs& args) {
                           .effective_json = {},
                           .target = WholePath(args.target),
                           .base_model = WholePath(args.base_model),
+                          .gguf = {.model = args.gguf, .adapter = args.gguf_adapter},
                           .merge = args.merge};
   std::error_code error;
   if (std::filesystem::is_directory(args.source, error)) {
@@ -88,6 +90,10 @@ void AddExport(CLI::App* app, Cox* cox) {
   verb.RequiredText("source", &args->source, "JOB[:STEP], or a checkpoint's directory")
       .RequiredText("-o,--output-dir", &args->target, "Target directory, which is made")
       .Flag("--merge", &args->merge, "For an adapter: write the merged model too, in DIR/model")
+      .Text("--gguf", &args->gguf,
+            "Write the model as GGUF too, of type f32, f16, bf16 or q8_0; an adapter is merged")
+      .Text("--gguf-adapter", &args->gguf_adapter,
+            "Write the adapter as GGUF too, of type f32, f16 or bf16")
       .Text("--base-model", &args->base_model,
             "Directory of the base model (default: the path in the job)")
       .Flag("--json", &args->json, "Print the written paths as JSON")

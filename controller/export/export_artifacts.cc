@@ -13,6 +13,7 @@
 #include "controller/export/artifact_files.h"
 #include "controller/export/base_model_name.h"
 #include "controller/export/export_adapter.h"
+#include "controller/export/export_gguf.h"
 #include "controller/export/export_model.h"
 #include "controller/export/export_tokenizer.h"
 #include "controller/export/score_labels.h"
@@ -72,6 +73,22 @@ std::string AdapterCard(const ExportRequest& request) {
                       LoadingScores(request.job, request.plan, base));
 }
 
+bool ExportsModel(const ExportRequest& request) {
+  return request.plan.lora.rank == 0 || request.job.export_merge;
+}
+
+// Those of `directory`, which has the tokenizer already. The model is in the folder of the adapter
+// where it has none of its own.
+absl::Status WriteGgufFiles(const ExportRequest& request, const CheckpointTensors& checkpoint,
+                            bool adapter, const std::string& directory) {
+  const config::JobSpec& job = request.job;
+  if (adapter && job.export_gguf.adapter != "none") {
+    RETURN_IF_ERROR(WriteGgufAdapter(job, request.plan, checkpoint, directory));
+  }
+  if (job.export_gguf.model == "none" || adapter == ExportsModel(request)) return absl::OkStatus();
+  return WriteGgufModel(job, request.plan, checkpoint, request.format, directory);
+}
+
 absl::Status ExportAdapter(Files* files, const ExportRequest& request,
                            const CheckpointTensors& checkpoint, ExportResult* result) {
   const std::string staging = StagingOf(request, kAdapterName);
@@ -82,6 +99,7 @@ absl::Status ExportAdapter(Files* files, const ExportRequest& request,
   if (!request.format.ends.empty() || !request.format.chat_template.empty()) {
     RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
   }
+  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, /*adapter=*/true, staging));
   const WrittenFolder folder = AdapterFolder(request.job.output_dir);
   ASSIGN_OR_RETURN(result->digest, PutInPlace(files, request, folder, kAdapterName, result));
   result->directory = folder.path;
@@ -97,6 +115,7 @@ absl::Status ExportModel(Files* files, const ExportRequest& request,
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, ModelCompanions()));
   RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
+  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, /*adapter=*/false, staging));
   const WrittenFolder folder = ModelFolder(request.job.output_dir);
   const bool merged = !result->directory.empty();
   ASSIGN_OR_RETURN(const std::string digest,
@@ -112,10 +131,9 @@ absl::StatusOr<ExportResult> ExportArtifacts(Files* files, const ExportRequest& 
   ASSIGN_OR_RETURN(const CheckpointTensors checkpoint,
                    CheckpointTensors::Open(request.checkpoint_dir));
   const bool adapter = request.plan.lora.rank > 0;
-  const bool merge = adapter && request.job.export_merge;
   ExportResult result;
   if (adapter) RETURN_IF_ERROR(ExportAdapter(files, request, checkpoint, &result));
-  if (!adapter || merge) RETURN_IF_ERROR(ExportModel(files, request, checkpoint, &result));
+  if (ExportsModel(request)) RETURN_IF_ERROR(ExportModel(files, request, checkpoint, &result));
   return result;
 }
 

@@ -17,6 +17,7 @@
 #include "common/plan/storage.h"
 #include "common/status_macros.h"
 #include "controller/planner/adapter_settings.h"
+#include "controller/planner/gguf_check.h"
 #include "controller/planner/quantization.h"
 #include "controller/planner/score_head.h"
 #include "controller/planner/tied_head.h"
@@ -126,6 +127,7 @@ absl::StatusOr<model::ModelConfig> ReadBaseModel(const config::JobSpec& job,
   RETURN_IF_ERROR(PutScoreHead(job, &model, warnings));
   RETURN_IF_ERROR(UntieDifferingHead(job, &model, warnings));
   RETURN_IF_ERROR(CheckBaseWeights(job, model));
+  RETURN_IF_ERROR(CheckGguf(job, model));
   return model;
 }
 

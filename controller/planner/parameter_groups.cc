@@ -14,6 +14,7 @@
 #include "common/model/single_expert_key.h"
 #include "common/status_macros.h"
 #include "controller/planner/adapted_stacks.h"
+#include "controller/planner/gguf_check.h"
 #include "controller/planner/quantization.h"
 #include "controller/planner/target_modules.h"
 
@@ -151,13 +152,15 @@ absl::Status CheckAddedTokens(const plan::Plan& plan) {
 
 // A merged head or embedding would no longer be the other, and the file has one of both.
 absl::Status CheckMerge(const config::JobSpec& job, const plan::Plan& plan) {
-  if (!job.export_merge || !plan.model.tie_embeddings) return absl::OkStatus();
+  const bool gguf = job.export_gguf.model != "none";
+  if ((!job.export_merge && !gguf) || !plan.model.tie_embeddings) return absl::OkStatus();
   for (const Parameter& parameter : plan.parameters) {
     if (parameter.layer >= 0 || !model::IsAdapter(parameter)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "export.merge: \"", parameter.name,
-        "\" adapts one of two modules that share their weight; set export.merge: false, or leave "
-        "the module out of lora.target_modules"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(job.export_merge ? "export.merge: \"" : "export.gguf.model: \"",
+                     parameter.name, "\" adapts one of two modules that share their weight; set ",
+                     job.export_merge ? "export.merge: false" : "export.gguf.model: none",
+                     ", or leave the module out of lora.target_modules"));
   }
   return absl::OkStatus();
 }
@@ -244,6 +247,7 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
     RETURN_IF_ERROR(CheckAddedTokens(*plan));
     RETURN_IF_ERROR(CheckMerge(job, *plan));
     RETURN_IF_ERROR(CheckAdapterLayout(job, *plan));
+    RETURN_IF_ERROR(CheckGgufAdapter(job, *plan));
   } else {
     GroupFull(job.train, plan);
     if (!job.moe.trains_router.value_or(true)) FreezeRouters(plan);

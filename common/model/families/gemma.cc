@@ -1,5 +1,7 @@
 // Gemma 1, 2 and 3. Source: transformers modeling_gemma, modeling_gemma2, modeling_gemma3.
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/model/families/families.h"
@@ -92,6 +94,39 @@ Block FourNormBlock(const ModelConfig& config, int64_t layer) {
                        UsualAttention(config), {});
 }
 
+std::vector<GgufName> Gemma2GgufNames() {
+  std::vector<GgufName> names = UsualGgufNames();
+  std::erase_if(names, [](const GgufName& name) { return name.gguf == "ffn_norm"; });
+  names.insert(names.end(), {{"post_attention_layernorm", "post_attention_norm"},
+                             {"pre_feedforward_layernorm", "ffn_norm"},
+                             {"post_feedforward_layernorm", "post_ffw_norm"}});
+  return names;
+}
+
+std::vector<GgufSetting> Gemma2GgufSettings(const ModelConfig& config, const GgufExtras& extras) {
+  std::vector<GgufSetting> settings = UsualGgufSettings(config, extras);
+  std::erase_if(settings, [](const GgufSetting& s) { return s.first == "rope.freq_base"; });
+  settings.emplace_back("attn_logit_softcapping", static_cast<float>(config.attention_softcap));
+  settings.emplace_back("final_logit_softcapping", static_cast<float>(config.logit_softcap));
+  settings.emplace_back("attention.sliding_window",
+                        static_cast<uint32_t>(config.layer_windows.front()));
+  return settings;
+}
+
+// What llama.cpp does not read from the file, but has as published models have it.
+std::string Gemma2GgufRefusal(const ModelConfig& config) {
+  if (config.rope.theta != 10000.0) return "llama.cpp has rope_theta 10000 for it";
+  if (config.attention_softcap == 0 || config.logit_softcap == 0) {
+    return "llama.cpp has caps on scores and logits for it, and config.json has none";
+  }
+  constexpr int64_t kLayersOf27B = 46;
+  const int64_t scalar =
+      config.num_layers == kLayersOf27B ? config.hidden_size / config.num_heads : config.head_dim;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(scalar));
+  if (config.attention_scale == scale) return "";
+  return absl::StrCat("llama.cpp has query_pre_attn_scalar ", scalar, " for it");
+}
+
 }  // namespace
 
 const Family kGemma = {.architecture = "GemmaForCausalLM",
@@ -107,7 +142,12 @@ const Family kGemma2 = {.architecture = "Gemma2ForCausalLM",
                         .checkpoints = "Gemma 2 2B, 9B, 27B",
                         .read = &ReadGemma2,
                         .block = &FourNormBlock,
-                        .harmless = {"cache_implementation"}};
+                        .harmless = {"cache_implementation"},
+                        .gguf = {.architecture = "gemma2",
+                                 .names = Gemma2GgufNames(),
+                                 .settings = &Gemma2GgufSettings,
+                                 .has_window = [](int64_t layer) { return layer % 2 == 0; },
+                                 .refusal = &Gemma2GgufRefusal}};
 
 const Family kGemma3 = {.architecture = "Gemma3ForCausalLM",
                         .score_class = "Gemma3TextForSequenceClassification",

@@ -22,6 +22,11 @@ const Family kLlama = {.architecture = "LlamaForCausalLM",
                        .model_type = "llama",
                        .checkpoints = "Llama 2, Llama 3.0 to 3.3, Yi, SmolLM 1 and 2, TinyLlama",
                        .read = &ReadLlama,
-                       .harmless = {"pretraining_tp", "sliding_window", "use_sliding_window"}};
+                       .harmless = {"pretraining_tp", "sliding_window", "use_sliding_window"},
+                       .gguf = {.architecture = "llama",
+                                .names = PairedGgufNames(),
+                                .settings = &LlamaGgufSettings,
+                                .llama3_rope = true,
+                                .biases = true}};
 
 }  // namespace coxswain::model

@@ -15,11 +15,13 @@ void ReadMistral(ConfigKeys& keys, ModelConfig* config) {
 
 }  // namespace
 
-const Family kMistral = {.architecture = "MistralForCausalLM",
-                         .score_class = "MistralForSequenceClassification",
-                         .model_type = "mistral",
-                         .checkpoints = "Mistral 7B, Mistral Nemo, Mistral Small 22B and 24B",
-                         .read = &ReadMistral,
-                         .harmless = {"attention_bias", "mlp_bias"}};
+const Family kMistral = {
+    .architecture = "MistralForCausalLM",
+    .score_class = "MistralForSequenceClassification",
+    .model_type = "mistral",
+    .checkpoints = "Mistral 7B, Mistral Nemo, Mistral Small 22B and 24B",
+    .read = &ReadMistral,
+    .harmless = {"attention_bias", "mlp_bias"},
+    .gguf = {.architecture = "llama", .names = PairedGgufNames(), .settings = &LlamaGgufSettings}};
 
 }  // namespace coxswain::model

@@ -23,6 +23,23 @@ Block FusedTensorsBlock(const ModelConfig& config, int64_t layer) {
                       {.gate_up = "mlp.gate_up_proj"});
 }
 
+// One tensor each for q, k, v and for gate, up.
+std::vector<GgufName> PhiGgufNames() {
+  std::vector<GgufName> names = UsualGgufNames();
+  names.insert(names.end(), {{"self_attn.qkv_proj", "attn_qkv"}, {"mlp.gate_up_proj", "ffn_up"}});
+  return names;
+}
+
+std::vector<GgufSetting> PhiGgufSettings(const ModelConfig& config, const GgufExtras& extras) {
+  std::vector<GgufSetting> settings = UsualGgufSettings(config, extras);
+  const auto context = static_cast<uint32_t>(extras.context);
+  settings.emplace_back("rope.scaling.original_context_length", context);
+  settings.emplace_back("rope.dimension_count", static_cast<uint32_t>(config.rotated_dim()));
+  settings.emplace_back("attention.sliding_window",
+                        static_cast<uint32_t>(config.layer_windows.front()));
+  return settings;
+}
+
 }  // namespace
 
 const Family kPhi3 = {
@@ -33,6 +50,10 @@ const Family kPhi3 = {
     .read = &ReadPhi3,
     .block = &FusedTensorsBlock,
     .harmless = {"original_max_position_embeddings", "attention_bias", "full_attn_mod",
-                 "interpolate_factor", "lm_head_bias", "mlp_bias", "use_qk_norm"}};
+                 "interpolate_factor", "lm_head_bias", "mlp_bias", "use_qk_norm"},
+    .gguf = {.architecture = "phi3",
+             .names = PhiGgufNames(),
+             .settings = &PhiGgufSettings,
+             .has_window = [](int64_t) { return true; }}};
 
 }  // namespace coxswain::model

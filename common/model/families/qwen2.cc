@@ -24,6 +24,10 @@ const Family kQwen2 = {
     .model_type = "qwen2",
     .checkpoints = "Qwen1.5, Qwen2, Qwen2.5, QwQ, DeepSeek-R1 distilled from them",
     .read = &ReadQwen2,
-    .harmless = {"sliding_window", "attention_bias", "use_mrope"}};
+    .harmless = {"sliding_window", "attention_bias", "use_mrope"},
+    .gguf = {.architecture = "qwen2",
+             .names = UsualGgufNames(),
+             .settings = &UsualGgufSettings,
+             .biases = true}};
 
 }  // namespace coxswain::model

@@ -19,11 +19,13 @@ void ReadQwen3(ConfigKeys& keys, ModelConfig* config) {
 
 }  // namespace
 
-const Family kQwen3 = {.architecture = "Qwen3ForCausalLM",
-                       .score_class = "Qwen3ForSequenceClassification",
-                       .model_type = "qwen3",
-                       .checkpoints = "Qwen3 0.6B to 32B",
-                       .read = &ReadQwen3,
-                       .harmless = {"sliding_window"}};
+const Family kQwen3 = {
+    .architecture = "Qwen3ForCausalLM",
+    .score_class = "Qwen3ForSequenceClassification",
+    .model_type = "qwen3",
+    .checkpoints = "Qwen3 0.6B to 32B",
+    .read = &ReadQwen3,
+    .harmless = {"sliding_window"},
+    .gguf = {.architecture = "qwen3", .names = UsualGgufNames(), .settings = &UsualGgufSettings}};
 
 }  // namespace coxswain::model

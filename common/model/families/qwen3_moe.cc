@@ -22,6 +22,30 @@ void ReadQwen3Moe(ConfigKeys& keys, ModelConfig* config) {
   config->mixture.dense_layers = ReadDenseLayers(keys, config->num_layers);
 }
 
+std::vector<GgufName> QwenGgufNames() {
+  std::vector<GgufName> names = UsualGgufNames();
+  names.insert(names.end(), {{"mlp.gate", "ffn_gate_inp"},
+                             {"mlp.experts.*.gate_proj", "ffn_gate_exps"},
+                             {"mlp.experts.*.up_proj", "ffn_up_exps"},
+                             {"mlp.experts.*.down_proj", "ffn_down_exps"}});
+  return names;
+}
+
+std::vector<GgufSetting> QwenGgufSettings(const ModelConfig& config, const GgufExtras& extras) {
+  std::vector<GgufSetting> settings = UsualGgufSettings(config, extras);
+  settings.emplace_back("expert_feed_forward_length", static_cast<uint32_t>(config.mixture.width));
+  return settings;
+}
+
+std::string QwenGgufRefusal(const ModelConfig& config) {
+  if (!config.mixture.dense_layers.empty()) {
+    return "llama.cpp has experts in all of its layers, and some are dense (mlp_only_layers)";
+  }
+  return config.mixture.renormalise
+             ? ""
+             : "llama.cpp normalises the weights of experts, and norm_topk_prob is false";
+}
+
 Block QwenExpertsBlock(const ModelConfig& config, int64_t layer) {
   return ExpertsBlock(config, layer, UsualAttention(config), {});
 }
@@ -34,6 +58,10 @@ const Family kQwen3Moe = {.architecture = "Qwen3MoeForCausalLM",
                           .checkpoints = "Qwen3 30B-A3B, 235B-A22B, Qwen3-Coder",
                           .read = &ReadQwen3Moe,
                           .block = &QwenExpertsBlock,
-                          .harmless = {"sliding_window", "max_window_layers"}};
+                          .harmless = {"sliding_window", "max_window_layers"},
+                          .gguf = {.architecture = "qwen3moe",
+                                   .names = QwenGgufNames(),
+                                   .settings = &QwenGgufSettings,
+                                   .refusal = &QwenGgufRefusal}};
 
 }  // namespace coxswain::model

@@ -258,6 +258,19 @@ TEST(JobErrorsTest, DoraTakesNoDropout) {
   });
 }
 
+TEST(JobErrorsTest, GgufThatTheJobCannotHave) {
+  ExpectErrors({
+      {"  export: {gguf: q4_k_m}\n", "spec.export.gguf.model", 7,
+       "q4_k_m is not supported yet; use one of none"},
+      {"  adapter: lora\n  export: {gguf: {adapter: q8_0}}\n", "spec.export.gguf.adapter", 8,
+       "expected one of none, f32"},
+      {"  adapter: none\n  export: {gguf: {adapter: f16}}\n", "spec.export.gguf.adapter", 8,
+       "goes with adapter: lora or qlora, which is none; give export.gguf.model"},
+      {"  adapter: lora\n  lora: {use_dora: true}\n  export: {gguf: {adapter: f16}}\n",
+       "spec.export.gguf.adapter", 9, "llama.cpp knows no DoRA"},
+  });
+}
+
 TEST(JobErrorsTest, RandomWeightsTakeNoMerge) {
   const Case merge = {"  adapter: lora\n  export: {merge: true}\n", "spec.export.merge", 8,
                       "keeps no base weights to merge an adapter into"};
@@ -265,6 +278,9 @@ TEST(JobErrorsTest, RandomWeightsTakeNoMerge) {
   const std::string pretrained = "base_model: ./model";
   yaml.replace(yaml.find(pretrained), pretrained.size(), "base_model: {path: m, init: random}");
   ExpectOneError(yaml, merge);
+  const std::string option = "export: {merge: true}";
+  yaml.replace(yaml.find(option), option.size(), "export: {gguf: f16}");
+  ExpectOneError(yaml, {"", "spec.export.gguf.model", 8, "keeps no base weights to merge"});
 }
 
 TEST(JobErrorsTest, RecomputeSegments) {

@@ -101,6 +101,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_EQ(job.export_dtype, "float32");
   EXPECT_FALSE(job.export_base_path);
   EXPECT_TRUE(job.export_by_expert);
+  EXPECT_EQ(job.export_gguf.model, "q8_0");
   EXPECT_EQ(job.push_to_hub.repo, "org/tuned");
   EXPECT_FALSE(job.push_to_hub.is_private);
   EXPECT_EQ(job.push_to_hub.revision, "v2");
@@ -286,6 +287,15 @@ TEST(JobParserTest, ReadsSizes) {
     const std::string lines = std::string("  export: {max_shard_size: ") + text + "}\n";
     EXPECT_EQ(ParseSpec(lines).export_max_shard_bytes, bytes) << text;
   }
+}
+
+TEST(JobParserTest, ReadsTheTypesOfGgufFiles) {
+  EXPECT_EQ(ParseSpec("").export_gguf.model, "none");
+  EXPECT_EQ(ParseSpec("  export: {gguf: q8_0}\n").export_gguf.model, "q8_0");
+  const GgufSpec both =
+      ParseSpec("  adapter: lora\n  export: {gguf: {model: bf16, adapter: f16}}\n").export_gguf;
+  EXPECT_EQ(both.model, "bf16");
+  EXPECT_EQ(both.adapter, "f16");
 }
 
 TEST(JobParserTest, PushesPrivatelyToTheRepositoryThatIsNamed) {

@@ -109,6 +109,7 @@ spec:
                extend: false}
   export: {merge: true, dtype: float32, base_path: false, adapter_layout: per_expert,
            max_shard_size: 5GB,
+           gguf: {model: q8_0, adapter: none},
            push_to_hub: {repo: org/tuned, private: false, revision: v2}}
   resources: {device: cpu, workers: 2, spares: 0, priority: -3, max_restarts: 1,
               max_restarts_total: 7}

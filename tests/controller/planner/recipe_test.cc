@@ -424,6 +424,7 @@ TEST(RecipeTest, HashDoesNotChangeWithPlacementOrOutput) {
       [](auto& j) { j.train.micro_batch_size = 1; },
       [](auto& j) { j.train.gradient_accumulation_steps = 4; },
       [](auto& j) { j.export_merge = true; },
+      [](auto& j) { j.export_gguf.model = "q8_0"; },
       [](auto& j) { j.priority = 3; },
       [](auto& j) { j.train.lr_scheduler_kwargs.power = 2; },  // cosine does not read it
       [](auto& j) { j.max_restarts = 0; },

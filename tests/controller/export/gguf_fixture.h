@@ -1,0 +1,68 @@
+// A model of the golden cases with the tokenizer that llama.cpp's converter got with it.
+#ifndef COXSWAIN_TESTS_CONTROLLER_EXPORT_GGUF_FIXTURE_H_
+#define COXSWAIN_TESTS_CONTROLLER_EXPORT_GGUF_FIXTURE_H_
+
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "common/files/weight_files.h"
+#include "tests/controller/export/export_fixture.h"
+#include "tests/support/gguf_file.h"
+#include "tests/support/golden_folder.h"
+
+namespace coxswain::exports {
+
+class GgufTest : public ExportTest {
+ protected:
+  // `facts`: folder of golden/gguf; `weights`: of the model. Skips the test without the latter.
+  void UseCase(const std::string& facts, const std::string& weights) {
+    facts_ = support::GoldenFolder("gguf/" + facts);
+    const std::string model = directory_ + "/tiny-" + facts;
+    fs::create_directories(model);
+    for (const std::string& from : {facts_, weights}) {
+      for (const auto& entry : fs::directory_iterator(from)) {
+        const std::string name = entry.path().filename().string();
+        if (name == "config.json" || name == "model.safetensors" || name.starts_with("tokenizer")) {
+          fs::copy_file(entry.path(), model + "/" + name, fs::copy_options::overwrite_existing);
+        }
+      }
+    }
+    UseModel(model);
+    request_.plan.parameters = model::BaseParameterTable(request_.plan.architecture);
+  }
+  nlohmann::json Facts(const std::string& name) const {
+    return nlohmann::json::parse(support::ReadFile(facts_ + "/" + name));
+  }
+  // What is trained has the values of the base, so that the export is of the base.
+  void TrainToTheSame() {
+    const auto base = WeightFiles::Open(request_.plan.model_path);
+    ASSERT_TRUE(base.ok()) << base.status();
+    TrainGroup([](const model::Parameter& p) { return p.layer == 0 && p.batch == 1; });
+    WriteCheckpoint([&](const model::Parameter& p, float* out) {
+      ASSERT_TRUE(CopyAsFloat(*(*base)->Find(p.name), out).ok());
+    });
+  }
+  // The tensors of a file as the converter's, apart from their order.
+  static void ExpectTensors(const support::GgufFacts& file, const nlohmann::json& tensors) {
+    EXPECT_EQ(file.tensors.size(), tensors.size());
+    for (nlohmann::json tensor : tensors) {
+      const std::string name = tensor["name"];
+      tensor.erase("name");
+      ASSERT_TRUE(file.tensors.contains(name)) << name;
+      EXPECT_EQ(file.tensors.at(name), tensor) << name;
+    }
+  }
+  static void ExpectField(const support::GgufFacts& file, const std::string& key,
+                          const std::string& type, const nlohmann::json& value) {
+    ASSERT_TRUE(file.fields.contains(key)) << key;
+    EXPECT_EQ(file.fields.at(key), (nlohmann::json{{"type", type}, {"value", value}})) << key;
+  }
+
+  std::string facts_;
+};
+
+}  // namespace coxswain::exports
+
+#endif  // COXSWAIN_TESTS_CONTROLLER_EXPORT_GGUF_FIXTURE_H_
