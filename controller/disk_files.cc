@@ -1,5 +1,7 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -32,6 +34,27 @@ PathFacts::Kind KindOf(mode_t mode) {
   return S_ISLNK(mode) ? PathFacts::Kind::kLink : PathFacts::Kind::kOther;
 }
 
+absl::Status WriteInPlace(int fd, const std::string& path, int64_t offset, std::string_view content,
+                          bool ends) {
+  struct stat found;
+  if (fstat(fd, &found) != 0) return ErrnoStatus(errno, "look at", path);
+  if (found.st_size < offset) {
+    return absl::DataLossError(absl::StrCat("cannot go on with ", path, ": it has ", found.st_size,
+                                            " bytes of the ", offset, " that were written"));
+  }
+  while (!content.empty()) {
+    const ssize_t written = ::pwrite(fd, content.data(), content.size(), offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, "write", path);
+    content.remove_prefix(static_cast<size_t>(written));
+    offset += written;
+  }
+  if (ends && offset < found.st_size && ::ftruncate(fd, offset) != 0) {
+    return ErrnoStatus(errno, "cut", path);
+  }
+  return absl::OkStatus();
+}
+
 std::string Parent(const std::string& path) {
   return std::filesystem::path(path).parent_path().string();
 }
@@ -47,6 +70,15 @@ absl::Status DiskFiles::MakeDirs(const std::string& path) {
 
 absl::Status DiskFiles::WriteDurably(const std::string& path, const std::string& content) {
   return WriteFileDurably(path, content);
+}
+
+absl::Status DiskFiles::WriteAt(const std::string& path, int64_t offset, const std::string& content,
+                                bool ends) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return ErrnoStatus(errno, "open", path);
+  absl::Status status = WriteInPlace(fd, path, offset, content, ends);
+  if (::close(fd) != 0 && status.ok()) status = ErrnoStatus(errno, "write", path);
+  return status;
 }
 
 absl::StatusOr<std::string> DiskFiles::Read(const std::string& path) { return ReadFile(path); }

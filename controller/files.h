@@ -49,6 +49,10 @@ class Files {
   virtual absl::Status MakeDirs(const std::string& path) = 0;  // parents too; existing is fine
   // Replaces the file; its content is durable (fsync) when this returns OK.
   virtual absl::Status WriteDurably(const std::string& path, const std::string& content) = 0;
+  // Writes `content` at `offset` of a file, which is made if it is not there. `ends`: the file ends
+  // behind it, else what follows stays. Not durable. DataLoss: the file is shorter than `offset`.
+  virtual absl::Status WriteAt(const std::string& path, int64_t offset, const std::string& content,
+                               bool ends) = 0;
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
   // At most `count` bytes from `offset`; empty at the end of the file.
   virtual absl::StatusOr<std::string> ReadAt(const std::string& path, int64_t offset,
@@ -82,6 +86,8 @@ class DiskFiles : public Files {
  public:
   absl::Status MakeDirs(const std::string& path) override;
   absl::Status WriteDurably(const std::string& path, const std::string& content) override;
+  absl::Status WriteAt(const std::string& path, int64_t offset, const std::string& content,
+                       bool ends) override;
   absl::StatusOr<std::string> Read(const std::string& path) override;
   absl::StatusOr<std::string> ReadAt(const std::string& path, int64_t offset,
                                      int64_t count) override;

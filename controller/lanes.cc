@@ -23,6 +23,7 @@ constexpr std::array<LaneShape, kNumLanes> kShapes = {{
     {.threads = 8, .niceness = 5},    // kNames
     {.threads = 16, .niceness = 10},  // kTransfers: one that waits for the Hub delays no other job
     {.threads = 1, .niceness = 0},    // kStore: the loop may come to wait for it
+    {.threads = 4, .niceness = 10},   // kTrackers
 }};
 
 size_t Index(Lane lane) { return static_cast<size_t>(lane); }

@@ -22,8 +22,9 @@ enum class Lane {
   kNames,        // questions to the Hub: seconds, or as long as it does not answer
   kTransfers,    // models, datasets and exports on their way from and to the Hub: hours of waiting
   kStore,        // what jobs have told, on its way to the store: one commit at a time
+  kTrackers,     // curves of jobs for other tools: a folder may take as long as it likes
 };
-inline constexpr size_t kNumLanes = 8;
+inline constexpr size_t kNumLanes = 9;
 
 // Work of a lane starts in the order in which it was given. With several threads it may end in
 // another order; nothing relies on that.

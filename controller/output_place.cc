@@ -99,6 +99,15 @@ absl::StatusOr<bool> LiesIn(Files* files, std::string path, const std::string& d
   return true;
 }
 
+absl::Status CheckOutside(Files* files, const config::JobSpec& job, const std::string& key,
+                          const std::string& path) {
+  ASSIGN_OR_RETURN(const bool inside, LiesIn(files, path, job.model_path));
+  if (!inside) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(key, " ", path, " is or lies in base_model ", job.model_path,
+                   ": a job writes outside the model that it reads. Give another ", key));
+}
+
 std::string Danger(const config::JobSpec& job, const Input& input, const std::string& directory) {
   return absl::StrCat("the job replaces ", directory, " in its checkpoint.output_dir ",
                       job.output_dir, ", and ", input.key, " ", input.path,
@@ -110,12 +119,9 @@ std::string Danger(const config::JobSpec& job, const Input& input, const std::st
 }  // namespace
 
 absl::Status CheckOutputPlace(Files* files, const config::JobSpec& job) {
-  ASSIGN_OR_RETURN(const bool inside, LiesIn(files, job.output_dir, job.model_path));
-  if (inside) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "checkpoint.output_dir ", job.output_dir, " is or lies in base_model ", job.model_path,
-        ": a job writes outside the model that it reads. Give another "
-        "checkpoint.output_dir"));
+  RETURN_IF_ERROR(CheckOutside(files, job, "checkpoint.output_dir", job.output_dir));
+  if (!job.report_to.empty()) {
+    RETURN_IF_ERROR(CheckOutside(files, job, "logging.dir", job.logging_dir));
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> directories, Replaced(files, job));
   for (const std::string& directory : directories) {

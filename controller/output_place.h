@@ -12,7 +12,8 @@
 namespace coxswain {
 
 // For a job before it is accepted. InvalidArgument names every path, when one of these holds:
-//   checkpoint.output_dir is the base model's directory, or lies in it;
+//   checkpoint.output_dir, or logging.dir of a job with trackers, is the base model's directory, or
+//   lies in it;
 //   the base model or a dataset lies in a directory that the job replaces (export, checkpoint,
 //   .staging);
 //   such a directory holds files that no job wrote, or that were changed since

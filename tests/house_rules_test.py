@@ -9,7 +9,7 @@ from tracked_files import ROOT, tracked
 
 SOURCE = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake')
 FOLDERS = ['common', 'common/config', 'common/files', 'common/foreign_keys', 'common/hub', 'common/model', 'common/net', 'common/web', 'controller', 'controller/api', 'controller/checkpoint', 'controller/cli', 'controller/data', 'controller/data/jinja', 'controller/data/tokenizer', 'controller/driver', 'controller/export', 'controller/failure', 'controller/gang', 'controller/incidents', 'controller/job_import', 'controller/planner', 'controller/scheduler', 'controller/state', 'controller/status_page',
-           'controller/store', 'controller/transport', 'controller/uploads', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels', 'kernels/torch',
+           'controller/store', 'controller/trackers', 'controller/transport', 'controller/uploads', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels', 'kernels/torch',
            'proto', 'deploy', 'tests', 'bench']
 # Invariant engine-9. Kernels and engine throw to one catch; Gloo throws to the two where it is entered (worker/comm/README.md).
 # The C ABI turns exceptions into codes; a failed capture is ended before its exception goes on (kernels/device.h).
@@ -32,9 +32,9 @@ SIZES_RECORDS = ('common/plan/', 'controller/planner/')
 # Arrows between the rooms of the controller (controller/README.md); `cli` is a client and has none here.
 ROOMS = {
     'access': {'store'}, 'api': {'access', 'checkpoint', 'driver', 'failure', 'incidents', 'planner', 'scheduler', 'sources', 'store', 'uploads'}, 'checkpoint': set(), 'data': set(),
-    'driver': {'checkpoint', 'data', 'export', 'failure', 'gang', 'incidents', 'planner', 'scheduler', 'sources', 'state', 'store', 'transport'},
+    'driver': {'checkpoint', 'data', 'export', 'failure', 'gang', 'incidents', 'planner', 'scheduler', 'sources', 'state', 'store', 'trackers', 'transport'},
     'export': {'data'}, 'failure': {'state'}, 'gang': {'failure', 'scheduler', 'state', 'transport'}, 'incidents': {'failure', 'gang'},
-    'planner': {'data'}, 'scheduler': {'state', 'transport'}, 'sources': {'data'}, 'state': set(), 'status_page': {'api', 'gang', 'state'}, 'store': set(), 'transport': set(), 'uploads': set(),
+    'planner': {'data'}, 'scheduler': {'state', 'transport'}, 'sources': {'data'}, 'state': set(), 'status_page': {'api', 'gang', 'state'}, 'store': set(), 'trackers': {'store'}, 'transport': set(), 'uploads': set(),
 }
 # The driver reaches data and planner through its lanes, and what a preparation leaves.
 PREPARES = re.compile(r'controller/driver/(lane_work|job_preparation|recipe_curriculum|prompt_curriculum)\.')

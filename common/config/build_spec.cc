@@ -325,6 +325,17 @@ GenerateSpec Generate(const Json& spec) {
   return generate;
 }
 
+void ReadLogging(const Json& logging, JobSpec* job) {
+  job->logging_steps = logging["logging_steps"];
+  const Json& named = logging["report_to"];
+  for (const Json& name : named.is_string() ? Json::array({named}) : named) {
+    job->report_to.push_back(Word<Tracker, 3>(name, {{{"tensorboard", Tracker::kTensorBoard},
+                                                      {"wandb", Tracker::kWandb},
+                                                      {"jsonl", Tracker::kJsonLines}}}));
+  }
+  job->logging_dir = Optional<std::string>(logging["dir"]).value_or(job->output_dir + "/trackers");
+}
+
 void ReadExecution(const Json& spec, JobSpec* job) {
   ReadPrecision(spec, job);
   job->eval_steps = spec["eval"]["eval_steps"];
@@ -363,7 +374,7 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->priority = resources["priority"];
   job->max_restarts = resources["max_restarts"];
   job->max_restarts_total = resources["max_restarts_total"];
-  job->logging_steps = spec["logging"]["logging_steps"];
+  ReadLogging(spec["logging"], job);
 }
 
 std::string Quantization(const Json& spec) {

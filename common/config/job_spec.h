@@ -46,6 +46,7 @@ enum class DecayType { kLinear, kCosine, kOneMinusSqrt };
 enum class Recompute { kAuto, kNone, kNormSwiglu, kExpertOut, kFfn, kBlock };
 enum class LossHead { kAuto, kChunked, kCut };
 enum class Device { kCpu, kCuda, kAuto };
+enum class Tracker { kTensorBoard, kWandb, kJsonLines };
 
 // A model or dataset of the Hugging Face Hub.
 struct HubSource {
@@ -285,6 +286,8 @@ struct JobSpec {
   int64_t max_restarts{};  // since the last checkpoint that was new
   int64_t max_restarts_total{};
   int64_t logging_steps{};
+  std::vector<Tracker> report_to;  // each once
+  std::string logging_dir;         // absolute; of the trackers' files
 };
 
 inline bool OnlyGenerates(const JobSpec& job) { return job.method == "generate"; }

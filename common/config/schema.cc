@@ -482,9 +482,18 @@ void AppendResources(std::vector<Key>* t) {
               "turn, and nothing is prefetched; this measures what overlap hides."},
       {.path = "spec.logging", .doc = "Reports."},
       {.path = "spec.logging.logging_steps", .type = Type::kInt, .def = "1", .range = kAtLeastOne,
-       .doc = "Steps between step events."},
-      {.path = "spec.logging.report_to", .type = Type::kStringList, .def = "[]",
-       .doc = "Trackers (tensorboard, wandb, mlflow).", .only_default = true},
+       .doc = "Steps between lines of the log, entries of `trainer_state.json` and points of "
+              "trackers."},
+      {.path = "spec.logging.report_to", .type = Type::kWordList, .def = "[]",
+       .words = {"tensorboard", "wandb", "jsonl"}, .later = {"mlflow"},
+       .doc = "Files that show the curves of the job in other tools, written while it trains. "
+              "`tensorboard`: event files. `wandb`: an offline run of Weights & Biases, which "
+              "`wandb sync` uploads. `jsonl`: an object a line."},
+      {.path = "spec.logging.dir", .type = Type::kPath, .def = "null",
+       .doc = "Where these files lie: `tensorboard/`, `wandb/` and `jsonl/` below it, each with "
+              "a folder or file per job. Jobs may share it. null: `trackers` in "
+              "`checkpoint.output_dir`.",
+       .nullable = true, .path_use = PathUse::kWritten},
       // clang-format on
   };
   t->insert(t->end(), rows.begin(), rows.end());

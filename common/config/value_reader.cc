@@ -166,7 +166,8 @@ absl::StatusOr<Json> ReadWords(const Key& key, const Node& node) {
     list.push_back(std::move(word));
     return list;
   }
-  if (node.items.empty()) return Expected("at least one word", node);
+  const bool may_be_empty = key.def != nullptr && std::string_view(key.def) == "[]";
+  if (node.items.empty() && !may_be_empty) return Expected("at least one word", node);
   for (const Node& item : node.items) {
     ASSIGN_OR_RETURN(Json word, ReadWord(key, item));
     if (std::find(list.begin(), list.end(), word) != list.end()) {

@@ -30,7 +30,7 @@ constexpr ForeignKey Refused(std::string_view name, std::string_view reason,
 
 // Reasons that many rows share.
 inline constexpr std::string_view kTracker =
-    "trackers are not supported yet; cox watch and the metrics show the run";
+    "trackers are named in logging.report_to, and their files lie in logging.dir";
 inline constexpr std::string_view kMesh = "how ranks share the work is planned: parallelism";
 inline constexpr std::string_view kMemory = "memory is planned: recompute and precision";
 inline constexpr std::string_view kKernel = "kernels are chosen by the plan; same mathematics";

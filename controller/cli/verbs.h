@@ -19,6 +19,7 @@ void AddDescribe(CLI::App* app, Cox* cox);
 void AddLogs(CLI::App* app, Cox* cox);
 void AddWatch(CLI::App* app, Cox* cox);
 void AddEvents(CLI::App* app, Cox* cox);
+void AddPlot(CLI::App* app, Cox* cox);
 void AddCancel(CLI::App* app, Cox* cox);
 void AddPause(CLI::App* app, Cox* cox);
 void AddResume(CLI::App* app, Cox* cox);

@@ -50,7 +50,8 @@ JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, 
       export_(deps, &record_, &spec_, &output_,
               [this](const ExportAttempt& attempt) { OnExported(attempt); }),
       push_(deps, &record_, &spec_,
-            [this](const absl::StatusOr<PushedTo>& pushed) { OnPushed(pushed); }) {}
+            [this](const absl::StatusOr<PushedTo>& pushed) { OnPushed(pushed); }),
+      trackers_(deps, &record_, &spec_, [this] { hooks_.reschedule(); }) {}
 
 bool JobDriver::Advance(state::JobEvent event, const std::string& reason,
                         const std::vector<std::string>& reserved) {
@@ -61,6 +62,7 @@ bool JobDriver::Advance(state::JobEvent event, const std::string& reason,
 }
 
 void JobDriver::TakeUp(bool after_restart) {
+  trackers_.Start();
   if (after_restart && phase() == v1::JOB_STATE_DRAINING) {
     yields_to_ = row().yields_to;
     saves_last_ = record_.status().drain_goal == v1::JOB_STATE_CANCELLED &&
@@ -207,6 +209,7 @@ bool JobDriver::GivesUpWorkers() const {
 
 void JobDriver::StopWithController() {
   stopping_ = true;
+  trackers_.Hurry();
   if (phase() == v1::JOB_STATE_PREPARING) preparation_.Stop();  // else it counts as not ended
   if (phase() == v1::JOB_STATE_EXPORTING) push_.Stop();         // the next controller goes on
   if (phase() == v1::JOB_STATE_RUNNING) BackToQueue("the controller stops: draining");
@@ -214,7 +217,7 @@ void JobDriver::StopWithController() {
 
 bool JobDriver::AtRest() const {
   const bool drains = phase() == v1::JOB_STATE_DRAINING && session_ != nullptr;
-  return phase() != v1::JOB_STATE_RUNNING && !drains;
+  return phase() != v1::JOB_STATE_RUNNING && !drains && trackers_.AtRest();
 }
 
 bool JobDriver::HoldsOutput() const {

@@ -20,6 +20,7 @@
 #include "controller/driver/job_readoption.h"
 #include "controller/driver/job_record.h"
 #include "controller/driver/job_recovery.h"
+#include "controller/driver/job_trackers.h"
 #include "controller/driver/output_hold.h"
 #include "controller/driver/training.h"
 #include "controller/gang/gang_session.h"
@@ -107,7 +108,8 @@ class JobDriver {
   // The controller stops. A gang that runs or forms stops at its next step boundary with a
   // checkpoint. The job stays DRAINING; the next controller takes it up from there.
   void StopWithController();
-  // True when no step and no last checkpoint of it is in progress.
+  // True when no step and no last checkpoint of it is in progress, and the tracker files of an
+  // ended job are whole or given up.
   bool AtRest() const;
 
   // True while the job, or a part of it that is still ending, may write its output directory.
@@ -184,6 +186,7 @@ class JobDriver {
   JobRecovery recovery_;
   JobExport export_;
   JobPush push_;
+  JobTrackers trackers_;
 
   std::shared_ptr<const ReferenceSums> references_;  // that this controller had computed
   double committed_seconds_ = 0;                     // of steps done for the first time

@@ -7,13 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "controller/status_page/picture.h"
 #include "controller/status_page/views.h"
 
 namespace coxswain::status_page {
 namespace {
 
 constexpr char kJobs[] = "/jobs/";
-constexpr char kJson[] = ".json";
+constexpr std::string_view kJson = ".json", kSvg = ".svg";
 
 int64_t Ns(std::chrono::nanoseconds duration) { return duration.count(); }
 
@@ -53,11 +54,16 @@ void StatusPage::Forget() {
 absl::StatusOr<HttpResponse> StatusPage::Make(const std::string& path) {
   if (path == "/") return MakeOverview();
   if (!path.starts_with(kJobs) || path == kJobs) {
-    return absl::NotFoundError("no such page; there are /, /jobs/ID, /jobs/ID.json and /metrics");
+    return absl::NotFoundError(
+        "no such page; there are /, /jobs/ID, /jobs/ID.json, /jobs/ID.svg and /metrics");
   }
   const std::string reference = path.substr(sizeof(kJobs) - 1);
-  if (!reference.ends_with(kJson)) return MakeJob(reference, /*points=*/false);
-  return MakeJob(reference.substr(0, reference.size() - (sizeof(kJson) - 1)), /*points=*/true);
+  const auto without = [&](std::string_view end) {
+    return reference.substr(0, reference.size() - end.size());
+  };
+  if (reference.ends_with(kJson)) return MakeJob(without(kJson), Form::kPoints);
+  if (reference.ends_with(kSvg)) return MakeJob(without(kSvg), Form::kPicture);
+  return MakeJob(reference, Form::kPage);
 }
 
 template <typename T>
@@ -89,14 +95,19 @@ absl::StatusOr<HttpResponse> StatusPage::MakeOverview() {
   return Html(renderer_.Render("overview", OverviewFields(page, histories)));
 }
 
-absl::StatusOr<HttpResponse> StatusPage::MakeJob(const std::string& reference, bool points) {
+absl::StatusOr<HttpResponse> StatusPage::MakeJob(const std::string& reference, Form form) {
   ASSIGN_OR_RETURN(const JobDetail detail, OnLoop<JobDetail>([reference](api::Context& context) {
                      return TakeJob(context, reference);
                    }));
   const v1::Job& job = detail.row.job;
   RETURN_IF_ERROR(Follow(job.id(), clock_->NowNs() + Ns(kReading)));
   Past& past = pasts_[job.id()];
-  if (points) {
+  if (form == Form::kPicture) {
+    return HttpResponse{.body = PictureSvg({{.label = job.id(), .history = &past.history}}),
+                        .content_type = "image/svg+xml",
+                        .headers = {{"Content-Security-Policy", "default-src 'none'"}}};
+  }
+  if (form == Form::kPoints) {
     return HttpResponse{.body = PointsJson(job.id(), past.history).dump(),
                         .content_type = "application/json"};
   }

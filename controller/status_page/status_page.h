@@ -64,7 +64,8 @@ class StatusPage {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<HttpResponse> Make(const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<HttpResponse> MakeOverview() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::StatusOr<HttpResponse> MakeJob(const std::string& reference, bool points)
+  enum class Form { kPage, kPoints, kPicture };
+  absl::StatusOr<HttpResponse> MakeJob(const std::string& reference, Form form)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Reads on from where it stopped until caught up or `until_ns`.
   absl::Status Follow(const std::string& job, int64_t until_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -34,6 +34,10 @@ class MemoryStore : public Store, public History {
   absl::StatusOr<std::vector<TokenRow>> Tokens() override;
   absl::StatusOr<std::vector<v1::JobEvent>> Events(const std::string& job, int64_t after,
                                                    int64_t limit) override;
+  absl::StatusOr<std::vector<v1::JobEvent>> EventsAfter(const std::string& job, int64_t after,
+                                                        int64_t limit) override {
+    return Events(job, after, limit);
+  }
   absl::StatusOr<std::vector<v1::JobEvent>> NewestEvents(const std::string& job,
                                                          int64_t limit) override;
   absl::StatusOr<int64_t> UnendedPreparations(const std::string& job) override;

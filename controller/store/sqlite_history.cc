@@ -35,6 +35,20 @@ absl::StatusOr<std::vector<StepRow>> SqliteHistory::Steps(const std::string& job
   }
 }
 
+absl::StatusOr<std::vector<v1::JobEvent>> SqliteHistory::EventsAfter(const std::string& job,
+                                                                     int64_t after, int64_t limit) {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(auto query, db_->Prepare("SELECT id, proto FROM events WHERE job=? AND id>? "
+                                            "ORDER BY id LIMIT ?"));
+  query->Text(1, job).Int(2, after).Int(3, limit);
+  std::vector<v1::JobEvent> events;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, query->Step());
+    if (!row) return events;
+    events.push_back(ReadEvent(query->ColumnInt(0), query->ColumnText(1), job, db_->path()));
+  }
+}
+
 absl::StatusOr<std::vector<v1::JobEvent>> SqliteHistory::NewestEvents(const std::string& job,
                                                                       int64_t limit) {
   MutexLock lock(mu_);

@@ -20,6 +20,8 @@ class SqliteHistory : public History {
   static absl::StatusOr<std::unique_ptr<SqliteHistory>> Open(const std::string& path);
 
   absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) override;
+  absl::StatusOr<std::vector<v1::JobEvent>> EventsAfter(const std::string& job, int64_t after,
+                                                        int64_t limit) override;
   absl::StatusOr<std::vector<v1::JobEvent>> NewestEvents(const std::string& job,
                                                          int64_t limit) override;
 

@@ -160,6 +160,10 @@ class History {
   // Rows not superseded with step >= from_step, by step: one per step. After a rollback those at
   // and beyond the checkpoint are what the replay must reproduce.
   virtual absl::StatusOr<std::vector<StepRow>> Steps(const std::string& job, int64_t from_step) = 0;
+  // Events of a job with id > after, by id, at most `limit`. An event of type Unreadable replaces
+  // one that cannot be read.
+  virtual absl::StatusOr<std::vector<v1::JobEvent>> EventsAfter(const std::string& job,
+                                                                int64_t after, int64_t limit) = 0;
   // The `limit` newest events of a job, by id.
   virtual absl::StatusOr<std::vector<v1::JobEvent>> NewestEvents(const std::string& job,
                                                                  int64_t limit) = 0;

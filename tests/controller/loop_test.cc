@@ -92,8 +92,9 @@ TEST(LoopTest, GoesOnWhileOffloadedWorkWaits) {
   EXPECT_TRUE(released_by_loop);
 }
 
-constexpr Lane kLanes[] = {Lane::kFiles,    Lane::kPreparation, Lane::kExport,    Lane::kPlans,
-                           Lane::kRequests, Lane::kNames,       Lane::kTransfers, Lane::kStore};
+constexpr Lane kLanes[] = {Lane::kFiles,     Lane::kPreparation, Lane::kExport,
+                           Lane::kPlans,     Lane::kRequests,    Lane::kNames,
+                           Lane::kTransfers, Lane::kStore,       Lane::kTrackers};
 static_assert(std::size(kLanes) == kNumLanes);
 
 // Work of twice as many pieces as a lane has threads, which waits until it is released.

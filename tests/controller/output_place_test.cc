@@ -53,6 +53,18 @@ TEST_F(OutputPlaceTest, ADirectoryOfItsOwnIsFineWhetherItExistsOrNot) {
   ExpectAllowed();
 }
 
+TEST_F(OutputPlaceTest, TrackersDoNotWriteIntoTheBaseModel) {
+  job_.logging_dir = job_.model_path + "/runs";
+  ExpectAllowed();  // it reports to none
+  job_.report_to = {config::Tracker::kTensorBoard};
+  const absl::Status place = CheckOutputPlace(&files_, job_);
+  EXPECT_TRUE(absl::IsInvalidArgument(place));
+  EXPECT_NE(place.message().find("logging.dir " + job_.logging_dir + " is or lies in base_model"),
+            absl::string_view::npos)
+      << place;
+  EXPECT_NE(place.message().find("Give another logging.dir"), absl::string_view::npos);
+}
+
 TEST_F(OutputPlaceTest, TheBaseModelIsNotWhereTheExportGoes) {
   job_.output_dir = root_ + "/models";
   job_.model_path = root_ + "/models/model";

@@ -65,8 +65,9 @@ class TrainTest(Cluster):
     def kept(self, verb, folder):
         return json.loads(self.cox(verb, folder, '-o', 'json').stdout)
 
-    def test_a_job_from_standard_input_leaves_its_history(self):
-        job = self.short_job()
+    def test_a_job_from_standard_input_leaves_its_history_and_its_curves(self):
+        resources = 'resources: {device: cpu, workers: 2}'
+        job = self.short_job(**{resources: resources + '\n  logging: {report_to: [jsonl, tensorboard, wandb]}'})
         env = dict(os.environ, XDG_STATE_HOME=os.path.join(self.dir, 'xdg'), XDG_CONFIG_HOME=self.dir, NO_COLOR='1', COXSWAIN_SERVER='192.0.2.1:1')
         with open(job) as text:
             ran = subprocess.run([os.path.join(BIN, 'cox'), 'train', '-', '--workers', '2'], stdin=text, text=True,
@@ -82,6 +83,33 @@ class TrainTest(Cluster):
         described = self.kept('describe', folder)
         self.assertEqual((described['state'], described['progress']['step']), ('SUCCEEDED', 3))
         self.assertIn('Checkpoints', self.cox('describe', out).stdout)
+        self.check_curves(out, described['id'], [e['data'] for e in events if e['type'] == 'StepDone'])
+
+    def test_a_broken_folder_of_trackers_is_told_and_stops_nothing(self):
+        resources = 'resources: {device: cpu, workers: 2}'
+        logging = '{report_to: wandb, dir: ./job.yaml/curves}'
+        job = self.short_job(**{resources: f'{resources}\n  logging: {logging}'})
+        ran = self.cox('train', job, '--workers', '2', '--progress', 'plain', timeout=240)
+        told = [line for line in (ran.stdout + ran.stderr).splitlines() if 'logging.report_to' in line]
+        print('\n'.join(told))
+        self.assertEqual(len(told), 1, ran.stdout + ran.stderr)
+        self.assertIn(f'{job}/curves cannot be written: ', told[0])
+        self.assertIn('The job goes on', told[0])
+
+    def check_curves(self, out, job, steps):
+        """What trackers got is what the history says, as their own packages read it where they are installed."""
+        lines = [json.loads(line) for line in open(f'{out}/trackers/jsonl/{job}.jsonl')]
+        self.assertEqual([(l['step'], l['train/loss']) for l in lines if 'train/loss' in l],
+                         [(s['step'] + 1, s['loss']) for s in steps])
+        self.assertEqual([l['step'] for l in lines if 'eval/loss' in l], [0, 3])
+        reader = os.path.join(ROOT, 'tests/e2e/read_trackers.py')
+        python = os.environ.get('COXSWAIN_TRACKERS_PYTHON', sys.executable)
+        read = subprocess.run([python, reader, f'{out}/trackers', job], text=True, capture_output=True)
+        print(read.stdout + read.stderr)
+        self.assertEqual(read.returncode, 0, read.stdout + read.stderr)
+        picture = os.path.join(self.dir, 'curve.svg')
+        self.cox('plot', out, '-o', picture)
+        self.assertIn(f'>{job}<', open(picture).read())
 
     def test_a_terminal_shows_events_above_the_bar(self):
         job = self.short_job(**{'eval_steps: 3': "eval_steps: 3, sample_prompts: ['Why?'], sample_tokens: 4"})

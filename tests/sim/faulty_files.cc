@@ -37,6 +37,11 @@ absl::Status FaultyFiles::WriteDurably(const std::string& path, const std::strin
   RETURN_IF_ERROR(BeforeWrite("write", path));
   return Changed(base_->WriteDurably(path, content), path);
 }
+absl::Status FaultyFiles::WriteAt(const std::string& path, int64_t offset,
+                                  const std::string& content, bool ends) {
+  RETURN_IF_ERROR(BeforeWrite("write", path));
+  return Changed(base_->WriteAt(path, offset, content, ends), path);
+}
 absl::StatusOr<std::string> FaultyFiles::Read(const std::string& path) {
   RETURN_IF_ERROR(BeforeRead(path));
   return base_->Read(path);

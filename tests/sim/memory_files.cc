@@ -108,6 +108,20 @@ absl::Status MemoryFiles::WriteDurably(const std::string& name, const std::strin
   return absl::OkStatus();
 }
 
+absl::Status MemoryFiles::WriteAt(const std::string& name, int64_t offset,
+                                  const std::string& content, bool ends) {
+  std::lock_guard lock(mu_);
+  const std::string path = Resolve(name);
+  RETURN_IF_ERROR(Writable(path));
+  if (!directories_.contains(path.substr(0, path.rfind('/')))) return Missing(path);
+  std::string& file = files_[path];
+  const auto begin = static_cast<size_t>(offset);
+  if (file.size() < begin) return absl::DataLossError(absl::StrCat(path, " is shorter"));
+  file.replace(begin, ends ? std::string::npos : content.size(), content);
+  stamps_[path] = ++last_stamp_;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> MemoryFiles::Read(const std::string& name) {
   std::lock_guard lock(mu_);
   const std::string path = Resolve(name);

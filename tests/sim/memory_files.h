@@ -20,6 +20,8 @@ class MemoryFiles : public Files {
  public:
   absl::Status MakeDirs(const std::string& path) override;
   absl::Status WriteDurably(const std::string& path, const std::string& content) override;
+  absl::Status WriteAt(const std::string& path, int64_t offset, const std::string& content,
+                       bool ends) override;
   absl::StatusOr<std::string> Read(const std::string& path) override;
   absl::StatusOr<std::string> ReadAt(const std::string& path, int64_t offset,
                                      int64_t count) override;

@@ -37,6 +37,8 @@ std::string JobYaml(const JobShape& shape) {
       ", save_steps: ", shape.save_steps, ", save_total_limit: ", shape.save_total_limit,
       ", resume: ", shape.resume, shape.extra_checkpoint, "}\n",
       shape.push_to.empty() ? "" : absl::StrCat("  export: {push_to_hub: ", shape.push_to, "}\n"),
+      shape.report_to.empty() ? ""
+                              : absl::StrCat("  logging: {report_to: [", shape.report_to, "]}\n"),
       "  resources: {",
       shape.resources.empty() ? absl::StrCat("device: cpu, workers: ", shape.workers)
                               : shape.resources,

@@ -51,6 +51,7 @@ struct JobShape {
   std::string model = "/model";
   std::string output_dir = {};  // empty: /out/<name>
   std::string push_to = {};     // a repository of the Hub; empty: none
+  std::string report_to = {};   // trackers, e.g. "jsonl, wandb"; empty: none
   int64_t answer_tokens = 0;    // not 0: it trains nothing and answers, with as many at most
 };
 

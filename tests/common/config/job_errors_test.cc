@@ -45,7 +45,8 @@ TEST(JobErrorsTest, UnknownKeys) {
        "spec.train.micro_batch_size"},
       {"  load_in_4bit: true\n", "spec.load_in_4bit", 7, "here it is spec.adapter: qlora"},
       {"  train: {optim: adamw}\n", "spec.train.optim", 7, "it belongs at spec.train.optimizer"},
-      {"  wandb_project: x\n", "spec.wandb_project", 7, "leave it out: trackers are not"},
+      {"  wandb_project: x\n", "spec.wandb_project", 7,
+       "leave it out: trackers are named in logging.report_to"},
       {"  test_datasets:\n    - {path: ./a.jsonl}\n    - {path: ./b.jsonl, wieght: 2}\n",
        "spec.test_datasets[1].wieght", 9, "did you mean weight?"},
       {"  <<: {a: 1}\n", "spec.<<", 7, "merge keys are not supported"},
@@ -164,7 +165,8 @@ TEST(JobErrorsTest, KnownButLater) {
        "float16 is not supported yet"},
       {"  resources: {spares: 1}\n", "spec.resources.spares", 7,
        "not supported yet; leave the key out or give 0"},
-      {"  logging: {report_to: [wandb]}\n", "spec.logging.report_to", 7, "not supported yet"},
+      {"  logging: {report_to: [mlflow]}\n", "spec.logging.report_to", 7,
+       "mlflow is not supported yet"},
       {"  train: {optimizer: muon}\n", "spec.train.optimizer", 7, "muon is not supported yet"},
   });
 }

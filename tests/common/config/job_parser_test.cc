@@ -110,6 +110,8 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_EQ(job.max_restarts, 1);
   EXPECT_EQ(job.max_restarts_total, 7);
   EXPECT_FALSE(job.overlap);
+  EXPECT_EQ(job.report_to, (std::vector{Tracker::kJsonLines, Tracker::kTensorBoard}));
+  EXPECT_TRUE(job.logging_dir.ends_with("/curves")) << job.logging_dir;
   EXPECT_EQ(job.logging_steps, 5);
 }
 

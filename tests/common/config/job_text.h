@@ -114,7 +114,7 @@ spec:
   resources: {device: cpu, workers: 2, spares: 0, priority: -3, max_restarts: 1,
               max_restarts_total: 7}
   parallelism: {replicate: auto, shard: auto, zero: auto, resident_blocks: auto, overlap: false}
-  logging: {logging_steps: 5, report_to: []}
+  logging: {logging_steps: 5, report_to: [jsonl, tensorboard], dir: ./curves}
 )";
 
 }  // namespace coxswain::config

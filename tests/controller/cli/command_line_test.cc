@@ -25,7 +25,7 @@ TEST(HelpTest, ShowsTwelveVerbsAndTheOthersByGroup) {
   for (std::string line; std::getline(lines, line);) verbs += line.starts_with("  ") ? 1 : 0;
   EXPECT_EQ(verbs, 12) << help;
   EXPECT_TRUE(Has(help, "\n  train         Run one job on this machine")) << help;
-  EXPECT_TRUE(Has(help, "\n  jobs          logs, events, explain,")) << help;
+  EXPECT_TRUE(Has(help, "\n  jobs          logs, events, plot, explain,")) << help;
 }
 
 TEST(HelpTest, NamesEveryVerbOnce) {

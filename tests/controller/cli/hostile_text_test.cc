@@ -241,6 +241,7 @@ const std::vector<std::vector<std::string>> kCalls = {
     {"watch", "failed", "--progress", "plain"},
     {"events", "a"},
     {"events", "failed", "-f"},
+    {"plot", "a", "failed", "-o", "-"},
     {"logs", "a"},
     {"explain", "a"},
     {"workers"},

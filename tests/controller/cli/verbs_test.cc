@@ -8,6 +8,7 @@
 
 #include "common/access/local_secrets.h"
 #include "common/access/secret_file.h"
+#include "common/files/read_file.h"
 #include "tests/controller/cli/run_cox.h"
 #include "tests/controller/cli/temp_dir.h"
 
@@ -234,8 +235,10 @@ TEST(ServerTest, AddressesThatCannotBeUsed) {
 TEST(ServerTest, UnknownJobIsCodeFour) {
   FakeJobs fake;
   for (const char* verb : {"describe", "watch", "events", "logs", "cancel", "pause", "resume",
-                           "inspect", "step", "explain", "delete"}) {
-    const Ran ran = RunAt(fake, {verb, "nobody"});
+                           "inspect", "step", "explain", "delete", "plot"}) {
+    std::vector<std::string> words = {verb, "nobody"};
+    if (words[0] == "plot") words.insert(words.end(), {"-o", "-"});
+    const Ran ran = RunAt(fake, words);
     EXPECT_EQ(ran.code, 4) << verb << ran.err;
     EXPECT_NE(ran.err.find("no job \"nobody\""), std::string::npos) << verb;
     EXPECT_EQ(ran.out, "") << verb;
@@ -450,6 +453,34 @@ TEST(EventsTest, TableJsonAndFollow) {
   int64_t last = 0;
   for (std::string line; std::getline(lines, line);) EXPECT_EQ(Json::parse(line)["id"], ++last);
   EXPECT_EQ(last, 7);
+}
+
+TEST(PlotTest, DrawsJobsIntoAFile) {
+  FakeJobs fake;
+  const std::string first = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  fake.RunSteps(first, 4);
+  const std::string second = fake.AddJob("other", v1::JOB_STATE_PAUSED);
+  const std::string path = TempDir() + "/curve.svg";
+  const Ran ran = RunAt(fake, {"plot", first, second, "-o", path});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.err, "wrote " + path + "\n");
+  const std::string svg = RunAt(fake, {"plot", first, second, "-o", "-"}).out;
+  EXPECT_EQ(svg.find("<svg "), 0u);
+  EXPECT_NE(svg.find(">" + first + "<"), std::string::npos);
+  EXPECT_NE(svg.find(">" + second + "<"), std::string::npos);
+  EXPECT_EQ(ReadFile(path).value_or(""), svg);
+}
+
+TEST(PlotTest, RefusesWhatItCannotWrite) {
+  const FakeJobs fake;
+  const Ran png = RunAt(fake, {"plot", "tiny", "-o", "curve.png"});
+  EXPECT_EQ(png.code, 2);
+  EXPECT_NE(png.err.find("-o curve.png: cox plot writes SVG alone; give a name that ends in .svg"),
+            std::string::npos)
+      << png.err;
+  EXPECT_NE(RunAt(fake, {"plot", "tiny"}).err.find("-o curve.svg"), std::string::npos);
+  EXPECT_NE(RunAt(fake, {"plot", "-o", "a.svg"}).err.find("give one job or more"),
+            std::string::npos);
 }
 
 TEST(WatchTest, PlainLinesSummaryAndExitCode) {
@@ -742,7 +773,7 @@ TEST(CompletionTest, NamesEveryVerb) {
           "events",   "cancel",   "pause",  "resume",   "workers",    "inspect",  "step",
           "explain",  "download", "data",   "tokenize", "completion", "version",  "up",
           "down",     "train",    "delete", "dump",     "health",     "template", "models",
-          "generate", "export",   "pull"}) {
+          "generate", "export",   "pull",   "plot"}) {
       EXPECT_NE(script.find(verb), std::string::npos) << shell << " " << verb;
     }
     EXPECT_NE(script.find("idempotency-key"), std::string::npos) << shell;

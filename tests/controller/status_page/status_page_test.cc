@@ -50,6 +50,10 @@ TEST_F(StatusPageTest, RoutesToPagesAndNowhereElse) {
   EXPECT_EQ(page_->Answer("/jobs/" + id).status, 200);
   EXPECT_EQ(page_->Answer("/jobs/alpha").status, 200);  // by name, as cox takes it
   EXPECT_EQ(page_->Answer("/jobs/" + id + ".json").content_type, "application/json");
+  const HttpResponse picture = page_->Answer("/jobs/" + id + ".svg");
+  EXPECT_EQ(picture.content_type, "image/svg+xml");
+  EXPECT_NE(picture.body.find(">" + id + "<"), std::string::npos) << picture.body;
+  EXPECT_EQ(picture.headers.front().second, "default-src 'none'");
   for (const char* path : {"/jobs/", "/jobs/none", "/jobs/none.json", "/jobs", "/x", "//", ""}) {
     const HttpResponse response = page_->Answer(path);
     EXPECT_EQ(response.status, 404) << path;

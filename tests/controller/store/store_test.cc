@@ -212,6 +212,21 @@ TEST_P(StoreTest, TheNewestEventsOfAJobComeInOrderAndNoMoreThanAsked) {
   EXPECT_TRUE(store_->history()->NewestEvents("none", 100)->empty());
 }
 
+TEST_P(StoreTest, EventsAfterOneComeInOrderAndNoMoreThanAsked) {
+  Batch batch;
+  for (const char* type : {"1", "2", "3", "4"}) {
+    batch.events.push_back(EventOf("a", type));
+    batch.events.push_back(EventOf("b", type));
+  }
+  ASSERT_TRUE(store_->Commit(batch).ok());
+  const auto two = *store_->history()->EventsAfter("a", 1, 2);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].type() + two[1].type(), "23");
+  EXPECT_EQ(two[1].id(), 5);
+  EXPECT_EQ(store_->history()->EventsAfter("a", 5, 100)->size(), 1u);
+  EXPECT_TRUE(store_->history()->EventsAfter("a", 7, 100)->empty());
+}
+
 TEST_P(StoreTest, DeletingAJobRemovesEveryRowOfIt) {
   Batch batch;
   batch.new_jobs = {Row("a", 1), Row("b", 2)};
