@@ -121,9 +121,9 @@ absl::Status KeepLayers(const std::string& path, const Json& config,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::string>> TargetsOf(const std::string& path, const Json& config,
-                                                   const model::ModelConfig& model,
-                                                   bool has_others) {
+absl::StatusOr<std::vector<std::string>> TargetsOfFile(const std::string& path, const Json& config,
+                                                       const model::ModelConfig& model,
+                                                       bool has_others) {
   ASSIGN_OR_RETURN(std::vector<std::string> targets, Texts(path, config, "target_modules"));
   ASSIGN_OR_RETURN(const std::vector<std::string> excluded, Texts(path, config, "exclude_modules"));
   if (targets.empty()) return targets;
@@ -307,7 +307,7 @@ absl::StatusOr<std::optional<PeftConfig>> ReadPeftConfig(const std::string& dire
   read.use_dora = Has(config, "use_dora");
   RETURN_IF_ERROR(ReadParameters(directory, config, model, &read));
   const bool others = !read.target_parameters.empty() || !read.target_modules.empty();
-  ASSIGN_OR_RETURN(std::vector<std::string> named, TargetsOf(read.path, config, model, others));
+  ASSIGN_OR_RETURN(std::vector<std::string> named, TargetsOfFile(read.path, config, model, others));
   read.target_modules.insert(read.target_modules.begin(), named.begin(), named.end());
   ASSIGN_OR_RETURN(std::set<std::string> adapted,
                    MeantModules(read.target_modules, ModulesOf(model)));
