@@ -278,24 +278,35 @@ bool IsByteLevel(const Json& tokenizer) {
   return decoder.is_object() && decoder.value("type", "") == "ByteLevel";
 }
 
-}  // namespace
-
-absl::StatusOr<GgufVocabulary> ReadGgufVocabulary(const std::string& directory,
-                                                  const std::string& config_path, int64_t rows) {
+// Throws Json::exception where a member has another type.
+absl::StatusOr<GgufVocabulary> VocabularyOf(const Tokenizer& known, const std::string& directory,
+                                            const std::string& config_path, int64_t rows) {
   const std::string path = directory + "/tokenizer.json";
-  // What it accepts has the members that are read here, of the right types.
-  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> known, Tokenizer::Load(directory));
   ASSIGN_OR_RETURN(const Json tokenizer, ReadJson(path, kMaxTokenizerBytes));
   ASSIGN_OR_RETURN(const Json settings,
                    ReadJson(directory + "/tokenizer_config.json", kMaxConfigBytes));
   ASSIGN_OR_RETURN(const Json config, ReadJson(config_path, kMaxConfigBytes));
-  absl::StatusOr<GgufVocabulary> vocabulary = known->byte_level() && IsByteLevel(tokenizer)
+  absl::StatusOr<GgufVocabulary> vocabulary = known.byte_level() && IsByteLevel(tokenizer)
                                                   ? ByteLevel(path, tokenizer, rows)
                                                   : SentencePieces(directory, settings, rows);
   RETURN_IF_ERROR(vocabulary.status());
-  PutEnds(*known, tokenizer, settings, config, &*vocabulary);
-  vocabulary->chat_template = known->chat_template();
+  PutEnds(known, tokenizer, settings, config, &*vocabulary);
+  vocabulary->chat_template = known.chat_template();
   return vocabulary;
+}
+
+}  // namespace
+
+absl::StatusOr<GgufVocabulary> ReadGgufVocabulary(const std::string& directory,
+                                                  const std::string& config_path, int64_t rows) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> known, Tokenizer::Load(directory));
+  try {
+    return VocabularyOf(*known, directory, config_path, rows);
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, ": a member of the tokenizer's files is of another type than a ",
+                     "tokenizer has (", error.what(), "); take these files from the base again"));
+  }
 }
 
 }  // namespace coxswain::data

@@ -94,6 +94,12 @@ TEST_F(GgufCheckTest, RefusesATokenizerThatHasNoNameThere) {
   EXPECT_FALSE(CheckGguf(job_, model_).ok());
 }
 
+TEST_F(GgufCheckTest, RefusesMembersOfAnotherType) {
+  Use("llama", "llama_full");
+  std::ofstream(job_.model_path + "/added_tokens.json") << R"({"<new>": "seven"})";
+  ExpectRefused("a member of the tokenizer's files is of another type");
+}
+
 TEST_F(GgufCheckTest, RefusesMoreTokensThanRows) {
   model_.vocab_size = 100;
   ExpectRefused("the embedding has 100 rows");
