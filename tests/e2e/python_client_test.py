@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The Python client against a real controller, its three examples, and its errors."""
-import asyncio, importlib.util, io, json, os, signal, subprocess, sys, unittest
+import asyncio, importlib.util, io, json, os, signal, subprocess, sys, threading, unittest
+from unittest import mock
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 if importlib.util.find_spec('grpc') is None:
@@ -83,7 +84,14 @@ class PythonClientTest(Cluster):
         self.start_workers(2)
         client = self.client()
         job = client.submit(self.job, **{'train.max_steps': 20})
-        ids, killed = [], False
+        ids, ids_async, killed = [], [], False
+
+        async def watch_too():
+            ids_async.extend([event.id async for event in job.watch_async()])
+
+        other = threading.Thread(target=lambda: asyncio.run(watch_too()))
+        other.start()
+        self.addCleanup(other.join)
         for event in job.watch():
             ids.append(event.id)
             if event.HasField('step_done') and event.step_done.step == 3 and not killed:
@@ -94,7 +102,25 @@ class PythonClientTest(Cluster):
         self.assertTrue(killed)
         self.assertEqual(job.refresh().state, 'SUCCEEDED')
         self.assertEqual(ids, sorted(set(ids)))
+        other.join()
+        self.assertEqual(ids_async, ids)
         self.assertEqual(ids, [event.id for event in job.watch(follow=False)])
+
+    def test_a_controller_that_stands_still_is_missed(self):
+        controller = self.start_controller()
+        client = self.client()
+        job = client.submit(self.job, paused=True)
+        watched = job.watch()
+        next(watched)
+        controller.send_signal(signal.SIGSTOP)
+        self.addCleanup(controller.send_signal, signal.SIGCONT)
+        with mock.patch('coxswain_train.client._CALL_SECONDS', 2), self.assertRaises(coxswain.Unreachable):
+            list(watched)  # hangs without keepalive
+
+    def test_a_proxy_of_the_environment_is_not_asked(self):
+        self.start_controller()
+        with mock.patch.dict(os.environ, http_proxy='http://127.0.0.1:1', no_proxy=''):
+            self.assertEqual(self.client().list(), [])
 
     def test_errors_have_every_fault(self):
         client = self.start_all()

@@ -1,5 +1,5 @@
 """The client of a controller."""
-import json, os, tempfile
+import asyncio, json, os, tempfile
 
 import grpc
 
@@ -12,8 +12,8 @@ from .v1 import jobs_service_pb2, jobs_service_pb2_grpc
 
 _CALL_SECONDS = 30
 _KINDS = {grpc.StatusCode.INVALID_ARGUMENT: InvalidJob, grpc.StatusCode.NOT_FOUND: NotFound,
-          grpc.StatusCode.UNAVAILABLE: Unreachable, grpc.StatusCode.UNAUTHENTICATED: Unreachable,
-          grpc.StatusCode.PERMISSION_DENIED: Unreachable, grpc.StatusCode.FAILED_PRECONDITION: WrongState}
+          grpc.StatusCode.UNAVAILABLE: Unreachable, grpc.StatusCode.DEADLINE_EXCEEDED: Unreachable,
+          grpc.StatusCode.UNAUTHENTICATED: Unreachable, grpc.StatusCode.PERMISSION_DENIED: Unreachable, grpc.StatusCode.FAILED_PRECONDITION: WrongState}
 
 
 class Client:
@@ -125,14 +125,21 @@ class Client:
 
     async def watch_async(self, job, *, after=0, follow=True):
         """The same for asyncio: `async for event in client.watch_async(job)`."""
+        last = after
         channel = open_channel(self._connection, grpc.aio)
+        stub = jobs_service_pb2_grpc.JobsStub(channel)
         try:
-            stub = jobs_service_pb2_grpc.JobsStub(channel)
-            request = jobs_service_pb2.WatchRequest(job=_id(job), after_event_id=after, follow=follow)
-            async for event in stub.Watch(request, metadata=self._metadata()):
-                yield event
-        except grpc.RpcError as error:
-            raise self._error(error) from None
+            while True:
+                request = jobs_service_pb2.WatchRequest(job=_id(job), after_event_id=last, follow=follow)
+                try:
+                    async for event in stub.Watch(request, metadata=self._metadata()):
+                        last = event.id
+                        yield event
+                    return
+                except grpc.RpcError as error:
+                    away = _KINDS.get(error.code()) is Unreachable
+                    if not (away and await asyncio.to_thread(self._comes_back, job)):
+                        raise self._error(error) from None
         finally:
             await channel.close()
 
@@ -228,7 +235,7 @@ class Client:
 
     def _error(self, error):
         message = error.details() or str(error.code())
-        if error.code() == grpc.StatusCode.UNAVAILABLE:
+        if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
             message = f'no controller at {self.server}: {message}. cox up starts one'
         return _KINDS.get(error.code(), CoxswainError)(message)
 
