@@ -11,12 +11,12 @@ computed again in backward. --liger: Liger's layers, as TRL takes them. --split 
 host's clock around a synchronised device, median; prints tokens/s (both sides counted), peak GiB, loss, and one JSON line. Needs
 one GPU (row tiny: none), torch, transformers, trl and its needs, peft for LoRA, liger_kernel for --liger.
 """
-import argparse, json, math, os, statistics, tempfile, time
+import json, math, os, statistics, tempfile, time
 
 import datasets, tokenizers, torch, transformers, trl
 
 import row_file
-from peer_step import DEVICE, MODELS, gpu_state
+from peer_step import DEVICE, MODELS, gpu_state, parse_row, row_parser
 
 ROWS = {  # pairs of a micro-step, length of a document, micro-steps, LoRA rank
     '7b_lora_dpo_512': (8, 512, 1, 16),
@@ -97,19 +97,9 @@ def make_trainer(args, clock, folder):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('row', choices=ROWS)
+    parser = row_parser(__doc__, ROWS, steps=40, warmup=3)
     parser.add_argument('--liger', action='store_true', help="Liger's layers")
-    parser.add_argument('--checkpoint', action='store_true', help='activations of a layer are computed again in backward')
-    parser.add_argument('--split', type=int, default=1)
-    parser.add_argument('--steps', type=int, default=40)
-    parser.add_argument('--warmup', type=int, default=3)
-    parser.add_argument('--seconds', type=float, default=0)
-    parser.add_argument('--json', help='file whose "rows" gain this one')
-    args = parser.parse_args()
-    if DEVICE == 'cpu' and not args.row.startswith('tiny_'):
-        parser.error(f'{args.row} needs a GPU')
-    return args
+    return parse_row(parser)
 
 
 def main():

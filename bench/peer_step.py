@@ -227,9 +227,28 @@ def memory_gib(trainer):
             'reserved': torch.cuda.max_memory_reserved() / 2**30}
 
 
+def row_parser(page, rows, steps, warmup):
+    """Of a program that measures one of `rows`; its numbers of steps where none are given."""
+    parser = argparse.ArgumentParser(description=page, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('row', choices=rows)
+    parser.add_argument('--split', type=int, default=1)
+    parser.add_argument('--checkpoint', action='store_true', help='activations of a layer are computed again in backward')
+    parser.add_argument('--steps', type=int, default=steps)
+    parser.add_argument('--warmup', type=int, default=warmup)
+    parser.add_argument('--seconds', type=float, default=0)
+    parser.add_argument('--json', help='file whose "rows" gain this one')
+    return parser
+
+
+def parse_row(parser):
+    args = parser.parse_args()
+    if DEVICE == 'cpu' and not args.row.startswith('tiny_'):
+        parser.error(f'{args.row} needs a GPU')
+    return args
+
+
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('row', choices=ROWS)
+    parser = row_parser(__doc__, ROWS, steps=100, warmup=20)
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument('--layers', action='store_true', help='torch.compile of each layer, the final norm and the loss')
     kind.add_argument('--plain', action='store_true', help='no torch.compile')
@@ -237,16 +256,7 @@ def arguments():
                       help="no torch.compile; a quantised base as peft's documents prepare it")
     kind.add_argument('--liger', action='store_true', help="Liger's kernels, no torch.compile")
     parser.add_argument('--precision', choices=['mixed', 'bf16'], default='mixed')
-    parser.add_argument('--split', type=int, default=1)
-    parser.add_argument('--checkpoint', action='store_true', help='activations of a layer are computed again in backward')
-    parser.add_argument('--steps', type=int, default=100)
-    parser.add_argument('--warmup', type=int, default=20)
-    parser.add_argument('--seconds', type=float, default=0)
-    parser.add_argument('--json', help='file whose "rows" gain this one')
-    args = parser.parse_args()
-    if DEVICE == 'cpu' and not args.row.startswith('tiny_'):
-        parser.error(f'{args.row} needs a GPU')
-    return args
+    return parse_row(parser)
 
 
 def main():

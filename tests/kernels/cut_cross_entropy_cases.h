@@ -12,6 +12,7 @@
 #define COXSWAIN_TESTS_KERNELS_CUT_CROSS_ENTROPY_CASES_H_
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -188,6 +189,30 @@ inline bool SameCutBits(const CutResult& a, const CutResult& b) {
   return SameBits(a.loss, b.loss) && SameBits(a.nll, b.nll) && SameBits(a.hits, b.hits) &&
          SameBits(a.statistics, b.statistics) && SameBits(a.dx, b.dx) &&
          SameBits(a.dweight, b.dweight);
+}
+
+// Invariant kernels-6: an ignored row depends on nothing, a NaN reaches its own row alone.
+// `compute` gives the results of a problem whose weight is frozen; rows 3 and 4 of the problem are
+// an ignored one and another.
+template <typename Compute>
+void ExpectIgnoredRowsAndNansStayAlone(CutProblem p, const Compute& compute) {
+  const CutResult clean = compute(p);
+  const size_t hidden = Size(p.spec.hidden);
+  p.x[3 * hidden] = std::numeric_limits<float>::quiet_NaN();
+  const CutResult ignored = compute(p);
+  EXPECT_TRUE(SameBits(ignored.loss, clean.loss) && SameBits(ignored.dx, clean.dx));
+  for (size_t h = 0; h < hidden; ++h) EXPECT_EQ(ignored.dx[3 * hidden + h], 0.0f);
+  EXPECT_EQ(ignored.loss[3], 0.0f);
+  EXPECT_EQ(ignored.nll[3], 0.0f);
+  EXPECT_EQ(ignored.hits[3], 0.0f);
+  p.x[4 * hidden] = p.x[3 * hidden];
+  const CutResult spoiled = compute(p);
+  for (size_t i = 0; i < spoiled.loss.size(); ++i) {
+    if (i == 4) continue;
+    EXPECT_EQ(spoiled.loss[i], clean.loss[i]) << i;
+  }
+  EXPECT_TRUE(std::isnan(spoiled.loss[4]) && std::isnan(spoiled.dx[4 * hidden]));
+  EXPECT_EQ(spoiled.hits[4], 0.0f);
 }
 
 }  // namespace coxswain::kernels

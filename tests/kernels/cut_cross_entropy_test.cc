@@ -187,26 +187,9 @@ TEST(CutCrossEntropyTest, RepeatsItsBits) {
   EXPECT_TRUE(SameBits(alone.loss, got.loss) && SameBits(alone.statistics, got.statistics));
 }
 
-// Invariant kernels-6: an ignored row depends on nothing, a NaN reaches its own row alone.
 TEST(CutCrossEntropyTest, IgnoredRowsAndNansStayAlone) {
-  CutProblem p = Usual();
-  const CutResult clean = Compute(p, {.frozen = true});
-  const size_t hidden = Size(p.spec.hidden);
-  p.x[3 * hidden] = kNan;  // of an ignored row
-  const CutResult ignored = Compute(p, {.frozen = true});
-  EXPECT_TRUE(SameBits(ignored.loss, clean.loss) && SameBits(ignored.dx, clean.dx));
-  for (size_t h = 0; h < hidden; ++h) EXPECT_EQ(ignored.dx[3 * hidden + h], 0.0f);
-  EXPECT_EQ(ignored.loss[3], 0.0f);
-  EXPECT_EQ(ignored.nll[3], 0.0f);
-  EXPECT_EQ(ignored.hits[3], 0.0f);
-  p.x[4 * hidden] = kNan;
-  const CutResult spoiled = Compute(p, {.frozen = true});
-  for (size_t i = 0; i < spoiled.loss.size(); ++i) {
-    if (i == 4) continue;
-    EXPECT_EQ(spoiled.loss[i], clean.loss[i]) << i;
-  }
-  EXPECT_TRUE(std::isnan(spoiled.loss[4]) && std::isnan(spoiled.dx[4 * hidden]));
-  EXPECT_EQ(spoiled.hits[4], 0.0f);
+  ExpectIgnoredRowsAndNansStayAlone(
+      Usual(), [](const CutProblem& p) { return Compute(p, {.frozen = true}); });
 }
 
 // Of equal largest logits the first one counts, whichever panel it is in.

@@ -24,6 +24,11 @@ Floats Whole(int64_t count, unsigned seed) {
   return values;
 }
 
+// Where the rows of two experts begin and end: the second one has the last rows.
+std::vector<int32_t> OfLastExpert(int64_t count) {
+  return {0, static_cast<int32_t>(count - kLast), static_cast<int32_t>(count)};
+}
+
 // Documents of 1,024 zero rows, and one of the last rows.
 TEST(LargeProductsGpuTest, Attention) {
   SKIP_WITHOUT_MEMORY_FOR(6);
@@ -170,8 +175,7 @@ TEST(LargeProductsGpuTest, GroupedLinear) {
   const DeviceTensor dweight(DType::kFloat32, 2 * n * k), few_dweight(DType::kFloat32, 2 * n * k);
   const auto all = [&](int64_t count, const void* in, void* out, void* din,
                        const DeviceTensor& dw) {
-    const auto before = static_cast<int32_t>(count - kLast);
-    const DeviceValues<int32_t> offsets({0, before, static_cast<int32_t>(count)});
+    const DeviceValues<int32_t> offsets(OfLastExpert(count));
     GroupedLinearForward({.spec = spec,
                           .rows = count,
                           .offsets = offsets.data(),
@@ -212,8 +216,7 @@ TEST(LargeProductsGpuTest, GroupedGatedLinear) {
   const LargeTensor x(rows, k, last), gate_up(rows, 2 * i), y(rows, i);
   const DeviceTensor few(kType, last), few_gate_up(kType, kLast * 2 * i), few_y(kType, kLast * i);
   const auto forward = [&](int64_t count, const void* in, void* both, void* out) {
-    const auto before = static_cast<int32_t>(count - kLast);
-    const DeviceValues<int32_t> offsets({0, before, static_cast<int32_t>(count)});
+    const DeviceValues<int32_t> offsets(OfLastExpert(count));
     GroupedGatedLinearForward({.spec = spec,
                                .rows = count,
                                .offsets = offsets.data(),
@@ -245,8 +248,7 @@ TEST(LargeProductsGpuTest, GroupedLora) {
   // Gradients of A and B, behind one another.
   const auto both = [&](int64_t count, const void* in, void* low, void* out, const void* gradient,
                         void* din) {
-    const auto before = static_cast<int32_t>(count - kLast);
-    const DeviceValues<int32_t> offsets({0, before, static_cast<int32_t>(count)});
+    const DeviceValues<int32_t> offsets(OfLastExpert(count));
     const DeviceTensor da(DType::kFloat32, Floats(Size(2 * r * k), 0.0f));
     const DeviceTensor db(DType::kFloat32, Floats(Size(2 * n * r), 0.0f));
     const Scratch scratch(GroupedLoraBackwardWorkspaceBytes(spec, count));
