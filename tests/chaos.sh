@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Chaos over real processes: 100 faults by seed (kills, stops, a full disk, a folder that is read-only, a slow disk, a
 # clock that jumps) while jobs train; ends with a table of faults and phases and the verdict whether every job has the
-# bits of a run without faults.   tests/chaos.sh [--minutes N] [--faults N] [--seed N]
+# bits of a run without faults.   tests/chaos.sh [--minutes N] [--faults N] [--seed N] [--json FILE]
 # Binaries: $COXSWAIN_BIN, default build/cpu/bin. The machine's own disks and clock are left alone: the small disk is a
 # tmpfs in a mount namespace of this script's own.
 set -euo pipefail

@@ -8,6 +8,7 @@ import os, statistics, sys
 import attention_section
 import extra_memory
 import rivals
+import scaling_section
 import sections
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -99,7 +100,8 @@ def page():
                         ('1. Kernels', sections.kernels(groups['kernels'])), ('2. LM head', sections.head()),
                         ('3. Ablation', sections.ablation()), ('4. LoRA+', sections.lora_plus()),
                         ('5. Packing', sections.packing()), ('6. Memory', sections.memory()),
-                        ('7. Convergence', sections.convergence())):
+                        ('7. Convergence', sections.convergence()), ('8. Efficiency over GPUs', scaling_section.scaling()),
+                        ('9. Recovery', scaling_section.recovery())):
         lines += section(title, made, plots)
     return HEAD + '\n' + '\n'.join(lines).rstrip() + '\n', plots
 

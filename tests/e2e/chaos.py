@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What tests/chaos.sh runs: faults by seed over a cluster that trains one job after the other."""
-import argparse, json, os, random, signal, statistics, subprocess, sys, time
+import argparse, json, os, random, re, signal, statistics, subprocess, sys, time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fault_cluster import FaultCluster, state_of
+from processes import ROOT
 
 STEPS, SAVE_STEPS = 300, 20
 DISK_MIB = 48
@@ -192,18 +193,39 @@ class Chaos:
                 waits = None
             highest = max(highest, step)
 
-    def table(self, differ):
-        print(f'\nseed {self.args.seed}, {self.minutes:.1f} minutes, {self.jobs} jobs of {STEPS} steps, '
+    def results(self, differ):
+        phases = [(phase, [r[i] for r in self.recoveries]) for i, phase in enumerate(PHASES)]
+        return {
+            'seed': self.args.seed, 'minutes': round(self.minutes, 1), 'jobs': self.jobs, 'steps_of_a_job': STEPS,
+            'steps_between_checkpoints': SAVE_STEPS, 'own_mounts': self.args.own_mounts,
+            'faults': [{'action': action, 'target': target, 'times': sum((a, t) == (action, target) for _, a, t in self.faults)}
+                       for action, target in KINDS],
+            'recovery_seconds': [{'phase': phase, 'median': round(statistics.median(values), 2),
+                                  'largest': round(max(values), 2), 'of': len(values)} for phase, values in phases if values],
+            'jobs_not_bit_equal': differ}
+
+    def table(self, results):
+        print(f'\nseed {results["seed"]}, {results["minutes"]} minutes, {results["jobs"]} jobs of {STEPS} steps, '
               f'a checkpoint every {SAVE_STEPS}\n\n| fault | of | times |\n|---|---|---|')
-        for action, target in KINDS:
-            times = sum(1 for _, a, t in self.faults if (a, t) == (action, target))
-            print(f'| {action} | {target} | {times} |')
+        for fault in results['faults']:
+            print(f'| {fault["action"]} | {fault["target"]} | {fault["times"]} |')
         print(f'| all | | {len(self.faults)} |\n\n| phase | median s | largest s | of |\n|---|---|---|---|')
-        for i, phase in enumerate(PHASES):
-            values = [r[i] for r in self.recoveries]
-            if values:
-                print(f'| {phase} | {statistics.median(values):.2f} | {max(values):.2f} | {len(values)} |')
+        for phase in results['recovery_seconds']:
+            print(f'| {phase["phase"]} | {phase["median"]} | {phase["largest"]} | {phase["of"]} |')
+        differ = results['jobs_not_bit_equal']
         print('\nverdict: ' + (f'NOT bit-equal: {", ".join(differ)}' if differ else 'bit-equal'), flush=True)
+
+
+def keep(path, results):
+    """With where it was measured, as the files of bench/results have it."""
+    with open('/proc/cpuinfo') as file:
+        names = re.findall(r'^model name\s*: (.*)', file.read(), re.M)
+    commit = subprocess.run(['git', '-C', ROOT, 'rev-parse', '--short=12', 'HEAD'], capture_output=True, text=True)
+    with open(path, 'w') as file:
+        json.dump({'bench': 'chaos', 'command': ' '.join(['tests/chaos.sh', *sys.argv[1:]]).replace(' --own-mounts', ''),
+                   'commit': commit.stdout.strip(), 'machine': f'{names[0] if names else "?"}, {os.cpu_count()} threads',
+                   **results}, file, indent=1)
+        file.write('\n')
 
 
 def main():
@@ -211,13 +233,16 @@ def main():
     parser.add_argument('--minutes', type=float, default=5)
     parser.add_argument('--faults', type=int, default=100)
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--json', help='file that gets the table with commit and machine')
     parser.add_argument('--own-mounts', action='store_true', help=argparse.SUPPRESS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the processes end too
     chaos = Chaos(parser.parse_args())
     try:
-        differ = chaos.run()
-        chaos.table(differ)
-        return 1 if differ else 0
+        results = chaos.results(chaos.run())
+        chaos.table(results)
+        if chaos.args.json:
+            keep(chaos.args.json, results)
+        return 1 if results['jobs_not_bit_equal'] else 0
     finally:
         chaos.cluster.closing = True
         chaos.disk.mend()
