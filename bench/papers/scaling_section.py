@@ -2,7 +2,7 @@
 from rivals import load
 from sections import missing, origin, table
 
-CLAIMED = {8: 95, 32: 87, 64: 78}  # Source: Chronicals, arXiv 2601.02609, table of scaling efficiency
+CLAIMED = {8: 95, 32: 87, 64: 78}  # Source: Chronicals, arXiv 2601.02609
 MEASURED = ('h200x2_gang.json', 'h200x4_experts.json')
 
 
