@@ -20,7 +20,7 @@ struct GpuRates {
   bool operator==(const GpuRates&) const = default;
 };
 
-// What a worker measured on its GPU (worker/engine/gpu_probe.h). 0: not measured.
+// What a worker measured on its GPU (worker/engine/device/gpu_probe.h). 0: not measured.
 struct GpuProbe {
   double product_flops_per_second = 0;
   double copy_bytes_per_second = 0;

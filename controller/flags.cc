@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/build_info.h"
-#include "common/fault_flag.h"
+#include "common/faults/fault_flag.h"
 #include "common/xdg.h"
 
 namespace coxswain {

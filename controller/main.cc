@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "common/logging.h"
 #include "common/outside_text.h"
 #include "controller/flags.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every op of kernels/*.h has its function in the C ABI (kernels/c_api.h), and every function its definition, a test
+"""Every op of the headers of kernels has its function in the C ABI (kernels/c_api/c_api.h), and every function its definition, a test
 against the op, and a call from the ops of kernels/torch, or a reason why torch needs none.
 
 An op is a function of a header that takes the stream, or that says how many bytes of workspace such a function needs.
@@ -8,6 +8,7 @@ Prints what is missing; exit 1 when something is.
 import glob, os, re, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+NO_CONTRACTS = ('c_api', 'cpu', 'cuda', 'torch')  # folders of kernels whose headers are no contracts of ops
 # Headers without an op for others, and why.
 NOT_OPS = {
     'device.h': 'a caller has memory, streams and graphs of its own; coxswain_select_device chooses the device',
@@ -89,12 +90,12 @@ def cpu_alone():
 
 
 def missing_companions(declared, defined, sources, tests, for_torch):
-    on_cpu, cpu_tests = cpu_alone(), read('tests/kernels/c_api*_test.cc')
+    on_cpu, cpu_tests = cpu_alone(), read('tests/kernels/c_api/*_test.cc')
     for name in sorted(declared):
         if name not in defined:
             yield f'coxswain_{name} is declared in kernels/c_api and defined in no kernels/c_api/*.cc'
         if f'coxswain_{name}(' not in (cpu_tests if name in on_cpu else tests):
-            yield f'coxswain_{name} is called in no tests/kernels/{"" if name in on_cpu else "cuda/"}c_api*_test.cc'
+            yield f'coxswain_{name} is called in no tests/kernels/{"" if name in on_cpu else "cuda/"}c_api/*_test.cc'
         called = re.sub('_workspace_bytes$', '', name)
         if called not in NOT_FOR_TORCH and not re.search(rf'(coxswain_{name}|LAUNCH(_LENT)?\(\s*{called})\b', for_torch):
             yield f'coxswain_{name} is called in no kernels/torch/*.cc'
@@ -108,11 +109,11 @@ def missing_companions(declared, defined, sources, tests, for_torch):
 
 
 def main():
-    headers = {os.path.basename(p): read(p) for p in glob.glob(os.path.join(ROOT, 'kernels/*.h'))}
-    headers.pop('c_api.h')
+    headers = {os.path.basename(p): read(p) for p in glob.glob(os.path.join(ROOT, 'kernels/**/*.h'), recursive=True)
+               if os.path.relpath(p, ROOT).split('/')[1] not in NO_CONTRACTS}
     declared = set(FUNCTION.findall(read('kernels/c_api/*.h')))
     sources = read('kernels/c_api/*.cc')
-    tests = read('tests/kernels/cuda/c_api*_test.cc')
+    tests = read('tests/kernels/cuda/c_api/*_test.cc')
     for_torch = read('kernels/torch/*.cc', 'kernels/torch/*.h')
     bad = list(missing_functions(headers, declared))
     bad += missing_companions(declared, set(FUNCTION.findall(sources)), sources, tests, for_torch)

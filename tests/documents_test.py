@@ -13,7 +13,7 @@ from tracked_files import ROOT, tracked
 
 COLUMNS = 100
 # Pages that programs write.
-GENERATED = {'bench/papers/README.md', 'common/FAULTS.md', 'common/config/REFERENCE.md', 'common/foreign_keys/REFERENCE.md'}
+GENERATED = {'bench/papers/README.md', 'common/faults/FAULTS.md', 'common/config/REFERENCE.md', 'common/foreign_keys/REFERENCE.md'}
 SOURCES = ('*.h', '*.cc', '*.cu', '*.cuh', '*.inc', '*.proto', '*.py', '*.sh', '*.js', '*.html', '*.cmake', '*.yaml', '*.yml',
            '*CMakeLists.txt', '*.json', 'deploy/slurm/*', 'deploy/systemd/*')
 # Examples of how names are written.

@@ -8,13 +8,13 @@ import os, re, sys
 from tracked_files import ROOT, tracked
 
 SOURCE = ('.cc', '.h', '.cu', '.cuh', '.proto', '.py', '.sh', '.cmake')
-FOLDERS = ['common', 'common/config', 'common/files', 'common/foreign_keys', 'common/hub', 'common/model', 'common/net', 'common/web', 'controller', 'controller/api', 'controller/checkpoint', 'controller/cli', 'controller/data', 'controller/data/jinja', 'controller/data/tokenizer', 'controller/driver', 'controller/export', 'controller/failure', 'controller/gang', 'controller/incidents', 'controller/job_import', 'controller/planner', 'controller/scheduler', 'controller/state', 'controller/status_page',
+FOLDERS = ['common', 'common/config', 'common/files', 'common/foreign_keys', 'common/hub', 'common/model', 'common/net', 'common/web', 'controller', 'controller/api', 'controller/checkpoint', 'controller/cli', 'controller/cli/import', 'controller/data', 'controller/driver', 'controller/export', 'controller/failure', 'controller/folders', 'controller/gang', 'controller/incidents', 'controller/planner', 'controller/runtime', 'controller/scheduler', 'controller/state', 'controller/status_page', 'controller/text', 'controller/text/jinja', 'controller/text/tokenizer',
            'controller/store', 'controller/trackers', 'controller/transport', 'controller/uploads', 'worker', 'worker/agent', 'worker/comm', 'worker/engine', 'worker/supervisor', 'kernels', 'kernels/torch',
            'proto', 'deploy', 'tests', 'bench']
 # Invariant engine-9. Kernels and engine throw to one catch; Gloo throws to the two where it is entered (worker/comm/README.md).
 # The C ABI turns exceptions into codes; a failed capture is ended before its exception goes on (kernels/device.h).
 NO_CATCH = ('kernels/', 'worker/engine/', 'worker/comm/')
-MAY_CATCH = {'worker/engine/executor.cc', 'worker/comm/gloo.cc', 'kernels/c_api/calls.cc', 'kernels/cuda/device.cc'}
+MAY_CATCH = {'worker/engine/commands/executor.cc', 'worker/comm/gloo.cc', 'kernels/c_api/calls.cc', 'kernels/cuda/device.cc'}
 # Whatever may be thrown becomes a status in one place (invariant controller-7): a catch of everything elsewhere would hide which
 # job an error is of. The library of columnar files is loaded at run time and links nothing of ours.
 CATCH_ALL = re.compile(r'\bcatch *\((\.\.\.|const std::(exception|bad_alloc)&)')
@@ -27,17 +27,19 @@ FAMILY = re.compile(r'\b(Llama|Qwen|Mistral|Ministral|Gemma|Phi|SmolLM|Granite|C
 KNOWS_NO_FAMILY = ('common/', 'controller/planner/', 'controller/driver/', 'controller/failure/', 'controller/gang/', 'controller/scheduler/', 'worker/', 'kernels/')
 MAY_NAME_FAMILIES = ('common/model/families/', 'common/foreign_keys/')
 # Plain structs and extents of device memory, by which the planner lays out buffers.
-RECORDS = re.compile('#include "kernels/(document_loss|policy_loss|score_loss|tensor_records|quantized_formats).h"')
+RECORDS = re.compile('#include "kernels/(loss/(document|policy|score)_loss|tensor_records|quantize/quantized_formats).h"')
 SIZES_RECORDS = ('common/plan/', 'controller/planner/')
 # Arrows between the rooms of the controller (controller/README.md); `cli` is a client and has none here.
 ROOMS = {
-    'access': {'store'}, 'api': {'access', 'checkpoint', 'driver', 'failure', 'incidents', 'planner', 'scheduler', 'sources', 'store', 'uploads'}, 'checkpoint': set(), 'data': set(),
+    'access': {'store'}, 'api': {'access', 'checkpoint', 'driver', 'failure', 'incidents', 'planner', 'scheduler', 'sources', 'store', 'uploads'}, 'checkpoint': set(), 'data': {'text'},
     'driver': {'checkpoint', 'data', 'export', 'failure', 'gang', 'incidents', 'planner', 'scheduler', 'sources', 'state', 'store', 'trackers', 'transport'},
-    'export': {'data'}, 'failure': {'state'}, 'gang': {'failure', 'scheduler', 'state', 'transport'}, 'incidents': {'failure', 'gang'},
-    'planner': {'data'}, 'scheduler': {'state', 'transport'}, 'sources': {'data'}, 'state': set(), 'status_page': {'api', 'gang', 'state'}, 'store': set(), 'trackers': {'store'}, 'transport': set(), 'uploads': set(),
+    'export': {'data', 'text'}, 'failure': {'state'}, 'folders': set(), 'gang': {'failure', 'scheduler', 'state', 'transport'}, 'incidents': {'failure', 'gang'},
+    'planner': {'data', 'text'}, 'runtime': {'state'}, 'scheduler': {'state', 'transport'}, 'sources': {'data'}, 'state': set(), 'status_page': {'api', 'gang', 'state'}, 'store': set(), 'text': set(), 'trackers': {'store'}, 'transport': set(), 'uploads': set(),
 }
+# What every room but themselves may include: the first may include the second.
+BELOW = ('folders', 'runtime')
 # The driver reaches data and planner through its lanes, and what a preparation leaves.
-PREPARES = re.compile(r'controller/driver/(lane_work|job_preparation|recipe_curriculum|prompt_curriculum)\.')
+PREPARES = re.compile(r'controller/driver/(preparation/lane_work|job/job_preparation|training/(recipe|prompt)_curriculum)\.')
 NARRATION = re.compile(r'(//|#) *(NEW|FIX|FIXED|UPDATED|HACK|XXX|TODO|FIXME)\b|as requested|previously,|for now\b')
 
 
@@ -90,10 +92,22 @@ def room_rules(path, text):
     room = re.match(r'controller/(\w+)/', path)
     if not room or room[1] not in ROOMS:
         return
-    for other in sorted(set(re.findall(r'#include "controller/(\w+)/', text)) - ROOMS[room[1]] - {room[1]}):
+    below = {'runtime': set(), 'folders': {'runtime'}}.get(room[1], set(BELOW))
+    for other in sorted(set(re.findall(r'#include "controller/(\w+)/', text)) - ROOMS[room[1]] - {room[1]} - below):
         yield f'arrow against the house: room {room[1]} includes room {other}'
     if room[1] == 'driver' and re.search(r'#include "controller/(data|planner)/', text) and not PREPARES.match(path):
         yield 'includes data or planner, which only the preparation of a job does'
+
+
+def folder_rules(files):
+    """A folder that a reader can take in: at most so many C++ files directly in it."""
+    count = {}
+    for path in files:
+        if path.endswith(('.cc', '.h', '.cu', '.cuh')):
+            count[os.path.dirname(path)] = count.get(os.path.dirname(path), 0) + 1
+    for folder, number in sorted(count.items()):
+        if number > 40:
+            yield f'{folder}: {number} C++ files, limit 40: make rooms'
 
 
 def declared_invariants(path, text):
@@ -124,6 +138,7 @@ def main():
         if path.endswith(SOURCE) or os.path.basename(path) == 'CMakeLists.txt':
             bad += [f'{path}: {message}' for message in file_rules(path, read(path))]
     bad += invariant_rules(files)
+    bad += folder_rules(files)
     for folder in FOLDERS:
         readme = f'{folder}/README.md'
         if readme not in files:

@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/build_info.h"
-#include "common/fault_flag.h"
-#include "common/fault_point.h"
+#include "common/faults/fault_flag.h"
+#include "common/faults/fault_point.h"
 #include "common/gpu_table.h"
 #include "common/host_limits.h"
 #include "common/logging.h"
@@ -29,8 +29,8 @@
 #include "worker/agent/host_info.h"
 #include "worker/agent/life_sign.h"
 #include "worker/agent/worker_node.h"
-#include "worker/engine/device.h"
-#include "worker/engine/gpu_probe.h"
+#include "worker/engine/device/device.h"
+#include "worker/engine/device/gpu_probe.h"
 
 namespace coxswain {
 namespace {

@@ -23,8 +23,8 @@
 #include "bench/report.h"
 #include "common/files/block_digests.h"
 #include "common/files/durable_file.h"
-#include "common/files/safetensors_blocks.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
+#include "common/files/safetensors/safetensors_blocks.h"
 #include "common/parallel_for.h"
 
 namespace coxswain {

@@ -25,8 +25,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/status_macros.h"
-#include "controller/data/packing.h"
-#include "controller/data/prepare.h"
+#include "controller/data/packing/packing.h"
+#include "controller/data/prepare/prepare.h"
 #include "tests/common/config/default_spec.h"
 
 namespace coxswain::data {

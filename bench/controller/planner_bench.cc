@@ -6,7 +6,7 @@
 
 #include "bench/google_main.h"
 #include "common/data/token_store_writer.h"
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "controller/planner/planner.h"
 #include "tests/common/config/default_spec.h"
 

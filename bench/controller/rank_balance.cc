@@ -8,7 +8,7 @@
 #include "common/model/flops.h"
 #include "common/model/parameter_table.h"
 #include "common/status_macros.h"
-#include "controller/data/packing.h"
+#include "controller/data/packing/packing.h"
 #include "tests/common/config/default_spec.h"
 
 namespace coxswain::bench {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/driver/deal_bins.h"
+#include "controller/driver/training/deal_bins.h"
 
 namespace coxswain::bench {
 

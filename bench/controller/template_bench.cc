@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "controller/data/jinja/chat_template.h"
-#include "controller/data/jinja/containers.h"
-#include "controller/data/jinja/json.h"
-#include "controller/data/tokenizer/gzip_file.h"
+#include "controller/text/jinja/chat_template.h"
+#include "controller/text/jinja/values/containers.h"
+#include "controller/text/jinja/values/json.h"
+#include "controller/text/tokenizer/file/gzip_file.h"
 
 namespace {
 

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "controller/data/tokenizer/gzip_file.h"
-#include "controller/data/tokenizer/tokenizer.h"
+#include "controller/text/tokenizer/file/gzip_file.h"
+#include "controller/text/tokenizer/tokenizer.h"
 
 namespace {
 

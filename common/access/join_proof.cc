@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 
 namespace coxswain::access {
 namespace {

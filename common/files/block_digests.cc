@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/hash.h"
 #include "common/files/regular_file.h"
-#include "common/hash.h"
 #include "common/parallel_for.h"
 #include "common/status_macros.h"
 

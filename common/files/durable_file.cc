@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 

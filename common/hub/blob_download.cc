@@ -4,8 +4,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/hub/repository_cache.h"
-#include "common/hub/url.h"
+#include "common/hub/api/url.h"
+#include "common/hub/cache/repository_cache.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 

@@ -12,11 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/hub/file_lock.h"
-#include "common/hub/http_calls.h"
-#include "common/hub/hub_settings.h"
-#include "common/hub/partial_blob.h"
-#include "common/hub/retries.h"
+#include "common/hub/api/http_calls.h"
+#include "common/hub/api/hub_settings.h"
+#include "common/hub/api/retries.h"
+#include "common/hub/cache/file_lock.h"
+#include "common/hub/cache/partial_blob.h"
 
 namespace coxswain::hub {
 

@@ -9,10 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/hub/api/hub_settings.h"
+#include "common/hub/api/repository.h"
+#include "common/hub/api/repository_listing.h"
 #include "common/hub/download_options.h"
-#include "common/hub/hub_settings.h"
-#include "common/hub/repository.h"
-#include "common/hub/repository_listing.h"
 
 namespace coxswain::hub {
 

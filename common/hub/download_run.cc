@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/hub/free_space.h"
+#include "common/hub/cache/free_space.h"
 #include "common/status_macros.h"
 
 namespace coxswain::hub {

@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/hub/api/http_calls.h"
+#include "common/hub/api/rate_meter.h"
 #include "common/hub/blob_download.h"
 #include "common/hub/download_options.h"
-#include "common/hub/http_calls.h"
-#include "common/hub/rate_meter.h"
 
 namespace coxswain::hub {
 

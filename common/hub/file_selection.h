@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/hub/repository.h"
-#include "common/hub/repository_listing.h"
+#include "common/hub/api/repository.h"
+#include "common/hub/api/repository_listing.h"
 
 namespace coxswain::hub {
 

@@ -110,7 +110,8 @@ struct ModelConfig {
   std::vector<int64_t> layer_windows;    // one per layer: last positions visible, 0 = full causal
   std::vector<int64_t> unrotated_layers = {};  // rising: those whose q and k are not rotated
   // Of the checkpoint's files: "nf4" | "nf4_double" | "int8", the linears of blocks
-  // (common/files/packed_matrix.h); "mxfp4", the experts (blocks_and_scales.h); empty: nothing.
+  // (common/files/weights/packed_matrix.h); "mxfp4", the experts (blocks_and_scales.h); empty:
+  // nothing.
   std::string quantization = {};
   Mixture mixture = {};
   std::optional<LatentAttention> latent = {};

@@ -6,7 +6,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
 
-#include "common/grpc_status.h"
+#include "common/net/grpc_status.h"
 #include "common/net/socket_address.h"
 #include "common/status_macros.h"
 

@@ -12,7 +12,7 @@
 
 namespace coxswain::plan {
 
-// What the scalars of worker/engine/buffers.h may take.
+// What the scalars of worker/engine/memory/buffers.h may take.
 inline constexpr int64_t kScalarsBytes = 512;
 
 // What self-verification sums over the ranks: doubles of each trained tensor, and of the batch.

@@ -1,5 +1,5 @@
-// A loss that is a function of the log-probabilities of documents (kernels/document_loss.h), or of
-// their scores by a head of its own (kernels/score_loss.h), as a plan has it.
+// A loss that is a function of the log-probabilities of documents (kernels/loss/document_loss.h),
+// or of their scores by a head of its own (kernels/loss/score_loss.h), as a plan has it.
 #ifndef COXSWAIN_COMMON_PLAN_DOCUMENT_LOSS_H_
 #define COXSWAIN_COMMON_PLAN_DOCUMENT_LOSS_H_
 
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/document_loss.h"
-#include "kernels/score_loss.h"
+#include "kernels/loss/document_loss.h"
+#include "kernels/loss/score_loss.h"
 
 namespace coxswain::plan {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/storage.h"
-#include "kernels/quantized_formats.h"
+#include "kernels/quantize/quantized_formats.h"
 
 namespace coxswain::plan {
 namespace {

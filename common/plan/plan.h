@@ -36,7 +36,8 @@ struct Lora {
   bool operator==(const Lora&) const = default;
 };
 
-// Factors of the losses of routers (kernels/router_loss.h) beside that of the tokens; 0: none.
+// Factors of the losses of routers (kernels/experts/router_loss.h) beside that of the tokens; 0:
+// none.
 struct RouterLosses {
   double balance = 0, z = 0;
   // One pool of the rows of all layers and bins of a micro-step; else one of each bin, so that the
@@ -122,8 +123,8 @@ struct Plan {
   int64_t recompute_every = 1;  // "block" only, 1 .. layers
   // Rows of a chunk of the LM head, > 0: the rows with a target are padded to a multiple of it.
   int64_t lm_head_chunk_tokens = 0;
-  // Of the workspace of a cut head (kernels/cut_cross_entropy.h), which has no chunk of logits; 0:
-  // logits in chunks.
+  // Of the workspace of a cut head (kernels/loss/cut_cross_entropy.h), which has no chunk of
+  // logits; 0: logits in chunks.
   int64_t lm_head_panel_bytes = 0;
   std::string optimizer = "adamw";  // a row of Optimizers() (optimizer_states.h)
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
@@ -132,12 +133,12 @@ struct Plan {
   DocumentLoss document_loss;  // none: the loss is a sum over targets
   PolicyLoss policy_loss;      // none, or instead of document_loss
   RouterLosses router_losses;
-  // Of what an update adds to or takes from the correction of each expert (kernels/balance_bias.h);
-  // 0: corrections stay.
+  // Of what an update adds to or takes from the correction of each expert
+  // (kernels/experts/balance_bias.h); 0: corrections stay.
   double router_bias_rate = 0;
   std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
   bool snapshot_in_slices =
-      false;  // cuda: snapshots are not page-locked (worker/engine/state_copy.h)
+      false;  // cuda: snapshots are not page-locked (worker/engine/snapshot/state_copy.h)
   std::string compute_dtype = "float32";  // "float32" | "bfloat16": weights and activations
   // "nf4" | "nf4_double" | "int8" | "mxfp4": how the frozen linears of blocks, of mxfp4 the frozen
   // experts, are kept (storage.h); empty: in the compute dtype.

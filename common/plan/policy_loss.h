@@ -1,4 +1,4 @@
-// A loss of reinforcement learning by token (kernels/policy_loss.h), as a plan has it.
+// A loss of reinforcement learning by token (kernels/loss/policy_loss.h), as a plan has it.
 #ifndef COXSWAIN_COMMON_PLAN_POLICY_LOSS_H_
 #define COXSWAIN_COMMON_PLAN_POLICY_LOSS_H_
 
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "kernels/policy_loss.h"
+#include "kernels/loss/policy_loss.h"
 
 namespace coxswain::plan {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/quantized_formats.h"
+#include "kernels/quantize/quantized_formats.h"
 
 namespace coxswain::plan {
 namespace {

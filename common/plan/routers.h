@@ -22,8 +22,8 @@ struct Router {
 // In forward order.
 std::vector<Router> RoutersOf(const Plan& plan);
 
-// Doubles of "router.use": the sums of each router (kernels/expert_use.h), then two of the losses
-// of all (kernels/router_loss.h).
+// Doubles of "router.use": the sums of each router (kernels/experts/expert_use.h), then two of the
+// losses of all (kernels/experts/router_loss.h).
 int64_t RouterUseDoubles(const Plan& plan);
 
 // Whether updates move a tensor by Plan::router_bias_rate. No gradient reaches it,

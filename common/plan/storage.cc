@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/plan/logits_stride.h"
-#include "kernels/quantized_formats.h"
+#include "kernels/quantize/quantized_formats.h"
 
 namespace coxswain::plan {
 namespace {

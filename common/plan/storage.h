@@ -12,9 +12,10 @@
 
 namespace coxswain::plan {
 
-// kDynamic8: codes of kernels/dynamic_map.h, whose scales are a state of their own. The quantised
-// ones are of frozen weights: codes, and scales beside them (kernels/nf4.h, kernels/int8_rows.h,
-// kernels/mxfp4.h). What is stored so is dequantised into a slot before every use.
+// kDynamic8: codes of kernels/optimizer/dynamic_map.h, whose scales are a state of their own. The
+// quantised ones are of frozen weights: codes, and scales beside them (kernels/quantize/nf4.h,
+// kernels/quantize/int8_rows.h, kernels/quantize/mxfp4.h). What is stored so is dequantised into a
+// slot before every use.
 enum class Storage : uint8_t { kFloat32, kBfloat16, kDynamic8, kNf4, kNf4Double, kInt8, kMxfp4 };
 bool IsQuantized(Storage storage);
 // Whether a base quantised in `format` has this parameter so, where it is frozen: MXFP4 is a format

@@ -9,9 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/hub/http_calls.h"
-#include "common/hub/retries.h"
-#include "common/hub/url.h"
+#include "common/hub/api/http_calls.h"
+#include "common/hub/api/retries.h"
+#include "common/hub/api/url.h"
 #include "common/status_macros.h"
 #include "common/web/url_failure.h"
 

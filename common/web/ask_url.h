@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/hub/hub_settings.h"
+#include "common/hub/api/hub_settings.h"
 #include "common/web/url_listing.h"
 
 namespace coxswain::web {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/hub/api/url.h"
+#include "common/hub/cache/free_space.h"
 #include "common/hub/download_run.h"
-#include "common/hub/free_space.h"
-#include "common/hub/url.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "common/web/ask_url.h"

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/hub/api/hub_settings.h"
 #include "common/hub/download_options.h"
-#include "common/hub/hub_settings.h"
 #include "common/web/url_listing.h"
 #include "common/web/url_source.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/hub/url.h"
+#include "common/hub/api/url.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "common/web/ask_url.h"

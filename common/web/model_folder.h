@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "common/hub/hub_settings.h"
+#include "common/hub/api/hub_settings.h"
 #include "common/web/url_listing.h"
 
 namespace coxswain::web {

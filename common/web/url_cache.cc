@@ -4,10 +4,10 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/files/hash.h"
 #include "common/files/read_file.h"
-#include "common/hash.h"
-#include "common/hub/repository_cache.h"
-#include "common/hub/url.h"
+#include "common/hub/api/url.h"
+#include "common/hub/cache/repository_cache.h"
 #include "common/status_macros.h"
 
 namespace coxswain::web {

@@ -1,7 +1,7 @@
 #include "common/web/url_failure.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/hub/url.h"
+#include "common/hub/api/url.h"
 #include "common/outside_text.h"
 
 namespace coxswain::web {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/hub/http_calls.h"
+#include "common/hub/api/http_calls.h"
 #include "common/web/url_listing.h"
 
 namespace coxswain::web {

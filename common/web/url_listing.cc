@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/outside_text.h"
 
 namespace coxswain::web {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/hub/http_calls.h"
+#include "common/hub/api/http_calls.h"
 #include "common/web/url_source.h"
 
 namespace coxswain::web {

@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/hub/url.h"
+#include "common/hub/api/url.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 

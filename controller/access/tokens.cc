@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/access/secret_file.h"
+#include "common/files/hash.h"
 #include "common/format.h"
-#include "common/hash.h"
 #include "common/ids.h"
 
 namespace coxswain::access {

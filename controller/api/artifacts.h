@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/files/block_digests.h"
-#include "controller/driver/job_table.h"
-#include "controller/files.h"
+#include "controller/driver/job/job_table.h"
+#include "controller/runtime/files.h"
 #include "coxswain/v1/jobs_service.pb.h"
 
 namespace coxswain::api {

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/config/job_parser.h"
 #include "common/config/job_spec.h"
+#include "common/config/parser/job_parser.h"
 #include "common/ids.h"
 #include "controller/api/event_hub.h"
-#include "controller/driver/deps.h"
-#include "controller/driver/job_table.h"
+#include "controller/driver/job/job_table.h"
+#include "controller/driver/records/deps.h"
 #include "controller/sources/pin_sources.h"
 #include "coxswain/v1/common.pb.h"
 #include "coxswain/v1/jobs_service.pb.h"

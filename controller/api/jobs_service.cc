@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/grpc_status.h"
 #include "common/guarded.h"
+#include "common/net/grpc_status.h"
 #include "controller/api/admission.h"
 #include "controller/api/admitted_sink.h"
 #include "controller/api/hidden_jobs.h"

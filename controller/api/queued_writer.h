@@ -10,10 +10,10 @@
 #include <grpcpp/support/server_callback.h>
 
 #include "absl/base/thread_annotations.h"
-#include "common/grpc_status.h"
 #include "common/mutex.h"
+#include "common/net/grpc_status.h"
 #include "controller/api/context.h"
-#include "controller/loop.h"
+#include "controller/runtime/loop.h"
 
 namespace coxswain::api {
 

@@ -1,7 +1,7 @@
 #include "controller/api/registration.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "common/status_macros.h"
 #include "controller/api/arguments.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "common/grpc_status.h"
 #include "common/mutex.h"
+#include "common/net/grpc_status.h"
 #include "controller/api/admission.h"
 
 namespace coxswain::api {

@@ -6,7 +6,7 @@
 
 #include "controller/api/context.h"
 #include "controller/api/registration.h"
-#include "controller/loop.h"
+#include "controller/runtime/loop.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
 
 namespace coxswain::api {

@@ -3,7 +3,7 @@
 #define COXSWAIN_CONTROLLER_API_UPLOAD_OF_H_
 
 #include "common/access/principal.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "controller/uploads/upload_path.h"
 #include "coxswain/v1/jobs_service.pb.h"
 

@@ -1,6 +1,6 @@
 #include "controller/api/upload_reader.h"
 
-#include "common/grpc_status.h"
+#include "common/net/grpc_status.h"
 
 namespace coxswain::api {
 

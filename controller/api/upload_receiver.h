@@ -9,7 +9,7 @@
 
 #include "common/access/principal.h"
 #include "controller/api/context.h"
-#include "controller/loop.h"
+#include "controller/runtime/loop.h"
 #include "controller/uploads/upload_store.h"
 
 namespace coxswain::api {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/fault_point.h"
-#include "common/hash.h"
+#include "common/faults/fault_point.h"
+#include "common/files/hash.h"
 #include "common/status_macros.h"
-#include "controller/written_folder.h"
+#include "controller/folders/written_folder.h"
 
 namespace coxswain::checkpoint {
 namespace {

@@ -13,10 +13,10 @@
 #include "controller/checkpoint/manifest.h"
 #include "controller/checkpoint/other_recipe.h"
 #include "controller/checkpoint/staging.h"
-#include "controller/files.h"
-#include "controller/guard.h"
-#include "controller/written_folder.h"
-#include "controller/written_names.h"
+#include "controller/folders/written_folder.h"
+#include "controller/folders/written_names.h"
+#include "controller/runtime/files.h"
+#include "controller/runtime/guard.h"
 
 namespace coxswain::checkpoint {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/config/job_parser.h"
-#include "controller/files.h"
+#include "common/config/parser/job_parser.h"
+#include "controller/runtime/files.h"
 
 namespace coxswain::checkpoint {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/run_json.h"
 

@@ -9,11 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/config/recipe_keys.h"
-#include "common/manifest_files.h"
+#include "common/checkpoint/manifest_files.h"
+#include "common/config/schema/recipe_keys.h"
 #include "controller/checkpoint/run_state.h"
-#include "controller/files.h"
-#include "controller/seal_folder.h"
+#include "controller/folders/seal_folder.h"
+#include "controller/runtime/files.h"
 
 namespace coxswain::checkpoint {
 

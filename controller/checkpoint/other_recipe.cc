@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/recipe_keys.h"
+#include "common/config/schema/recipe_keys.h"
 #include "common/status_macros.h"
 
 namespace coxswain::checkpoint {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/config/job_parser.h"
-#include "common/config/recipe_keys.h"
+#include "common/config/parser/job_parser.h"
+#include "common/config/schema/recipe_keys.h"
 #include "controller/checkpoint/manifest.h"
 
 namespace coxswain::checkpoint {

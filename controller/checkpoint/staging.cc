@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
-#include "controller/folder_finding.h"
-#include "controller/replace_directory.h"
-#include "controller/written_folder.h"
-#include "controller/written_names.h"
+#include "controller/folders/folder_finding.h"
+#include "controller/folders/replace_directory.h"
+#include "controller/folders/written_folder.h"
+#include "controller/folders/written_names.h"
 
 namespace coxswain::checkpoint {
 namespace {

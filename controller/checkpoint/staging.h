@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "controller/files.h"
+#include "controller/runtime/files.h"
 
 namespace coxswain::checkpoint {
 

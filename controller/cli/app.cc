@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include "controller/cli/clean_stream.h"
-#include "controller/cli/client_version.h"
-#include "controller/cli/exit_code.h"
-#include "controller/cli/help_text.h"
+#include "controller/cli/command/verbs.h"
+#include "controller/cli/connect/client_version.h"
 #include "controller/cli/mistyped.h"
-#include "controller/cli/verbs.h"
+#include "controller/cli/text/clean_stream.h"
+#include "controller/cli/text/exit_code.h"
+#include "controller/cli/text/help_text.h"
 
 namespace coxswain::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/cli/cox.h"
+#include "controller/cli/command/cox.h"
 
 namespace CLI {
 class App;

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "controller/cli/help_text.h"
+#include "controller/cli/text/help_text.h"
 
 namespace coxswain::cli {
 namespace {

@@ -1,7 +1,7 @@
 #include <chrono>
 
 #include "controller/cli/app.h"
-#include "controller/cli/interrupt.h"
+#include "controller/cli/machine/interrupt.h"
 
 int main(int argc, char** argv) {
   coxswain::cli::CatchInterrupts();

@@ -9,7 +9,7 @@
 
 #include "common/config/suggest.h"
 #include "common/outside_text.h"
-#include "controller/cli/help_text.h"
+#include "controller/cli/text/help_text.h"
 
 namespace coxswain::cli {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
-#include "controller/data/readers/record.h"
+#include "controller/text/records/record.h"
 
 namespace coxswain::data {
 

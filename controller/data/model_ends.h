@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/data/tokenizer/tokenizer.h"
+#include "controller/text/tokenizer/tokenizer.h"
 
 namespace coxswain::data {
 

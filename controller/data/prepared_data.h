@@ -9,7 +9,7 @@
 
 #include "common/data/token_store.h"
 #include "controller/data/findings.h"
-#include "controller/data/templates/turn_counts.h"
+#include "controller/text/templates/turn_counts.h"
 
 namespace coxswain::data {
 

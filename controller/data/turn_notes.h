@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/data/templates/turn_counts.h"
+#include "controller/text/templates/turn_counts.h"
 
 namespace coxswain::data {
 

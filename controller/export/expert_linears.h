@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/checkpoint_tensors.h"
-#include "common/files/safetensors_writer.h"
+#include "common/checkpoint/checkpoint_tensors.h"
+#include "common/files/safetensors/safetensors_writer.h"
 #include "common/plan/plan.h"
 
 namespace coxswain::exports {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/checkpoint_tensors.h"
-#include "common/fault_point.h"
+#include "common/checkpoint/checkpoint_tensors.h"
+#include "common/faults/fault_point.h"
 #include "common/files/durable_file.h"
 #include "common/status_macros.h"
 #include "controller/export/artifact_files.h"
@@ -17,9 +17,9 @@
 #include "controller/export/export_model.h"
 #include "controller/export/export_tokenizer.h"
 #include "controller/export/score_labels.h"
-#include "controller/output_place.h"
-#include "controller/written_folder.h"
-#include "controller/written_names.h"
+#include "controller/folders/output_place.h"
+#include "controller/folders/written_folder.h"
+#include "controller/folders/written_names.h"
 
 namespace coxswain::exports {
 namespace {

@@ -13,9 +13,9 @@
 #include "common/config/job_spec.h"
 #include "common/plan/plan.h"
 #include "controller/export/export_tokenizer.h"
-#include "controller/files.h"
-#include "controller/guard.h"
-#include "controller/seal_folder.h"
+#include "controller/folders/seal_folder.h"
+#include "controller/runtime/files.h"
+#include "controller/runtime/guard.h"
 
 namespace coxswain::exports {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/files/gguf_writer.h"
-#include "common/model/gguf_family.h"
+#include "common/model/files/gguf_family.h"
 #include "common/model/gguf_form.h"
 #include "common/status_macros.h"
 #include "controller/export/gguf_fields.h"

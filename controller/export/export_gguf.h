@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/checkpoint_tensors.h"
+#include "common/checkpoint/checkpoint_tensors.h"
 #include "common/config/job_spec.h"
 #include "common/plan/plan.h"
 #include "controller/export/export_tokenizer.h"

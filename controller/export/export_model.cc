@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
-#include "common/files/safetensors_writer.h"
+#include "common/files/safetensors/safetensors_writer.h"
 #include "common/model/family.h"
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 #include "controller/export/list_model_tensors.h"

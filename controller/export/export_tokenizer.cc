@@ -14,7 +14,7 @@
 #include "common/files/read_file.h"
 #include "common/status_macros.h"
 #include "controller/export/artifact_files.h"
-#include "controller/written_names.h"
+#include "controller/folders/written_names.h"
 
 namespace coxswain::exports {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
-#include "common/model/gguf_family.h"
+#include "common/model/files/gguf_family.h"
 #include "common/model/gguf_form.h"
 #include "common/status_macros.h"
-#include "controller/data/tokenizer/gguf_vocabulary.h"
+#include "controller/text/tokenizer/gguf_vocabulary.h"
 
 namespace coxswain::exports {
 namespace {

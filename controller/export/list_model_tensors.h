@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/checkpoint_tensors.h"
+#include "common/checkpoint/checkpoint_tensors.h"
 #include "common/config/job_spec.h"
-#include "common/files/weight_files.h"
+#include "common/files/weights/weight_files.h"
 #include "common/plan/plan.h"
 #include "controller/export/model_tensor.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/dtype.h"
-#include "common/model/file_rows.h"
+#include "common/model/files/file_rows.h"
 #include "common/status_macros.h"
 
 namespace coxswain::exports {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/checkpoint_tensors.h"
-#include "common/files/blocks_and_scales.h"
-#include "common/files/packed_matrix.h"
-#include "common/files/safetensors.h"
-#include "common/model/stacked_files.h"
+#include "common/checkpoint/checkpoint_tensors.h"
+#include "common/files/safetensors/safetensors.h"
+#include "common/files/weights/blocks_and_scales.h"
+#include "common/files/weights/packed_matrix.h"
+#include "common/model/files/stacked_files.h"
 
 namespace coxswain::exports {
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "common/checkpoint/manifest_files.h"
 #include "common/files/read_file.h"
-#include "common/hub/push_file.h"
-#include "common/manifest_files.h"
+#include "common/hub/upload/push_file.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
 

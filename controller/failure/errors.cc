@@ -3,7 +3,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
-#include "common/failure_kind.h"
+#include "common/faults/failure_kind.h"
 #include "common/outside_text.h"
 
 namespace coxswain::failure {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/failure_kind.h"
+#include "common/faults/failure_kind.h"
 
 namespace coxswain::failure {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "controller/loop.h"
+#include "controller/runtime/loop.h"
 #include "controller/state/recovery_state.h"
 
 namespace coxswain::failure {

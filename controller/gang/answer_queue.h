@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/mutex.h"
-#include "controller/loop.h"
+#include "controller/runtime/loop.h"
 #include "coxswain/v1/worker_service.pb.h"
 
 namespace coxswain::gang {

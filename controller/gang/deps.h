@@ -2,10 +2,10 @@
 #ifndef COXSWAIN_CONTROLLER_GANG_DEPS_H_
 #define COXSWAIN_CONTROLLER_GANG_DEPS_H_
 
-#include "controller/files.h"
 #include "controller/gang/settings.h"
-#include "controller/loop.h"
-#include "controller/metrics.h"
+#include "controller/runtime/files.h"
+#include "controller/runtime/loop.h"
+#include "controller/runtime/metrics.h"
 #include "controller/scheduler/registry.h"
 #include "controller/transport/fan_out.h"
 #include "controller/transport/worker_transport.h"

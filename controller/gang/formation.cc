@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "common/guarded.h"
 #include "common/ids.h"
 #include "common/logging.h"

@@ -37,7 +37,7 @@ struct ProgramPosition {
   bool from_first = false;
 };
 
-// Loop thread only. Training (controller/driver/training.h) and Generation.
+// Loop thread only. Training (controller/driver/training/training.h) and Generation.
 class Program {
  public:
   virtual ~Program() = default;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "controller/gang/gang_session.h"
 
 namespace coxswain::gang {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "controller/files.h"
 #include "controller/incidents/incident.h"
+#include "controller/runtime/files.h"
 
 namespace coxswain::incidents {
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "common/format.h"
 #include "common/plan/storage.h"
-#include "controller/planner/attention_kernels.h"
-#include "controller/planner/attention_workspace.h"
+#include "controller/planner/memory/attention_kernels.h"
+#include "controller/planner/memory/attention_workspace.h"
 
 namespace coxswain::planner {
 namespace {

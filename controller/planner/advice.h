@@ -8,7 +8,7 @@
 
 #include "common/config/job_spec.h"
 #include "common/plan/plan.h"
-#include "controller/planner/recipe.h"
+#include "controller/planner/recipe/recipe.h"
 
 namespace coxswain::planner {
 

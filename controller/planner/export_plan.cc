@@ -1,10 +1,10 @@
 #include "controller/planner/export_plan.h"
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/status_macros.h"
-#include "controller/planner/added_tokens.h"
-#include "controller/planner/base_weights.h"
-#include "controller/planner/parameter_groups.h"
+#include "controller/planner/model/added_tokens.h"
+#include "controller/planner/model/base_weights.h"
+#include "controller/planner/model/parameter_groups.h"
 #include "controller/planner/plan_scalars.h"
 
 namespace coxswain::planner {

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/plan/plan.h"
-#include "controller/data/prepare.h"
+#include "controller/data/prepare/prepare.h"
 
 namespace coxswain::planner {
 

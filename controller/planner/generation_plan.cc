@@ -3,18 +3,18 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/hash.h"
 #include "common/format.h"
-#include "common/hash.h"
 #include "common/model/flops.h"
-#include "common/plan/fused_ops.h"
-#include "common/plan/plan_bytes.h"
-#include "common/plan/plan_checks.h"
+#include "common/plan/checks/plan_bytes.h"
+#include "common/plan/checks/plan_checks.h"
+#include "common/plan/fusions/fused_ops.h"
 #include "common/status_macros.h"
-#include "controller/planner/buffer_table.h"
 #include "controller/planner/device_check.h"
-#include "controller/planner/fit_experts.h"
-#include "controller/planner/memory.h"
-#include "controller/planner/parameter_groups.h"
+#include "controller/planner/layout/fit_experts.h"
+#include "controller/planner/memory/buffer_table.h"
+#include "controller/planner/memory/memory.h"
+#include "controller/planner/model/parameter_groups.h"
 #include "controller/planner/plan_scalars.h"
 
 namespace coxswain::planner {

@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/plan/optimizer_states.h"
-#include "controller/planner/attention_kernels.h"
-#include "controller/planner/attention_workspace.h"
+#include "controller/planner/memory/attention_kernels.h"
+#include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
 

@@ -1,7 +1,7 @@
 #include "controller/planner/plan_scalars.h"
 
-#include "common/config/bin_capacity.h"
-#include "controller/planner/preference_loss.h"
+#include "common/config/rules/bin_capacity.h"
+#include "controller/planner/model/preference_loss.h"
 
 namespace coxswain::planner {
 

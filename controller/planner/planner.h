@@ -12,7 +12,7 @@
 #include "common/gpu_table.h"
 #include "common/model/model_config.h"
 #include "common/plan/plan.h"
-#include "controller/planner/recipe.h"
+#include "controller/planner/recipe/recipe.h"
 
 namespace coxswain::planner {
 

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "controller/loop.h"
+#include "controller/runtime/loop.h"
 #include "controller/scheduler/cordons.h"
 #include "controller/scheduler/link_table.h"
 #include "controller/scheduler/worker.h"

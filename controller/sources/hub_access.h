@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/hub/hub_settings.h"
+#include "common/hub/api/hub_settings.h"
 
 namespace coxswain::sources {
 

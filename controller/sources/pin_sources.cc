@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/pinned_sources.h"
+#include "common/config/parser/pinned_sources.h"
 #include "common/files/read_file.h"
 #include "common/hub/download.h"
 #include "common/hub/file_selection.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/config/job_parser.h"
+#include "common/config/parser/job_parser.h"
 #include "controller/sources/hub_access.h"
 
 namespace coxswain::sources {

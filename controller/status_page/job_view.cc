@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/failure_kind.h"
+#include "common/faults/failure_kind.h"
+#include "common/files/hash.h"
 #include "common/format.h"
-#include "common/hash.h"
 #include "controller/state/job_state.h"
 #include "controller/status_page/curve.h"
 #include "controller/status_page/fields.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "controller/status_page/page_files.h"
 
 namespace coxswain::status_page {

@@ -20,7 +20,7 @@
 #include "common/mutex.h"
 #include "common/net/http_server.h"
 #include "controller/api/context.h"
-#include "controller/clock.h"
+#include "controller/runtime/clock.h"
 #include "controller/status_page/history.h"
 #include "controller/status_page/render.h"
 #include "controller/status_page/snapshot.h"

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "common/files/private_folder.h"
 #include "common/outside_text.h"
 #include "common/posix_status.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "controller/files.h"
+#include "controller/runtime/files.h"
 
 namespace coxswain::trackers {
 

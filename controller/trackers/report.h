@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "common/config/job_spec.h"
-#include "controller/files.h"
+#include "controller/runtime/files.h"
 #include "controller/store/store.h"
 #include "controller/trackers/file_tail.h"
 #include "controller/trackers/point.h"

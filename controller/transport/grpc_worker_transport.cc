@@ -10,7 +10,7 @@
 #include <grpcpp/support/client_callback.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/grpc_status.h"
+#include "common/net/grpc_status.h"
 #include "common/net/queued_call.h"
 #include "common/status_macros.h"
 #include "controller/transport/call_error.h"

@@ -8,7 +8,7 @@
 
 #include "common/access/call_credentials.h"
 #include "common/net/grpc_endpoint.h"
-#include "controller/loop.h"
+#include "controller/runtime/loop.h"
 #include "controller/transport/worker_transport.h"
 
 namespace coxswain {

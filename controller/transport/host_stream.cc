@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/grpc_status.h"
+#include "common/net/grpc_status.h"
 #include "controller/transport/call_error.h"
 #include "coxswain/v1/relay_service.grpc.pb.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/files/hash.h"
 #include "common/files/regular_file.h"
-#include "common/hash.h"
 #include "controller/uploads/upload_path.h"
 
 namespace coxswain::uploads {

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/c_api.h"
-#include "kernels/gated_linear.h"
+#include "kernels/c_api/c_api.h"
+#include "kernels/products/gated_linear.h"
 
 namespace coxswain::kernels::c_api {
 

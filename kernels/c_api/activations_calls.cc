@@ -1,9 +1,9 @@
-// Translates the structs of kernels/c_api.h into those of the ops: gated units and GELU.
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: gated units and GELU.
+#include "kernels/activations/clamped_swiglu.h"
+#include "kernels/activations/geglu.h"
+#include "kernels/activations/gelu.h"
+#include "kernels/activations/swiglu.h"
 #include "kernels/c_api/calls.h"
-#include "kernels/clamped_swiglu.h"
-#include "kernels/geglu.h"
-#include "kernels/gelu.h"
-#include "kernels/swiglu.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

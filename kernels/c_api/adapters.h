@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: lora_linear.h, lora_gated_linear.h, dropout.h and dora.h. */
+/* Of kernels/c_api/c_api.h: lora_linear.h, lora_gated_linear.h, dropout.h and dora.h. */
 #ifndef COXSWAIN_KERNELS_C_API_ADAPTERS_H_
 #define COXSWAIN_KERNELS_C_API_ADAPTERS_H_
 

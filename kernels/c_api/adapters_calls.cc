@@ -1,13 +1,13 @@
-// Translates the structs of kernels/c_api.h into those of the ops: adapters.
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: adapters.
 #include <iterator>
 #include <span>
 
+#include "kernels/activations/dropout.h"
 #include "kernels/c_api/activation.h"
 #include "kernels/c_api/calls.h"
-#include "kernels/dora.h"
-#include "kernels/dropout.h"
-#include "kernels/lora_gated_linear.h"
-#include "kernels/lora_linear.h"
+#include "kernels/lora/dora.h"
+#include "kernels/lora/lora_gated_linear.h"
+#include "kernels/lora/lora_linear.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

@@ -1,4 +1,4 @@
-// Errors and device of kernels/c_api.h: exceptions become codes.
+// Errors and device of kernels/c_api/c_api.h: exceptions become codes.
 #include "kernels/c_api/calls.h"
 
 #include <new>

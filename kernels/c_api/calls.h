@@ -1,4 +1,4 @@
-// What every function of kernels/c_api.h does around its op.
+// What every function of kernels/c_api/c_api.h does around its op.
 #ifndef COXSWAIN_KERNELS_C_API_CALLS_H_
 #define COXSWAIN_KERNELS_C_API_CALLS_H_
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/c_api.h"
+#include "kernels/c_api/c_api.h"
 #include "kernels/device.h"
 #include "kernels/dtype.h"
 

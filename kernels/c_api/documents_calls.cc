@@ -1,9 +1,9 @@
-// Translates the structs of kernels/c_api.h into those of the ops: losses of documents.
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: losses of documents.
 #include <stdexcept>
 #include <string>
 
 #include "kernels/c_api/calls.h"
-#include "kernels/document_loss.h"
+#include "kernels/loss/document_loss.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

@@ -1,17 +1,17 @@
-// Translates the structs of kernels/c_api.h into those of the ops: a mixture of experts, but
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: a mixture of experts, but
 // its products (grouped_linear_calls.cc, grouped_lora_calls.cc).
 #include <stdexcept>
 #include <string>
 
-#include "kernels/balance_bias.h"
 #include "kernels/c_api/calls.h"
-#include "kernels/combine.h"
-#include "kernels/dispatch.h"
-#include "kernels/expert_use.h"
-#include "kernels/route.h"
-#include "kernels/router_loss.h"
-#include "kernels/sigmoid_gate.h"
-#include "kernels/sort_by_expert.h"
+#include "kernels/experts/balance_bias.h"
+#include "kernels/experts/combine.h"
+#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_use.h"
+#include "kernels/experts/route.h"
+#include "kernels/experts/router_loss.h"
+#include "kernels/experts/sigmoid_gate.h"
+#include "kernels/experts/sort_by_expert.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

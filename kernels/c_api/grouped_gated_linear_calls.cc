@@ -1,5 +1,6 @@
-// Translates the struct of kernels/c_api/experts.h into that of kernels/grouped_gated_linear.h.
-#include "kernels/grouped_gated_linear.h"
+// Translates the struct of kernels/c_api/experts.h into that of
+// kernels/experts/grouped_gated_linear.h.
+#include "kernels/experts/grouped_gated_linear.h"
 
 #include "kernels/c_api/calls.h"
 

@@ -1,5 +1,5 @@
-// Translates the struct of kernels/c_api/experts.h into those of kernels/grouped_lora.h.
-#include "kernels/grouped_lora.h"
+// Translates the struct of kernels/c_api/experts.h into those of kernels/experts/grouped_lora.h.
+#include "kernels/experts/grouped_lora.h"
 
 #include "kernels/c_api/calls.h"
 

@@ -1,13 +1,13 @@
-// Translates the structs of kernels/c_api.h into those of the ops: norm, checksums of lists, clip
-// decision and optimizer. What lies in device memory is read by the kernels as it is: it must have
-// their layout.
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: norm, checksums of lists,
+// clip decision and optimizer. What lies in device memory is read by the kernels as it is: it must
+// have their layout.
 #include <cstddef>
 
-#include "kernels/adamw.h"
-#include "kernels/adamw_8bit.h"
 #include "kernels/c_api/calls.h"
-#include "kernels/checksum.h"
-#include "kernels/global_norm.h"
+#include "kernels/optimizer/adamw.h"
+#include "kernels/optimizer/adamw_8bit.h"
+#include "kernels/optimizer/global_norm.h"
+#include "kernels/tensors/checksum.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

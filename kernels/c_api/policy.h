@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: policy_loss.h. */
+/* Of kernels/c_api/c_api.h: policy_loss.h. */
 #ifndef COXSWAIN_KERNELS_C_API_POLICY_H_
 #define COXSWAIN_KERNELS_C_API_POLICY_H_
 

@@ -1,6 +1,6 @@
-// Translates the struct of kernels/c_api.h into that of the op: losses of policies.
+// Translates the struct of kernels/c_api/c_api.h into that of the op: losses of policies.
 #include "kernels/c_api/calls.h"
-#include "kernels/policy_loss.h"
+#include "kernels/loss/policy_loss.h"
 
 namespace kernels = coxswain::kernels;
 namespace c_api = coxswain::kernels::c_api;

@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: gemm.h, gated_linear.h and bias.h. */
+/* Of kernels/c_api/c_api.h: gemm.h, gated_linear.h and bias.h. */
 #ifndef COXSWAIN_KERNELS_C_API_PRODUCTS_H_
 #define COXSWAIN_KERNELS_C_API_PRODUCTS_H_
 

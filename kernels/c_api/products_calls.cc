@@ -1,10 +1,10 @@
-// Translates the structs of kernels/c_api.h into those of the ops: products and what goes with
-// them.
-#include "kernels/bias.h"
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: products and what goes
+// with them.
 #include "kernels/c_api/activation.h"
 #include "kernels/c_api/calls.h"
-#include "kernels/gated_linear.h"
-#include "kernels/gemm.h"
+#include "kernels/products/bias.h"
+#include "kernels/products/gated_linear.h"
+#include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: nf4.h, int8_rows.h, mxfp4.h and fp8_blocks.h. */
+/* Of kernels/c_api/c_api.h: nf4.h, int8_rows.h, mxfp4.h and fp8_blocks.h. */
 #ifndef COXSWAIN_KERNELS_C_API_QUANTIZED_H_
 #define COXSWAIN_KERNELS_C_API_QUANTIZED_H_
 

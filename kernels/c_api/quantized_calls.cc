@@ -1,10 +1,10 @@
-// Translates the structs of kernels/c_api.h into those of the ops: quantised weights.
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: quantised weights.
 #include "kernels/c_api/calls.h"
-#include "kernels/fp8_blocks.h"
-#include "kernels/int8_rows.h"
-#include "kernels/mxfp4.h"
-#include "kernels/nf4.h"
-#include "kernels/quantized_formats.h"
+#include "kernels/quantize/fp8_blocks.h"
+#include "kernels/quantize/int8_rows.h"
+#include "kernels/quantize/mxfp4.h"
+#include "kernels/quantize/nf4.h"
+#include "kernels/quantize/quantized_formats.h"
 
 namespace kernels = coxswain::kernels;
 namespace c_api = coxswain::kernels::c_api;

@@ -1,10 +1,10 @@
-// Translates the structs of kernels/c_api.h into those of the ops: scores of documents.
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: scores of documents.
 #include <stdexcept>
 #include <string>
 
 #include "kernels/c_api/calls.h"
-#include "kernels/score_head.h"
-#include "kernels/score_loss.h"
+#include "kernels/loss/score_head.h"
+#include "kernels/loss/score_loss.h"
 
 namespace kernels = coxswain::kernels;
 namespace c_api = coxswain::kernels::c_api;

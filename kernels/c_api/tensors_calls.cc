@@ -1,11 +1,11 @@
-// Translates the structs of kernels/c_api.h into those of the ops: whole tensors.
-#include "kernels/add.h"
+// Translates the structs of kernels/c_api/c_api.h into those of the ops: whole tensors.
 #include "kernels/c_api/calls.h"
-#include "kernels/checksum.h"
-#include "kernels/convert.h"
-#include "kernels/random_fill.h"
-#include "kernels/reduce.h"
-#include "kernels/scale.h"
+#include "kernels/tensors/add.h"
+#include "kernels/tensors/checksum.h"
+#include "kernels/tensors/convert.h"
+#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/reduce.h"
+#include "kernels/tensors/scale.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

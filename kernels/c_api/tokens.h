@@ -1,4 +1,4 @@
-/* Of kernels/c_api.h: embedding.h, row_gather.h, cross_entropy.h, cut_cross_entropy.h,
+/* Of kernels/c_api/c_api.h: embedding.h, row_gather.h, cross_entropy.h, cut_cross_entropy.h,
    target_hits.h and argmax.h. */
 #ifndef COXSWAIN_KERNELS_C_API_TOKENS_H_
 #define COXSWAIN_KERNELS_C_API_TOKENS_H_

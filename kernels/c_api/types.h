@@ -1,4 +1,4 @@
-/* What every function of kernels/c_api.h takes and returns. */
+/* What every function of kernels/c_api/c_api.h takes and returns. */
 #ifndef COXSWAIN_KERNELS_C_API_TYPES_H_
 #define COXSWAIN_KERNELS_C_API_TYPES_H_
 

@@ -1,5 +1,5 @@
 // Codes of a dynamic map by a table of lines in shared memory: what SignedDynamicCode and
-// UnsignedDynamicCode of kernels/dynamic_map.h compute, in a third of the instructions.
+// UnsignedDynamicCode of kernels/optimizer/dynamic_map.h compute, in a third of the instructions.
 //
 // A warp reads an entry of 16 bytes in about as many rounds as its lanes have exponents. A float's
 // integer part comes from adding 1.5 2^23 rounded down: what that costs lies in the pipe of
@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/dynamic_lines.h"
+#include "kernels/optimizer/dynamic_lines.h"
 
 namespace coxswain::kernels::cuda {
 

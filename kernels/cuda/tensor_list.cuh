@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/adamw.h"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/optimizer/adamw.h"
 
 namespace coxswain::kernels::cuda {
 

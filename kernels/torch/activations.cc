@@ -1,4 +1,5 @@
-// SwiGLU, GeGLU and GELU; formulas: kernels/swiglu.h, kernels/geglu.h, kernels/gelu.h.
+// SwiGLU, GeGLU and GELU; formulas: kernels/activations/swiglu.h, kernels/activations/geglu.h,
+// kernels/activations/gelu.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

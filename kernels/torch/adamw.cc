@@ -1,5 +1,5 @@
 // Global norm, clipping and AdamW of a list of tensors in three launches; formulas:
-// kernels/adamw.h, kernels/global_norm.h.
+// kernels/optimizer/adamw.h, kernels/optimizer/global_norm.h.
 //
 // `scalars` holds a coxswain_optimizer_scalars on the device: the count of updates and what
 // clipping decided stay there, the host reads neither. What the host knows, rates and addresses,

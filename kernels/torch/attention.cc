@@ -1,5 +1,5 @@
-// Causal attention of packed documents; formulas: kernels/attention.h. q, k and v are heads of one
-// tensor [T, (nq + nkv) hd + nkv vd], or three. Sinks are [nq].
+// Causal attention of packed documents; formulas: kernels/attention/attention.h. q, k and v are
+// heads of one tensor [T, (nq + nkv) hd + nkv vd], or three. Sinks are [nq].
 #include <string>
 
 #include "kernels/torch/registration.h"

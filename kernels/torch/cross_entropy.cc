@@ -1,6 +1,6 @@
-// Cross-entropy of logits; formulas: kernels/cross_entropy.h. The first result is the sum of the
-// rows' losses and alone has a gradient; then the losses of rows, and those without smoothing and
-// z-loss.
+// Cross-entropy of logits; formulas: kernels/loss/cross_entropy.h. The first result is the sum of
+// the rows' losses and alone has a gradient; then the losses of rows, and those without smoothing
+// and z-loss.
 #include <ATen/ops/sum.h>
 
 #include "kernels/torch/registration.h"

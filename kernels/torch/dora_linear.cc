@@ -1,5 +1,5 @@
 // A frozen linear with a weight-decomposed adapter: u = x W^T + s (x A^T) B^T, y = u m / n + bias,
-// n the lengths of the rows of W + s B A, which count as constants; formulas: kernels/dora.h.
+// n the lengths of the rows of W + s B A, which count as constants; formulas: kernels/lora/dora.h.
 #include "kernels/torch/lora_linear.h"
 #include "kernels/torch/registration.h"
 

@@ -1,4 +1,4 @@
-// A gated MLP: down(act(gate(x)) up(x)); formulas: kernels/gated_linear.h.
+// A gated MLP: down(act(gate(x)) up(x)); formulas: kernels/products/gated_linear.h.
 //
 // Where `up` lies behind `gate` in memory both are one weight [2 I, H], and the product may run in
 // one launch with the activation. Elsewhere two products fill one gate_up. Saved for backward: x

@@ -1,6 +1,6 @@
 // Gate and up of a mixture's experts with SwiGLU behind them; formulas:
-// kernels/grouped_gated_linear.h. Saved for backward: x and gate_up. Backward is that of swiglu,
-// then that of grouped_linear.
+// kernels/experts/grouped_gated_linear.h. Saved for backward: x and gate_up. Backward is that of
+// swiglu, then that of grouped_linear.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

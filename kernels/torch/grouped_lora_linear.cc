@@ -1,6 +1,6 @@
 // The frozen linears of a mixture's experts with an adapter each,
-// y_i = W_e x_i + bias_e + s B_e A_e x_i; formulas: kernels/grouped_linear.h, grouped_lora.h. Saved
-// for backward: x and A_e x_i.
+// y_i = W_e x_i + bias_e + s B_e A_e x_i; formulas: kernels/experts/grouped_linear.h,
+// grouped_lora.h. Saved for backward: x and A_e x_i.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

@@ -1,5 +1,5 @@
-// Calls of the C ABI (kernels/c_api.h) on tensors: of the CPU's kernels, which are linked, or of
-// libcoxswain_kernels_cuda.so, which is loaded when the first tensor of a GPU comes.
+// Calls of the C ABI (kernels/c_api/c_api.h) on tensors: of the CPU's kernels, which are linked, or
+// of libcoxswain_kernels_cuda.so, which is loaded when the first tensor of a GPU comes.
 #ifndef COXSWAIN_KERNELS_TORCH_LAUNCH_H_
 #define COXSWAIN_KERNELS_TORCH_LAUNCH_H_
 
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/c_api.h"
+#include "kernels/c_api/c_api.h"
 
 namespace coxswain::kernels::torch_ops {
 

@@ -1,4 +1,4 @@
-// LayerNorm; formulas: kernels/layer_norm.h.
+// LayerNorm; formulas: kernels/norms/layer_norm.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

@@ -1,13 +1,13 @@
-// Cross-entropy of x W^T whose logits exist in chunks, or cut; formulas: kernels/cross_entropy.h.
+// Cross-entropy of x W^T whose logits exist in chunks, or cut; formulas:
+// kernels/loss/cross_entropy.h.
 //
 // Chunks of rows in turn: logits, losses with the gradient of `scale` times their sum in place of
 // the logits, dx, dW += dlogits^T x. dW is kept in W's type, each chunk's product summed in float32
 // and rounded when it is added. The gradients are made in the forward, as long as the logits are
 // there; backward multiplies them by the gradient of the result, or, `overwrites`, does so in their
 // place where that is not 1: then a second backward of the same graph fails.
-// Chunks of 0 rows: the cut head (kernels/cut_cross_entropy.h), in 136 MiB of workspace; dW is then
-// written once, dx summed in float32.
-// Source: Hsu et al., "Liger Kernel", 2024, section 3.2.
+// Chunks of 0 rows: the cut head (kernels/loss/cut_cross_entropy.h), in 136 MiB of workspace; dW is
+// then written once, dx summed in float32. Source: Hsu et al., "Liger Kernel", 2024, section 3.2.
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sum.h>
 

@@ -1,5 +1,5 @@
 // A frozen linear with a low-rank adapter, y = x W^T + bias + s (x A^T) B^T; formulas:
-// kernels/lora_linear.h. Saved for backward: x and s x A^T.
+// kernels/lora/lora_linear.h. Saved for backward: x and s x A^T.
 #include "kernels/torch/lora_linear.h"
 
 #include "kernels/torch/registration.h"

@@ -1,4 +1,5 @@
-// The router of a mixture of experts and its losses; formulas: kernels/route.h, router_loss.h.
+// The router of a mixture of experts and its losses; formulas: kernels/experts/route.h,
+// router_loss.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

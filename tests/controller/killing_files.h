@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "controller/files.h"
+#include "controller/runtime/files.h"
 
 namespace coxswain {
 

@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "common/metrics.h"
-#include "controller/metrics.h"
+#include "common/net/metrics.h"
+#include "controller/runtime/metrics.h"
 
 namespace coxswain {
 namespace {

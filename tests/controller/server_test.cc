@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "common/build_info.h"
-#include "controller/lanes.h"
+#include "controller/runtime/lanes.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
 #include "tests/support/scratch_folder.h"

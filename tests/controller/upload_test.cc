@@ -9,7 +9,7 @@
 
 #include "common/access/call_credentials.h"
 #include "common/access/local_secrets.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/net/grpc_endpoint.h"
 #include "controller/server.h"
 #include "controller/uploads/upload_path.h"

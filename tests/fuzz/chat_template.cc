@@ -1,7 +1,7 @@
 // A chat template: none may crash, hang, or pass a limit. Invariant jinja-3.
 #include <string>
 
-#include "tests/controller/data/jinja/render_anything.h"
+#include "tests/controller/text/jinja/render_anything.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace coxswain {

@@ -1,8 +1,8 @@
 // Job YAML: what is accepted is accepted again as it is stored, what is not says why.
 #include <string>
 
-#include "common/config/job_parser.h"
-#include "common/config/stored_job.h"
+#include "common/config/parser/job_parser.h"
+#include "common/config/parser/stored_job.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace coxswain {

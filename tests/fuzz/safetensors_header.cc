@@ -1,5 +1,5 @@
 // The header of a safetensors file. The first byte is how many bytes lie behind it, in words of 4.
-#include "common/files/safetensors_header.h"
+#include "common/files/safetensors/safetensors_header.h"
 
 #include <string>
 

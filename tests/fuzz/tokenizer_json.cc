@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "common/outside_text.h"
-#include "controller/data/tokenizer/tokenizer.h"
+#include "controller/text/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/scratch_folder.h"
 

@@ -1,10 +1,10 @@
 // A file of torch.save where the first byte is even, else the data.pkl of one.
-#include "common/files/torch_file.h"
+#include "common/files/torch/torch_file.h"
 
 #include <string>
 #include <vector>
 
-#include "common/files/torch_pickle.h"
+#include "common/files/torch/torch_pickle.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace coxswain {

@@ -1,6 +1,6 @@
 // MXFP4 and FP8 blocks as transformers dequantises them: tests/fixtures/block_formats.
-#include "kernels/fp8_blocks.h"
-#include "kernels/mxfp4.h"
+#include "kernels/quantize/fp8_blocks.h"
+#include "kernels/quantize/mxfp4.h"
 #include "tests/kernels/quantized_memory.h"
 
 namespace coxswain::kernels {

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/combine.h"
-#include "kernels/dispatch.h"
-#include "kernels/gemm.h"
-#include "kernels/grouped_linear.h"
-#include "kernels/route.h"
-#include "kernels/sort_by_expert.h"
-#include "kernels/swiglu.h"
+#include "kernels/activations/swiglu.h"
+#include "kernels/experts/combine.h"
+#include "kernels/experts/dispatch.h"
+#include "kernels/experts/grouped_linear.h"
+#include "kernels/experts/route.h"
+#include "kernels/experts/sort_by_expert.h"
+#include "kernels/products/gemm.h"
 #include "tests/kernels/expert_golden.h"
 #include "tests/kernels/testing.h"
 #include "tests/reference/attention.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 #include "tests/kernels/values.h"
 
 namespace coxswain::kernels {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 #include "kernels/device.h"
 #include "tests/support/golden_folder.h"
 

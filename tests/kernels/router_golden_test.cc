@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/route.h"
-#include "kernels/router_loss.h"
+#include "kernels/experts/route.h"
+#include "kernels/experts/router_loss.h"
 #include "tests/kernels/expert_golden.h"
 #include "tests/kernels/testing.h"
 

@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 
 namespace coxswain::reference {
 namespace {

@@ -1,4 +1,4 @@
-// E4M3 in double, from the fields of its numbers (kernels/fp8_blocks.h).
+// E4M3 in double, from the fields of its numbers (kernels/quantize/fp8_blocks.h).
 // Source: Micikevicius et al., "FP8 Formats for Deep Learning", 2022, table 1.
 #ifndef COXSWAIN_TESTS_REFERENCE_FP8_BLOCKS_H_
 #define COXSWAIN_TESTS_REFERENCE_FP8_BLOCKS_H_

@@ -1,4 +1,4 @@
-// MXFP4 in double, from the fields of its numbers (kernels/mxfp4.h).
+// MXFP4 in double, from the fields of its numbers (kernels/quantize/mxfp4.h).
 // Source: "OCP Microscaling Formats (MX) Specification", 1.0, sections 5.3 and 6.3.
 #ifndef COXSWAIN_TESTS_REFERENCE_MXFP4_H_
 #define COXSWAIN_TESTS_REFERENCE_MXFP4_H_

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "tests/sim/virtual_clock.h"
+#include "tests/sim/fakes/virtual_clock.h"
 
 namespace coxswain::sim {
 

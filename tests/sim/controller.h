@@ -10,8 +10,8 @@
 
 #include "controller/api/context.h"
 #include "controller/api/registration.h"
-#include "controller/driver/job_table.h"
-#include "tests/sim/virtual_lanes.h"
+#include "controller/driver/job/job_table.h"
+#include "tests/sim/fakes/virtual_lanes.h"
 
 namespace coxswain::sim {
 

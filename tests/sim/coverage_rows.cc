@@ -3,8 +3,8 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "tests/sim/fakes/faulty_transport.h"
 #include "tests/sim/faults.h"
-#include "tests/sim/faulty_transport.h"
 
 namespace coxswain::sim {
 namespace {

@@ -15,7 +15,7 @@ import time
 # What the guard is, the invariants that may catch its removal, and (file, text, replacement) of each edit.
 GUARDS = [
     ('the epoch is durable before Prepare', ['sim-1'],
-     [('controller/driver/job_attempt.cc', 'const absl::Status persisted = PersistEpoch(deps_.journal, session().gang(), start_state_);',
+     [('controller/driver/readoption/job_attempt.cc', 'const absl::Status persisted = PersistEpoch(deps_.journal, session().gang(), start_state_);',
        'const absl::Status persisted = (static_cast<void>(&PersistEpoch), absl::OkStatus());')]),
     ('an answer counts for its own command alone', ['sim-2', 'sim-3'],
      [('controller/gang/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;',
@@ -23,25 +23,25 @@ GUARDS = [
       ('controller/gang/command_window.cc',
        'if (seq != answered_[rank] + 1 || seq > last_seq_) return Receipt::kOutOfOrder;', ''),
       ('controller/gang/command_window.cc', 'answered_[rank] = seq;', 'seq = ++answered_[rank];'),
-      ('controller/driver/commit_step.cc',
+      ('controller/driver/training/commit_step.cc',
        'if (!std::equal(sent.begin(), sent.end(), done.bin_ids().begin(), done.bin_ids().end())) {',
        'if (sent.size() > 1000000) {'),
-      ('controller/driver/commit_step.cc', 'if (targets != batch.targets) {', 'if (targets < 0) {')]),
+      ('controller/driver/training/commit_step.cc', 'if (targets != batch.targets) {', 'if (targets < 0) {')]),
     ('every bin of a step is dealt once', ['sim-3'],
-     [('controller/driver/deal_bins.cc', 'for (std::vector<int64_t>& hand : deal.hands) std::sort(hand.begin(), hand.end());',
+     [('controller/driver/training/deal_bins.cc', 'for (std::vector<int64_t>& hand : deal.hands) std::sort(hand.begin(), hand.end());',
        'for (std::vector<int64_t>& hand : deal.hands) if (hand.size() > 1) hand[1] = hand[0];'),
-      ('controller/driver/commit_step.cc', 'if (targets != batch.targets) {', 'if (targets < 0) {')]),
+      ('controller/driver/training/commit_step.cc', 'if (targets != batch.targets) {', 'if (targets < 0) {')]),
     ('a checkpoint is read back before it is renamed', ['sim-4'],
      [('controller/checkpoint/checkpoint_files.cc',
        'ASSIGN_OR_RETURN(Manifest verified, VerifyCheckpoint(files, staging));', 'Manifest verified = manifest;')]),
     ('who waited is scheduled again', ['sim-5'],
-     [('controller/driver/job_failures.cc', '''    Prepare();
+     [('controller/driver/job/job_failures.cc', '''    Prepare();
   } else {
     hooks_.reschedule();
   }''', '''    Prepare();
   }''')]),
     ('a step is committed with equal bits only', ['sim-6'],
-     [('controller/driver/commit_step.cc', 'if (!SameBits(first.grad_norm(), done.grad_norm())) {',
+     [('controller/driver/training/commit_step.cc', 'if (!SameBits(first.grad_norm(), done.grad_norm())) {',
        'if (done.grad_norm() < -1) {')]),
     ('an event gets an id of its own', ['sim-7'],
      [('controller/store/memory_store.cc', 'set_id(++last_event_)', 'set_id(++last_event_ % 7 + 1)')]),
@@ -49,19 +49,19 @@ GUARDS = [
      [('controller/scheduler/registry.cc', 'return status.phase == state::WorkerPhase::kReady && ', 'return '),
       ('controller/scheduler/registry.cc', 'if (!next.ok()) return next.status();', '')]),
     ('what is answered is durable', ['sim-1', 'sim-9'],
-     [('controller/driver/journal.cc', 'if (!refused) status = Flush();', '')]),
+     [('controller/driver/records/journal.cc', 'if (!refused) status = Flush();', '')]),
     ('a key makes one job', ['sim-9'],
-     [('controller/api/submit.cc', 'if (!known.has_value()) return nullptr;', 'return nullptr;')]),
+     [('controller/api/methods/submit.cc', 'if (!known.has_value()) return nullptr;', 'return nullptr;')]),
     ('a stall extends every lease', ['sim-10'],
-     [('controller/loop.cc', 'stalled_ns_ += away_ns;', '')]),
+     [('controller/runtime/loop.cc', 'stalled_ns_ += away_ns;', '')]),
     ('an answer that comes twice is ignored', ['sim-10'],
      [('controller/gang/command_window.cc', 'if (seq <= answered_[rank]) return Receipt::kDuplicate;', '')]),
     ('a gang that drains is gone on with', ['sim-11'],
-     [('controller/driver/job_readoption.cc', 'return row.drain_step != store::JobRow::kNoDrainStep;', 'return false;')]),
+     [('controller/driver/readoption/job_readoption.cc', 'return row.drain_step != store::JobRow::kNoDrainStep;', 'return false;')]),
     ('the end of a gang is durable before its ranks leave', ['sim-11'],
-     [('controller/driver/job_finish.cc', '  attempt_.Stop();\n  checkpoints_.Stop();\n  readoption_.EndPosition();',
+     [('controller/driver/job/job_finish.cc', '  attempt_.Stop();\n  checkpoints_.Stop();\n  readoption_.EndPosition();',
        '  gang::GangSession::Release(session);\n  attempt_.Stop();\n  checkpoints_.Stop();\n  readoption_.EndPosition();'),
-      ('controller/driver/job_finish.cc', '  gang::GangSession::Release(std::move(session));\n', '')]),
+      ('controller/driver/job/job_finish.cc', '  gang::GangSession::Release(std::move(session));\n', '')]),
 ]
 
 

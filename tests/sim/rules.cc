@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/checkpoint/checkpoint_files.h"
-#include "controller/replace_directory.h"
+#include "controller/folders/replace_directory.h"
 #include "controller/scheduler/placement.h"
 
 namespace coxswain::sim {

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "controller/driver/job_table.h"
+#include "controller/driver/job/job_table.h"
 #include "controller/scheduler/registry.h"
 #include "controller/store/memory_store.h"
-#include "tests/sim/fake_model.h"
-#include "tests/sim/fake_workers.h"
-#include "tests/sim/memory_files.h"
+#include "tests/sim/fakes/fake_model.h"
+#include "tests/sim/fakes/fake_workers.h"
+#include "tests/sim/fakes/memory_files.h"
 
 namespace coxswain::sim {
 

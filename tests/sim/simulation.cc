@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/job_parser.h"
+#include "common/config/parser/job_parser.h"
 #include "tests/sim/controller.h"
-#include "tests/sim/fake_lane_work.h"
+#include "tests/sim/fakes/fake_lane_work.h"
 
 namespace coxswain::sim {
 namespace {

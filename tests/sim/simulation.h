@@ -12,23 +12,23 @@
 #include <prometheus/registry.h>
 
 #include "controller/api/registration.h"
-#include "controller/driver/job_table.h"
+#include "controller/driver/job/job_table.h"
 #include "controller/scheduler/registry.h"
 #include "controller/store/memory_store.h"
 #include "tests/sim/agenda.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/crash_point.h"
 #include "tests/sim/draw.h"
-#include "tests/sim/fake_workers.h"
-#include "tests/sim/faulty_files.h"
-#include "tests/sim/faulty_store.h"
-#include "tests/sim/faulty_transport.h"
-#include "tests/sim/memory_files.h"
+#include "tests/sim/fakes/fake_workers.h"
+#include "tests/sim/fakes/faulty_files.h"
+#include "tests/sim/fakes/faulty_store.h"
+#include "tests/sim/fakes/faulty_transport.h"
+#include "tests/sim/fakes/memory_files.h"
+#include "tests/sim/fakes/synthetic_curriculum.h"
+#include "tests/sim/fakes/virtual_clock.h"
+#include "tests/sim/fakes/virtual_lanes.h"
 #include "tests/sim/rules.h"
-#include "tests/sim/synthetic_curriculum.h"
 #include "tests/sim/users.h"
-#include "tests/sim/virtual_clock.h"
-#include "tests/sim/virtual_lanes.h"
 
 namespace coxswain::sim {
 

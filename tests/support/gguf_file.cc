@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/files/hash.h"
 #include "common/files/read_file.h"
-#include "common/hash.h"
 
 namespace coxswain::support {
 namespace {

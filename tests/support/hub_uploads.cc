@@ -10,7 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::support {

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "common/files/safetensors_writer.h"
-#include "common/files/weight_files.h"
+#include "common/files/safetensors/safetensors_writer.h"
+#include "common/files/weights/weight_files.h"
 #include "tests/support/golden_folder.h"
 
 namespace coxswain::support {

@@ -4,16 +4,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
+#include "common/files/hash.h"
 #include "common/files/read_file.h"
-#include "common/hash.h"
 #include "common/logging.h"
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "common/status_macros.h"
-#include "worker/agent/wire.h"
+#include "worker/agent/wire/wire.h"
 #include "worker/comm/collectives.h"
-#include "worker/engine/device.h"
-#include "worker/engine/work_count.h"
+#include "worker/engine/commands/work_count.h"
+#include "worker/engine/device/device.h"
 
 namespace coxswain::agent {
 namespace {

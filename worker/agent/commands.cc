@@ -4,13 +4,13 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "common/kept_answers.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/command_identity.h"
-#include "worker/agent/wire.h"
+#include "worker/agent/wire/command_identity.h"
+#include "worker/agent/wire/wire.h"
 #include "worker/agent/work.h"
 
 namespace coxswain::agent {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/status_macros.h"
 
 namespace coxswain::agent {

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/device_state.h"
-#include "worker/agent/wire.h"
+#include "worker/agent/wire/wire.h"
 
 namespace coxswain::agent {
 namespace {

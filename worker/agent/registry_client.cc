@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/fault_point.h"
-#include "common/grpc_status.h"
+#include "common/faults/fault_point.h"
 #include "common/logging.h"
+#include "common/net/grpc_status.h"
 #include "common/status_macros.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
-#include "worker/agent/wire.h"
+#include "worker/agent/wire/wire.h"
 
 namespace coxswain::agent {
 namespace {

@@ -1,8 +1,8 @@
 // Agent: what the engine does for a command, and what the answer says.
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "common/status_macros.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/wire.h"
+#include "worker/agent/wire/wire.h"
 #include "worker/agent/work.h"
 
 namespace coxswain::agent {

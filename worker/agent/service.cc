@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/grpc_status.h"
 #include "common/logging.h"
-#include "worker/agent/log_stream.h"
-#include "worker/agent/queued_stream.h"
-#include "worker/agent/wire.h"
+#include "common/net/grpc_status.h"
+#include "worker/agent/wire/log_stream.h"
+#include "worker/agent/wire/queued_stream.h"
+#include "worker/agent/wire/wire.h"
 
 namespace coxswain::agent {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "common/metrics.h"
+#include "common/net/metrics.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"

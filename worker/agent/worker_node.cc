@@ -11,7 +11,7 @@
 #include "common/access/page_guard.h"
 #include "common/access/secret_file.h"
 #include "common/build_info.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/host_limits.h"
 #include "common/ids.h"
 #include "common/logging.h"

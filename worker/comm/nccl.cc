@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/add.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/tensors/add.h"
 #include "worker/comm/collectives.h"
 #include "worker/comm/cuda_calls.h"
 #include "worker/comm/host_identity.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/status_macros.h"
 #include "worker/comm/cuda_calls.h"
 #include "worker/comm/host_identity.h"

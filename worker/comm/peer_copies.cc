@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "kernels/cuda/ordered_sum.h"
+#include "kernels/cuda/tensors/ordered_sum.h"
 #include "worker/comm/cuda_calls.h"
 
 namespace coxswain::comm {

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
 #include "worker/comm/collectives.h"
-#include "worker/engine/commands.h"
+#include "worker/engine/commands/commands.h"
 
 namespace coxswain::engine {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "common/status_macros.h"
-#include "worker/engine/stopwatch.h"
+#include "worker/engine/device/stopwatch.h"
 
 namespace coxswain::engine {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
-#include "worker/engine/step.h"
+#include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
 

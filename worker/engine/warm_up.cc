@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/attention.h"
-#include "kernels/gemm.h"
-#include "worker/engine/block.h"
-#include "worker/engine/document_loss.h"
-#include "worker/engine/generate.h"
-#include "worker/engine/parameter_store.h"
-#include "worker/engine/random_init.h"
+#include "kernels/attention/attention.h"
+#include "kernels/products/gemm.h"
+#include "worker/engine/generate/generate.h"
+#include "worker/engine/memory/parameter_store.h"
+#include "worker/engine/memory/random_init.h"
+#include "worker/engine/ops/block.h"
+#include "worker/engine/step/document_loss.h"
 
 namespace coxswain::engine {
 namespace {

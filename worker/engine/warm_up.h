@@ -3,7 +3,7 @@
 #ifndef COXSWAIN_WORKER_ENGINE_WARM_UP_H_
 #define COXSWAIN_WORKER_ENGINE_WARM_UP_H_
 
-#include "worker/engine/step.h"
+#include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
 

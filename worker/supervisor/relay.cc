@@ -7,9 +7,9 @@
 #include <grpcpp/server_builder.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/grpc_status.h"
 #include "common/logging.h"
 #include "common/net/grpc_endpoint.h"
+#include "common/net/grpc_status.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "worker/supervisor/process_facts.h"

@@ -6,8 +6,8 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
-#include "common/fault_point.h"
-#include "common/grpc_status.h"
+#include "common/faults/fault_point.h"
+#include "common/net/grpc_status.h"
 
 namespace coxswain::supervisor {
 namespace {

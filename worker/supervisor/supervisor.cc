@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/fault_point.h"
+#include "common/faults/fault_point.h"
 #include "common/logging.h"
 #include "worker/supervisor/process_facts.h"
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "common/data/token_store_writer.h"
-#include "common/hash.h"
-#include "controller/driver/recipe_curriculum.h"
+#include "common/files/hash.h"
+#include "controller/driver/training/recipe_curriculum.h"
 
 namespace coxswain::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/data/token_store.h"
-#include "controller/driver/curriculum.h"
+#include "controller/driver/training/curriculum.h"
 
 namespace coxswain::bench {
 

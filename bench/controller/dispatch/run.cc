@@ -13,8 +13,8 @@
 
 #include <prometheus/registry.h>
 
-#include "common/plan/plan_bytes.h"
-#include "controller/driver/training.h"
+#include "common/plan/checks/plan_bytes.h"
+#include "controller/driver/training/training.h"
 #include "controller/gang/gang_session.h"
 #include "controller/scheduler/registry.h"
 #include "controller/transport/fan_out.h"

@@ -1,10 +1,10 @@
 // SwiGLU and GeGLU on packed gate and up, GELU alone. The backward runs in place, so its operands
 // shrink from launch to launch: its time does not depend on them.
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/clamped_swiglu.h"
-#include "kernels/geglu.h"
-#include "kernels/gelu.h"
-#include "kernels/swiglu.h"
+#include "kernels/activations/clamped_swiglu.h"
+#include "kernels/activations/geglu.h"
+#include "kernels/activations/gelu.h"
+#include "kernels/activations/swiglu.h"
 
 namespace coxswain::kernels::bench {
 namespace {

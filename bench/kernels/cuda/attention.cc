@@ -8,8 +8,8 @@
 #include <random>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/attention.h"
-#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/attention/attention.h"
+#include "kernels/cuda/attention/cudnn_attention.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -1,12 +1,12 @@
 // Elementwise ops and plain reductions over as many elements as a micro-step's residual stream.
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/add.h"
-#include "kernels/checksum.h"
-#include "kernels/convert.h"
-#include "kernels/dropout.h"
-#include "kernels/random_fill.h"
-#include "kernels/reduce.h"
-#include "kernels/scale.h"
+#include "kernels/activations/dropout.h"
+#include "kernels/tensors/add.h"
+#include "kernels/tensors/checksum.h"
+#include "kernels/tensors/convert.h"
+#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/reduce.h"
+#include "kernels/tensors/scale.h"
 
 namespace coxswain::kernels::bench {
 namespace {

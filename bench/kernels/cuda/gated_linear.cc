@@ -1,9 +1,9 @@
 // The gated products of an MLP as tuning chooses them, beside the product and the pass over its
 // output in two launches. The backward runs in place: its operands change from launch to launch.
-#include "kernels/gated_linear.h"
+#include "kernels/products/gated_linear.h"
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/gemm.h"
-#include "kernels/plain_gated_linear.h"
+#include "kernels/products/gemm.h"
+#include "kernels/products/plain_gated_linear.h"
 
 namespace coxswain::kernels::bench {
 namespace {

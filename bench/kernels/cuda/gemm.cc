@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/gemm.h"
+#include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "bench/kernels/cuda/expert_rows.h"
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/gemm.h"
-#include "kernels/grouped_linear.h"
-#include "kernels/grouped_lora.h"
+#include "kernels/experts/grouped_linear.h"
+#include "kernels/experts/grouped_lora.h"
+#include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::bench {
 namespace grouped {

@@ -1,15 +1,15 @@
 // Gate and up of a mixture's experts with the gate behind them: in one launch, beside the two ops
 // and beside the product alone, which no fusion is faster than. Three turns of each, as the power
 // limit moves the clock. Rows an expert are as many as draws give each.
-#include "kernels/grouped_gated_linear.h"
+#include "kernels/experts/grouped_gated_linear.h"
 
 #include <string>
 #include <vector>
 
 #include "bench/kernels/cuda/expert_rows.h"
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/grouped_linear.h"
-#include "kernels/plain_grouped_gated_linear.h"
+#include "kernels/experts/grouped_linear.h"
+#include "kernels/experts/plain_grouped_gated_linear.h"
 
 namespace coxswain::kernels::bench {
 namespace grouped_gated {

@@ -9,9 +9,9 @@
 #include <cstdio>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/cross_entropy.h"
-#include "kernels/cut_cross_entropy.h"
-#include "kernels/gemm.h"
+#include "kernels/loss/cross_entropy.h"
+#include "kernels/loss/cut_cross_entropy.h"
+#include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/dora.h"
-#include "kernels/gemm.h"
-#include "kernels/lora_linear.h"
+#include "kernels/lora/dora.h"
+#include "kernels/lora/lora_linear.h"
+#include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -1,6 +1,6 @@
 // Cross-entropy of one chunk of logits: losses only, and the gradient in place of the logits.
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/cross_entropy.h"
+#include "kernels/loss/cross_entropy.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -17,7 +17,7 @@
 #include "bench/kernels/cuda/harness.h"
 #include "bench/report.h"
 #include "common/build_info.h"
-#include "kernels/gemm.h"
+#include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::bench {
 namespace {

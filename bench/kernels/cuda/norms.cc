@@ -1,8 +1,8 @@
 // RMSNorm alone and behind the residual add, LayerNorm, bias gradient.
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/bias.h"
-#include "kernels/layer_norm.h"
-#include "kernels/rms_norm.h"
+#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/rms_norm.h"
+#include "kernels/products/bias.h"
 
 namespace coxswain::kernels::bench {
 namespace {

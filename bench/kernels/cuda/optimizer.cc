@@ -1,9 +1,9 @@
 // AdamW with states of every storage and the global norm over the parameters of Qwen2.5-0.5B:
 // 494,032,768 elements in 290 tensors, from whole embeddings to biases of 128.
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/adamw.h"
-#include "kernels/adamw_8bit.h"
-#include "kernels/global_norm.h"
+#include "kernels/optimizer/adamw.h"
+#include "kernels/optimizer/adamw_8bit.h"
+#include "kernels/optimizer/global_norm.h"
 
 namespace coxswain::kernels::bench {
 namespace {

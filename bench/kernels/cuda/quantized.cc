@@ -1,9 +1,9 @@
 // Weights of four and eight bits into bfloat16, as a block's slot is filled: the widest linears of
 // a model of 7 and of 65 billion.
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/int8_rows.h"
-#include "kernels/mxfp4.h"
-#include "kernels/nf4.h"
+#include "kernels/quantize/int8_rows.h"
+#include "kernels/quantize/mxfp4.h"
+#include "kernels/quantize/nf4.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/gemm.h"
-#include "kernels/rms_norm.h"
+#include "kernels/norms/rms_norm.h"
+#include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::bench {
 namespace {

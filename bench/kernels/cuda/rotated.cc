@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/attention.h"
-#include "kernels/cuda/rotated_product.h"
-#include "kernels/gemm.h"
-#include "kernels/plain_rotated_linear.h"
+#include "kernels/attention/attention.h"
+#include "kernels/cuda/products/rotated_product.h"
+#include "kernels/products/gemm.h"
+#include "kernels/products/plain_rotated_linear.h"
 
 namespace coxswain::kernels::bench {
 namespace {

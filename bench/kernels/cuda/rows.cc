@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/embedding.h"
-#include "kernels/row_gather.h"
+#include "kernels/tensors/embedding.h"
+#include "kernels/tensors/row_gather.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -22,12 +22,12 @@
 #include "absl/strings/str_cat.h"
 #include "bench/report.h"
 #include "bench/worker/engine/step_rows.h"
-#include "common/config/job_parser.h"
-#include "common/model/read_model_config.h"
+#include "common/config/parser/job_parser.h"
+#include "common/model/read/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/planner/generation_plan.h"
 #include "kernels/device.h"
-#include "worker/engine/device.h"
+#include "worker/engine/device/device.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::bench {

@@ -21,10 +21,10 @@
 #include "bench/worker/engine/step_rows.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
-#include "worker/engine/device.h"
+#include "worker/engine/device/device.h"
 #include "worker/engine/make_state.h"
-#include "worker/engine/step.h"
-#include "worker/engine/verified_step.h"
+#include "worker/engine/step/step.h"
+#include "worker/engine/step/verified_step.h"
 
 namespace coxswain::bench {
 namespace {

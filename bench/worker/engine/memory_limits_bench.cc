@@ -20,9 +20,9 @@
 #include "bench/report.h"
 #include "bench/worker/engine/step_data.h"
 #include "bench/worker/engine/step_rows.h"
-#include "common/config/job_parser.h"
+#include "common/config/parser/job_parser.h"
 #include "common/files/read_file.h"
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/planner/planner.h"
 

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "bench/worker/engine/without.h"
-#include "kernels/adamw.h"
 #include "kernels/device.h"
-#include "kernels/global_norm.h"
-#include "kernels/random_fill.h"
-#include "worker/engine/batch.h"
-#include "worker/engine/graphs.h"
-#include "worker/engine/random_init.h"
+#include "kernels/optimizer/adamw.h"
+#include "kernels/optimizer/global_norm.h"
+#include "kernels/tensors/random_fill.h"
+#include "worker/engine/batches/batch.h"
+#include "worker/engine/batches/graphs.h"
+#include "worker/engine/memory/random_init.h"
 
 #define COXSWAIN_RUN                                                                      \
   "_ZN8coxswain6engine6Graphs3RunERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE" \

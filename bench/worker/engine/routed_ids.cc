@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/device.h"
-#include "kernels/route.h"
+#include "kernels/experts/route.h"
 
 #define COXSWAIN_ROUTE "_ZN8coxswain7kernels12RouteForwardERKNS0_16RouteForwardArgsEPNS0_6StreamE"
 

@@ -38,12 +38,12 @@
 #include "bench/worker/engine/step_text.h"
 #include "bench/worker/engine/without.h"
 #include "common/build_info.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
-#include "worker/engine/device.h"
+#include "worker/engine/device/device.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::bench {

@@ -11,7 +11,7 @@
 
 #include "bench/document_lengths.h"
 #include "common/data/token_store_writer.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/status_macros.h"
 
 namespace coxswain::bench {

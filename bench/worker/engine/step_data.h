@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "bench/worker/engine/step_rows.h"
-#include "controller/data/prepare.h"
-#include "controller/planner/recipe.h"
+#include "controller/data/prepare/prepare.h"
+#include "controller/planner/recipe/recipe.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::bench {

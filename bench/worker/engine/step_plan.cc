@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "bench/worker/engine/step_data.h"
-#include "common/config/bin_capacity.h"
-#include "common/config/job_parser.h"
-#include "common/model/read_model_config.h"
+#include "common/config/parser/job_parser.h"
+#include "common/config/rules/bin_capacity.h"
+#include "common/model/read/read_model_config.h"
 #include "common/status_macros.h"
-#include "controller/planner/score_head.h"
+#include "controller/planner/model/score_head.h"
 
 namespace coxswain::bench {
 

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "bench/worker/engine/step_rows.h"
-#include "controller/data/prepare.h"
+#include "controller/data/prepare/prepare.h"
 #include "controller/planner/planner.h"
-#include "controller/planner/recipe.h"
+#include "controller/planner/recipe/recipe.h"
 
 namespace coxswain::bench {
 

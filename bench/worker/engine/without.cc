@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/plan_bytes.h"
-#include "common/plan/plan_checks.h"
+#include "common/plan/checks/plan_bytes.h"
+#include "common/plan/checks/plan_checks.h"
 #include "common/status_macros.h"
-#include "controller/planner/buffer_table.h"
-#include "controller/planner/memory.h"
+#include "controller/planner/memory/buffer_table.h"
+#include "controller/planner/memory/memory.h"
 
 namespace coxswain::bench {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/planner/planner.h"
-#include "worker/engine/commands.h"
+#include "worker/engine/commands/commands.h"
 
 namespace coxswain::bench {
 

@@ -1,8 +1,8 @@
 // Command-R and Command-R7B: LayerNorm without bias, attention and MLP side by side on one norm,
 // neighbours rotate. Source: transformers modeling_cohere, modeling_cohere2.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

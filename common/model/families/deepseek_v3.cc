@@ -1,8 +1,8 @@
 // Latent attention, and experts by sigmoid in groups behind some dense layers, an MLP beside them.
 // Source: transformers modeling_deepseek_v3, configuration_deepseek_v3.
 #include "common/model/families/families.h"
-#include "common/model/read_latent.h"
-#include "common/model/read_mixture.h"
+#include "common/model/read/read_latent.h"
+#include "common/model/read/read_mixture.h"
 
 namespace coxswain::model {
 namespace {

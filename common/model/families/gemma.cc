@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

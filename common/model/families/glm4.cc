@@ -1,8 +1,8 @@
 // Four norms a block; the first half of each head rotates, pairs being neighbours.
 // Source: transformers modeling_glm4.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

@@ -1,9 +1,9 @@
 // Experts by sigmoid behind some dense layers, an MLP beside them; the first part of each head
 // rotates, in halves. Source: transformers modeling_glm4_moe.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_mixture.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_mixture.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/families/families.h"
-#include "common/model/read_latent.h"
-#include "common/model/read_mixture.h"
+#include "common/model/read/read_latent.h"
+#include "common/model/read/read_mixture.h"
 
 namespace coxswain::model {
 namespace {

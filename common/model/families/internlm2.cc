@@ -1,8 +1,8 @@
 // Llama with other names; q, k and v of each kv head lie together in one tensor.
 // Source: InternLM2's modeling_internlm2.py, beside its checkpoints.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

@@ -1,8 +1,8 @@
 // Mistral with experts in every layer. Source: transformers modeling_mixtral.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_mixture.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_mixture.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

@@ -1,8 +1,8 @@
 // Norms behind attention and MLP, none before; q and k normalised over all their heads together.
 // Source: transformers modeling_olmo2.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

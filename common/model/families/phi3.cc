@@ -1,8 +1,8 @@
 // q, k, v as one tensor, gate and up as one; PEFT adapts each as one module.
 // Source: transformers modeling_phi3.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

@@ -1,9 +1,9 @@
 // Qwen2 with experts in some or all layers, and an MLP with a gate beside them.
 // Source: transformers modeling_qwen2_moe, configuration_qwen2_moe.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_mixture.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_mixture.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

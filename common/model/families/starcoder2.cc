@@ -1,8 +1,8 @@
 // LayerNorm with bias, an MLP without a gate, biases everywhere.
 // Source: transformers modeling_starcoder2.
 #include "common/model/families/families.h"
-#include "common/model/read_decoder.h"
-#include "common/model/read_rope.h"
+#include "common/model/read/read_decoder.h"
+#include "common/model/read/read_rope.h"
 
 namespace coxswain::model {
 namespace {

@@ -1,4 +1,4 @@
-// An add to the stream that no product does and the RMSNorm of the sum: kernels/rms_norm.h,
+// An add to the stream that no product does and the RMSNorm of the sum: kernels/norms/rms_norm.h,
 // AddRmsNormForward. The last add of a block goes with the first norm of the next.
 #include "common/plan/fusions/fusions.h"
 

@@ -1,5 +1,5 @@
-// The gradient of attention with that of the rotation before it: `rotation` of kernels/attention.h.
-// Norms of q and k and adapters come before both.
+// The gradient of attention with that of the rotation before it: `rotation` of
+// kernels/attention/attention.h. Norms of q and k and adapters come before both.
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

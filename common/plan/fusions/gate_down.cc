@@ -1,5 +1,5 @@
 // The input gradient of the down projection with that of the activation before it:
-// kernels/gated_linear.h, backward, and kernels/lora_gated_linear.h where adapted.
+// kernels/products/gated_linear.h, backward, and kernels/lora/lora_gated_linear.h where adapted.
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

@@ -1,5 +1,5 @@
-// The product of gate and up with the activation that follows: kernels/gated_linear.h, forward, and
-// kernels/lora_gated_linear.h where adapted.
+// The product of gate and up with the activation that follows: kernels/products/gated_linear.h,
+// forward, and kernels/lora/lora_gated_linear.h where adapted.
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

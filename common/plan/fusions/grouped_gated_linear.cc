@@ -1,6 +1,6 @@
 // The product of gate and up of a mixture's experts with the gate that follows:
-// kernels/grouped_gated_linear.h, forward. An adapter of the experts adds to the product's output
-// before the gate reads it.
+// kernels/experts/grouped_gated_linear.h, forward. An adapter of the experts adds to the product's
+// output before the gate reads it.
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

@@ -1,6 +1,6 @@
-// A linear and the add of its output to the stream: the addend of kernels/gemm.h. One product reads
-// the stream and writes the next, and no norm behind it adds. An adapted linear's output is not one
-// product's; one that adds to what another wrote has an addend already.
+// A linear and the add of its output to the stream: the addend of kernels/products/gemm.h. One
+// product reads the stream and writes the next, and no norm behind it adds. An adapted linear's
+// output is not one product's; one that adds to what another wrote has an addend already.
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

@@ -1,5 +1,5 @@
-// The product of q, k and v with the rotation that follows: kernels/rotated_linear.h. An adapted
-// linear's output is not one product's; a norm of q and k between the two keeps them apart.
+// The product of q, k and v with the rotation that follows: kernels/products/rotated_linear.h. An
+// adapted linear's output is not one product's; a norm of q and k between the two keeps them apart.
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

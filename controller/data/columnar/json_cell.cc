@@ -8,7 +8,7 @@
 
 #include <arrow/util/formatting.h>
 
-#include "controller/data/readers/json_text.h"
+#include "controller/data/columnar/json_text.h"
 
 namespace coxswain::data::columnar {
 namespace {

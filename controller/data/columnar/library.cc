@@ -10,7 +10,7 @@
 
 #include "controller/data/columnar/batch_source.h"
 #include "controller/data/columnar/json_cell.h"
-#include "controller/data/readers/json_text.h"
+#include "controller/data/columnar/json_text.h"
 
 using coxswain::data::AppendJsonString;
 using coxswain::data::columnar::AppendCell;

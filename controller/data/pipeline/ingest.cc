@@ -12,12 +12,12 @@
 #include "common/status_macros.h"
 #include "controller/data/cache_failure.h"
 #include "controller/data/class_labels.h"
-#include "controller/data/dataset_reader.h"
-#include "controller/data/document_encoder.h"
-#include "controller/data/loss_notes.h"
+#include "controller/data/documents/document_encoder.h"
+#include "controller/data/documents/loss_notes.h"
 #include "controller/data/pipeline/ordered_pipeline.h"
 #include "controller/data/pipeline/record_batch.h"
 #include "controller/data/readers/record_parser.h"
+#include "controller/data/sources/dataset_reader.h"
 
 namespace coxswain::data {
 namespace {

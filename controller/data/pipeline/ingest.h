@@ -13,7 +13,7 @@
 #include "controller/data/pipeline/unit_writer.h"
 #include "controller/data/prepared_data.h"
 #include "controller/data/sampling.h"
-#include "controller/data/tokenizer/tokenizer.h"
+#include "controller/text/tokenizer/tokenizer.h"
 
 namespace coxswain::data {
 

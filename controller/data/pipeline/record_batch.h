@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/data/dataset_reader.h"
+#include "controller/data/sources/dataset_reader.h"
 
 namespace coxswain::data {
 

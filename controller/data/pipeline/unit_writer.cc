@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/config/bin_capacity.h"
+#include "common/config/rules/bin_capacity.h"
 #include "common/status_macros.h"
 
 namespace coxswain::data {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/data/token_store_writer.h"
-#include "controller/data/document_encoder.h"
+#include "controller/data/documents/document_encoder.h"
 
 namespace coxswain::data {
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/data/readers/byte_source.h"
+#include "controller/data/readers/bytes/byte_source.h"
 
 namespace coxswain::data {
 namespace {

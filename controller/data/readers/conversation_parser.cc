@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/data/jinja/json.h"
+#include "controller/text/jinja/values/json.h"
 
 namespace coxswain::data {
 namespace {
@@ -347,14 +347,6 @@ absl::Status AddContext(const Json& record, const config::RecordFields& fields, 
   }
   ASSIGN_OR_RETURN(chat->kwargs, jinja::FromJson(parsed));
   return absl::OkStatus();
-}
-
-Message TextMessage(const std::string& role, const std::string& text) {
-  Message message;
-  message.role = role;
-  message.text = text;
-  message.fields = *jinja::FromJson(Json{{"role", role}, {"content", text}});
-  return message;
 }
 
 std::string_view MessagesKey(const Json& record, const config::RecordFields& fields) {

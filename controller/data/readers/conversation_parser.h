@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
-#include "controller/data/readers/record.h"
-#include "controller/data/readers/record_notes.h"
+#include "controller/text/records/record.h"
+#include "controller/text/records/record_notes.h"
 
 namespace coxswain::data {
 
@@ -38,12 +38,6 @@ absl::StatusOr<Message> ParseMessage(const nlohmann::ordered_json& message,
 // Adds tools, system text and variables of the template, which stand beside messages in `record`.
 absl::Status AddContext(const nlohmann::ordered_json& record, const config::RecordFields& fields,
                         ChatRecord* chat, RecordNotes* notes);
-
-// Roles that every chat template is assumed to know.
-inline constexpr std::string_view kRoles[] = {"system", "user", "assistant", "tool", "developer"};
-
-// A message with text only.
-Message TextMessage(const std::string& role, const std::string& text);
 
 // The key of the record's messages: the one that `fields` names, else messages or conversations.
 // Empty: the record has none.

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "controller/data/readers/record.h"
+#include "controller/text/records/record.h"
 
 namespace coxswain::data {
 

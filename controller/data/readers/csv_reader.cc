@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/data/readers/json_text.h"
+#include "controller/data/columnar/json_text.h"
 
 namespace coxswain::data {
 namespace {

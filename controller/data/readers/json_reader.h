@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "controller/data/readers/byte_source.h"
+#include "controller/data/readers/bytes/byte_source.h"
 #include "controller/data/readers/record_reader.h"
 
 namespace coxswain::data {

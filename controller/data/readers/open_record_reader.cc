@@ -2,10 +2,10 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "controller/data/readers/byte_source.h"
+#include "controller/data/readers/bytes/byte_source.h"
+#include "controller/data/readers/bytes/file_kind.h"
 #include "controller/data/readers/columnar_reader.h"
 #include "controller/data/readers/csv_reader.h"
-#include "controller/data/readers/file_kind.h"
 #include "controller/data/readers/json_reader.h"
 #include "controller/data/readers/record_reader.h"
 #include "controller/data/readers/text_reader.h"

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
-#include "controller/data/readers/record.h"
-#include "controller/data/readers/record_notes.h"
+#include "controller/text/records/record.h"
+#include "controller/text/records/record_notes.h"
 
 namespace coxswain::data {
 

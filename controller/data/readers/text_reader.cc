@@ -1,7 +1,7 @@
 #include "controller/data/readers/text_reader.h"
 
 #include "common/status_macros.h"
-#include "controller/data/readers/json_text.h"
+#include "controller/data/columnar/json_text.h"
 
 namespace coxswain::data {
 

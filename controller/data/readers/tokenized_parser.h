@@ -5,7 +5,7 @@
 #include <simdjson.h>
 
 #include "absl/status/statusor.h"
-#include "controller/data/readers/record.h"
+#include "controller/text/records/record.h"
 
 namespace coxswain::data {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
-#include "controller/data/readers/file_kind.h"
+#include "controller/data/readers/bytes/file_kind.h"
 #include "controller/data/repository/choose_config.h"
 #include "controller/data/repository/dataset_card.h"
 #include "controller/data/repository/file_format.h"

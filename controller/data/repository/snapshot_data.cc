@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/files/read_file.h"
-#include "common/hub/kept_listing.h"
+#include "common/hub/cache/kept_listing.h"
 #include "common/status_macros.h"
 #include "controller/data/repository/converted_branch.h"
 #include "controller/data/repository/select_splits.h"

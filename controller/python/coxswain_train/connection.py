@@ -1,4 +1,4 @@
-"""How a controller is reached: the same rules, files and variables as those of cox (controller/cli/connection.h)."""
+"""How a controller is reached: the same rules, files and variables as those of cox (controller/cli/connect/connection.h)."""
 import dataclasses, json, os, stat
 
 import grpc

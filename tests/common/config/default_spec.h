@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "common/config/job_parser.h"
+#include "common/config/parser/job_parser.h"
 
 namespace coxswain::config {
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/config/job_parser.h"
+#include "common/config/parser/job_parser.h"
 #include "tests/common/config/job_text.h"
 
 namespace coxswain::config {

@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "common/config/job_parser.h"
-#include "common/config/pinned_sources.h"
-#include "common/config/stored_job.h"
+#include "common/config/parser/job_parser.h"
+#include "common/config/parser/pinned_sources.h"
+#include "common/config/parser/stored_job.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::config {

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "common/config/expand_paths.h"
-#include "common/config/job_parser.h"
 #include "common/config/local_path.h"
+#include "common/config/parser/expand_paths.h"
+#include "common/config/parser/job_parser.h"
 #include "tests/common/config/job_text.h"
 #include "tests/support/scratch_folder.h"
 

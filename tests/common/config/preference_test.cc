@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "common/config/bin_capacity.h"
-#include "common/config/job_parser.h"
-#include "common/config/recipe_keys.h"
+#include "common/config/parser/job_parser.h"
+#include "common/config/rules/bin_capacity.h"
+#include "common/config/schema/recipe_keys.h"
 #include "tests/common/config/job_text.h"
 
 namespace coxswain::config {

@@ -1,14 +1,14 @@
 // The sections `reward` and `classification`, and what jobs of their methods may not say.
-#include "common/config/score_rules.h"
+#include "common/config/rules/score_rules.h"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "common/config/bin_capacity.h"
-#include "common/config/job_parser.h"
-#include "common/config/recipe_keys.h"
+#include "common/config/parser/job_parser.h"
+#include "common/config/rules/bin_capacity.h"
+#include "common/config/schema/recipe_keys.h"
 #include "tests/common/config/job_text.h"
 
 namespace coxswain::config {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/files/durable_file.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain {

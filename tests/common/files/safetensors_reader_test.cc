@@ -3,7 +3,7 @@
 #include <limits>
 #include <random>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 #include "gtest/gtest.h"
 #include "tests/support/scratch_folder.h"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/config/schema.h"
+#include "common/config/schema/schema.h"
 #include "common/foreign_keys/key_tables.h"
 #include "common/foreign_keys/reference.h"
 

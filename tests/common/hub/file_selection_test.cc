@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/hub/repository.h"
+#include "common/hub/api/repository.h"
 
 namespace coxswain::hub {
 namespace {

@@ -3,10 +3,10 @@
 #include <string>
 #include <thread>
 
-#include "common/hub/http_calls.h"
-#include "common/hub/hub_failure.h"
-#include "common/hub/repository_listing.h"
-#include "common/hub/retries.h"
+#include "common/hub/api/http_calls.h"
+#include "common/hub/api/hub_failure.h"
+#include "common/hub/api/repository_listing.h"
+#include "common/hub/api/retries.h"
 #include "tests/common/hub/hub_fixture.h"
 #include "tests/support/hub_repositories.h"
 

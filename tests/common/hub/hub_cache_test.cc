@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "common/hash.h"
-#include "common/hub/file_lock.h"
-#include "common/hub/kept_listing.h"
-#include "common/hub/partial_blob.h"
-#include "common/hub/repository_cache.h"
+#include "common/files/hash.h"
+#include "common/hub/cache/file_lock.h"
+#include "common/hub/cache/kept_listing.h"
+#include "common/hub/cache/partial_blob.h"
+#include "common/hub/cache/repository_cache.h"
 #include "tests/common/hub/hub_fixture.h"
 #include "tests/support/hub_repositories.h"
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/hub/kept_listing.h"
-#include "common/hub/repository_cache.h"
+#include "common/hub/cache/kept_listing.h"
+#include "common/hub/cache/repository_cache.h"
 #include "tests/common/hub/hub_fixture.h"
 #include "tests/support/eventually.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/hub/hub_settings.h"
-#include "common/hub/repository.h"
+#include "common/hub/api/hub_settings.h"
+#include "common/hub/api/repository.h"
 #include "tests/support/hub_server.h"
 #include "tests/support/scratch_folder.h"
 

@@ -7,7 +7,7 @@
 
 #include <httplib.h>
 
-#include "common/hub/repository_listing.h"
+#include "common/hub/api/repository_listing.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::hub {

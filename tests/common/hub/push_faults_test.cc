@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "common/hub/push.h"
-#include "common/hub/push_file.h"
+#include "common/hub/upload/push.h"
+#include "common/hub/upload/push_file.h"
 #include "tests/common/hub/hub_fixture.h"
 
 namespace coxswain::hub {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/model/family.h"
+#include "common/model/files/stacked_files.h"
 #include "common/model/parameter_table.h"
-#include "common/model/read_model_config.h"
-#include "common/model/stacked_files.h"
+#include "common/model/read/read_model_config.h"
 #include "gtest/gtest.h"
 #include "tests/support/scratch_folder.h"
 

@@ -1,4 +1,4 @@
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 
 #include <algorithm>
 #include <cmath>

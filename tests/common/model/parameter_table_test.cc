@@ -1,12 +1,12 @@
 #include "common/model/parameter_table.h"
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 #include "common/plan/plan.h"
 #include "gtest/gtest.h"
 #include "tests/support/golden_folder.h"

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/model/family.h"
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::model {

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <string>
 
-#include "common/grpc_status.h"
+#include "common/net/grpc_status.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
 
 namespace coxswain {

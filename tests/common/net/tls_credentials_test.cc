@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <string>
 
-#include "common/grpc_status.h"
 #include "common/net/grpc_endpoint.h"
+#include "common/net/grpc_status.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"
 #include "tests/support/scratch_folder.h"
 

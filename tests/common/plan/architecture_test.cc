@@ -10,9 +10,9 @@
 #include "common/model/family.h"
 #include "common/model/op_fields.h"
 #include "common/model/parameter_table.h"
-#include "common/plan/architecture_bytes.h"
-#include "common/plan/architecture_checks.h"
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/architecture_bytes.h"
+#include "common/plan/checks/architecture_checks.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "coxswain/v1/plan.pb.h"
 
 namespace coxswain::plan {

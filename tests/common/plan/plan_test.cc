@@ -4,10 +4,10 @@
 #include <functional>
 #include <limits>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "coxswain/v1/plan.pb.h"
 #include "gtest/gtest.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "tests/common/web/web_fixture.h"
 
 namespace coxswain::web {

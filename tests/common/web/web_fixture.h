@@ -17,7 +17,7 @@
 
 #include <httplib.h>
 
-#include "common/hub/hub_settings.h"
+#include "common/hub/api/hub_settings.h"
 #include "common/web/fetch_url.h"
 #include "tests/support/scratch_folder.h"
 

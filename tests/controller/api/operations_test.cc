@@ -8,7 +8,7 @@
 
 #include "controller/api/arguments.h"
 #include "controller/api/registration.h"
-#include "controller/driver/output_claim.h"
+#include "controller/driver/output/output_claim.h"
 #include "tests/controller/api/operations_fixture.h"
 
 namespace coxswain::api {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "controller/api/upload_receiver.h"
 #include "controller/uploads/upload_store.h"
 #include "tests/controller/api/operations_fixture.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "controller/checkpoint/room.h"
-#include "tests/sim/memory_files.h"
+#include "tests/sim/fakes/memory_files.h"
 
 namespace coxswain::checkpoint {
 namespace {

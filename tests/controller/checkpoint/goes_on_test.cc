@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/config/recipe_keys.h"
+#include "common/config/schema/recipe_keys.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/other_recipe.h"
-#include "tests/sim/memory_files.h"
+#include "tests/sim/fakes/memory_files.h"
 
 namespace coxswain::checkpoint {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "common/config/job_parser.h"
-#include "controller/cli/exit_code.h"
-#include "controller/cli/job_text.h"
+#include "common/config/parser/job_parser.h"
+#include "controller/cli/text/exit_code.h"
+#include "controller/cli/text/job_text.h"
 
 namespace coxswain::cli {
 

@@ -12,9 +12,9 @@
 
 #include <gtest/gtest.h>
 
-#include "controller/cli/cluster.h"
-#include "controller/cli/interrupt.h"
-#include "controller/cli/processes.h"
+#include "controller/cli/connect/cluster.h"
+#include "controller/cli/machine/interrupt.h"
+#include "controller/cli/machine/processes.h"
 #include "tests/controller/cli/fake_jobs.h"
 #include "tests/controller/cli/temp_dir.h"
 #include "tests/support/eventually.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "controller/cli/exit_code.h"
+#include "controller/cli/text/exit_code.h"
 #include "tests/controller/cli/run_cox.h"
 #include "tests/support/hub_server.h"
 #include "tests/support/scratch_folder.h"

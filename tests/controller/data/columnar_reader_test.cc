@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include "controller/data/dataset_reader.h"
+#include "controller/data/sources/dataset_reader.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {

@@ -7,12 +7,12 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include "controller/data/prepare.h"
-#include "controller/data/preview.h"
-#include "controller/data/prompts.h"
+#include "controller/data/documents/prompts.h"
+#include "controller/data/look/preview.h"
+#include "controller/data/prepare/prepare.h"
 #include "controller/data/readers/columnar_reader.h"
 #include "tests/common/config/default_spec.h"
-#include "tests/controller/data/byte_tokenizer.h"
+#include "tests/controller/text/tokenizer/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {

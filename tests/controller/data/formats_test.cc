@@ -3,11 +3,11 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include "controller/data/cache_entry.h"
-#include "controller/data/prepare.h"
+#include "controller/data/prepare/cache_entry.h"
+#include "controller/data/prepare/prepare.h"
 #include "controller/data/readers/columnar_reader.h"
 #include "tests/common/config/default_spec.h"
-#include "tests/controller/data/byte_tokenizer.h"
+#include "tests/controller/text/tokenizer/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {

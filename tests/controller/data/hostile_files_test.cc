@@ -16,13 +16,13 @@
 #include <gtest/gtest.h>
 
 #include "common/files/read_file.h"
-#include "controller/data/content_hash.h"
-#include "controller/data/prepare.h"
-#include "controller/data/readers/byte_source.h"
-#include "controller/data/tokenizer/gzip_file.h"
-#include "controller/data/tokenizer/tokenizer.h"
+#include "controller/data/prepare/content_hash.h"
+#include "controller/data/prepare/prepare.h"
+#include "controller/data/readers/bytes/byte_source.h"
+#include "controller/text/tokenizer/file/gzip_file.h"
+#include "controller/text/tokenizer/tokenizer.h"
 #include "tests/common/config/default_spec.h"
-#include "tests/controller/data/byte_tokenizer.h"
+#include "tests/controller/text/tokenizer/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {

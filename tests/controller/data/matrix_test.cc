@@ -8,12 +8,12 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include "controller/data/document_encoder.h"
+#include "controller/data/documents/document_encoder.h"
 #include "controller/data/readers/record_parser.h"
-#include "controller/data/templates/chat_renderer.h"
+#include "controller/text/templates/chat_renderer.h"
 #include "tests/common/config/default_spec.h"
-#include "tests/controller/data/tokenizer_fixture.h"
-#include "tests/controller/data/tokenizer_vectors.h"
+#include "tests/controller/text/tokenizer/tokenizer_fixture.h"
+#include "tests/controller/text/tokenizer/tokenizer_vectors.h"
 
 namespace coxswain::data {
 namespace {

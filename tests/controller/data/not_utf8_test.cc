@@ -1,4 +1,4 @@
-#include "controller/data/readers/not_utf8.h"
+#include "controller/data/readers/bytes/not_utf8.h"
 
 #include <gtest/gtest.h>
 

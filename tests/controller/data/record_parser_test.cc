@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "controller/data/jinja/containers.h"
-#include "controller/data/jinja/template.h"
 #include "controller/data/readers/detect_format.h"
+#include "controller/text/jinja/template.h"
+#include "controller/text/jinja/values/containers.h"
 #include "tests/common/config/default_spec.h"
 
 namespace coxswain::data {

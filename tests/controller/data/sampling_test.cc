@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include <gtest/gtest.h>
-#include "controller/data/val_split.h"
+#include "controller/data/sources/val_split.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/support/scratch_folder.h"
 

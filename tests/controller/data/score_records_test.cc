@@ -8,14 +8,14 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include "common/config/job_parser.h"
-#include "controller/data/inspect.h"
-#include "controller/data/prepare.h"
-#include "controller/data/preview.h"
-#include "controller/data/preview_text.h"
-#include "controller/data/source_check.h"
-#include "controller/data/trained_chat.h"
-#include "tests/controller/data/byte_tokenizer.h"
+#include "common/config/parser/job_parser.h"
+#include "controller/data/documents/trained_chat.h"
+#include "controller/data/look/inspect.h"
+#include "controller/data/look/preview.h"
+#include "controller/data/look/preview_text.h"
+#include "controller/data/look/source_check.h"
+#include "controller/data/prepare/prepare.h"
+#include "tests/controller/text/tokenizer/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::data {

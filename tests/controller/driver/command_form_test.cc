@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include "controller/driver/training.h"
+#include "controller/driver/training/training.h"
 #include "controller/gang/gang_session.h"
-#include "tests/sim/fake_workers.h"
-#include "tests/sim/synthetic_curriculum.h"
+#include "tests/sim/fakes/fake_workers.h"
+#include "tests/sim/fakes/synthetic_curriculum.h"
 
 namespace coxswain::driver {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "controller/checkpoint/checkpoint_files.h"
-#include "controller/driver/output_claim.h"
-#include "controller/seal_folder.h"
+#include "controller/driver/output/output_claim.h"
+#include "controller/folders/seal_folder.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/logging.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/loss_trend.h"
-#include "controller/driver/replays.h"
+#include "controller/driver/training/replays.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 

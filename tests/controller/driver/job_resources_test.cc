@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "controller/driver/choose_resources.h"
+#include "controller/driver/preparation/choose_resources.h"
 #include "controller/scheduler/registry.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/sim/simulation.h"

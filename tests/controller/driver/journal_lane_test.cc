@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/logging.h"
-#include "controller/driver/journal.h"
+#include "controller/driver/records/journal.h"
 #include "controller/store/memory_store.h"
-#include "tests/sim/virtual_clock.h"
+#include "tests/sim/fakes/virtual_clock.h"
 
 namespace coxswain::driver {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "controller/driver/lane_work.h"
-#include "controller/seal_folder.h"
+#include "controller/driver/preparation/lane_work.h"
+#include "controller/folders/seal_folder.h"
 #include "tests/support/hub_server.h"
 #include "tests/support/scratch_folder.h"
 

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "controller/checkpoint/run_state.h"
-#include "controller/driver/answers.h"
-#include "controller/driver/commit_step.h"
-#include "controller/driver/step_rate.h"
-#include "controller/driver/step_script.h"
+#include "controller/driver/training/answers.h"
+#include "controller/driver/training/commit_step.h"
+#include "controller/driver/training/step_rate.h"
+#include "controller/driver/training/step_script.h"
 
 namespace coxswain::driver {
 namespace {

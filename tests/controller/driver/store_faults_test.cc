@@ -6,8 +6,8 @@
 
 #include "common/logging.h"
 #include "common/outside_text.h"
-#include "controller/driver/job_record.h"
-#include "controller/driver/make_events.h"
+#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/make_events.h"
 #include "controller/failure/errors.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "common/files/safetensors.h"
-#include "common/files/safetensors_writer.h"
-#include "common/model/file_rows.h"
-#include "common/model/single_expert_key.h"
-#include "common/model/stacked_files.h"
+#include "common/files/safetensors/safetensors.h"
+#include "common/files/safetensors/safetensors_writer.h"
+#include "common/model/files/file_rows.h"
+#include "common/model/files/single_expert_key.h"
+#include "common/model/files/stacked_files.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/support/golden_folder.h"
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "common/files/safetensors.h"
-#include "common/model/file_rows.h"
+#include "common/files/safetensors/safetensors.h"
+#include "common/model/files/file_rows.h"
 #include "common/model/saved_modules.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/support/golden_folder.h"

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/checkpoint_tensors.h"
-#include "common/files/safetensors.h"
-#include "common/files/safetensors_writer.h"
+#include "common/checkpoint/checkpoint_tensors.h"
+#include "common/files/safetensors/safetensors.h"
+#include "common/files/safetensors/safetensors_writer.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 #include "controller/export/export_artifacts.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/support/scratch_folder.h"

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 #include "tests/controller/export/export_fixture.h"
 
 namespace coxswain::exports {

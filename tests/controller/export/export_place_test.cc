@@ -3,9 +3,9 @@
 
 #include <fstream>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 #include "controller/checkpoint/staging.h"
-#include "controller/seal_folder.h"
+#include "controller/folders/seal_folder.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/controller/killing_files.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "common/model/gguf_family.h"
+#include "common/model/files/gguf_family.h"
 #include "tests/controller/export/gguf_fixture.h"
 
 namespace coxswain::exports {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "common/files/weight_files.h"
+#include "common/files/weights/weight_files.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/support/gguf_file.h"
 #include "tests/support/golden_folder.h"

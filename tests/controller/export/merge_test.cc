@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "common/files/safetensors.h"
-#include "common/files/weight_files.h"
+#include "common/files/safetensors/safetensors.h"
+#include "common/files/weights/weight_files.h"
 #include "tests/controller/export/export_fixture.h"
 
 namespace coxswain::exports {

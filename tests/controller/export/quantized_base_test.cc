@@ -4,11 +4,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/files/packed_matrix.h"
-#include "common/files/safetensors_writer.h"
+#include "common/files/safetensors/safetensors_writer.h"
+#include "common/files/weights/packed_matrix.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 #include "controller/export/export_model.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/files/safetensors.h"
-#include "common/model/file_rows.h"
+#include "common/files/safetensors/safetensors.h"
+#include "common/model/files/file_rows.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/support/golden_folder.h"
 

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files/read_file.h"
-#include "common/files/safetensors.h"
-#include "common/files/safetensors_writer.h"
-#include "common/files/weight_files.h"
+#include "common/files/safetensors/safetensors.h"
+#include "common/files/safetensors/safetensors_writer.h"
+#include "common/files/weights/weight_files.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 #include "controller/checkpoint/staging.h"
 #include "controller/export/export_artifacts.h"
 #include "tests/common/config/default_spec.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/virtual_clock.h"
+#include "tests/sim/fakes/virtual_clock.h"
 
 namespace coxswain::failure {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/gang/answer_queue.h"
-#include "tests/sim/virtual_clock.h"
+#include "tests/sim/fakes/virtual_clock.h"
 
 namespace coxswain::gang {
 namespace {

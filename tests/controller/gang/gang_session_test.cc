@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>
 
-#include "tests/sim/fake_workers.h"
-#include "tests/sim/virtual_clock.h"
+#include "tests/sim/fakes/fake_workers.h"
+#include "tests/sim/fakes/virtual_clock.h"
 
 namespace coxswain::gang {
 namespace {

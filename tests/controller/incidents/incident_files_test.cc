@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "tests/sim/memory_files.h"
+#include "tests/sim/fakes/memory_files.h"
 
 namespace coxswain::incidents {
 namespace {

@@ -1,5 +1,5 @@
 // The engine accepts what the planner writes, and uses exactly the planned bytes.
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "controller/planner/planner.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"

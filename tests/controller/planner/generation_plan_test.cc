@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "common/plan/runtime_bytes.h"
-#include "controller/planner/memory.h"
+#include "controller/planner/memory/memory.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
 

@@ -11,7 +11,7 @@
 #include "common/config/job_spec.h"
 #include "common/data/token_store_writer.h"
 #include "common/model/model_config.h"
-#include "controller/data/prepare.h"
+#include "controller/data/prepare/prepare.h"
 #include "gtest/gtest.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/support/scratch_folder.h"

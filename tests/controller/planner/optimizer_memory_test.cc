@@ -1,7 +1,7 @@
 // What optimizers with fewer bits save of a model of 7B, trained in full on one GPU.
 #include <gtest/gtest.h>
 
-#include "common/model/read_model_config.h"
+#include "common/model/read/read_model_config.h"
 #include "controller/planner/planner.h"
 #include "tests/controller/planner/job_fixture.h"
 

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/plan/runtime_bytes.h"
 #include "controller/planner/planner.h"
 #include "gtest/gtest.h"

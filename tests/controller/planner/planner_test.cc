@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "common/model/flops.h"
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "common/plan/runtime_bytes.h"
-#include "controller/planner/gpu_time.h"
-#include "controller/planner/memory.h"
+#include "controller/planner/memory/memory.h"
 #include "controller/planner/plan_scalars.h"
+#include "controller/planner/time/gpu_time.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
 

@@ -10,11 +10,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/config/job_parser.h"
-#include "common/model/read_model_config.h"
-#include "controller/planner/adapter_settings.h"
-#include "controller/planner/parameter_groups.h"
-#include "controller/planner/target_modules.h"
+#include "common/config/parser/job_parser.h"
+#include "common/model/read/read_model_config.h"
+#include "controller/planner/adapters/adapter_settings.h"
+#include "controller/planner/adapters/target_modules.h"
+#include "controller/planner/model/parameter_groups.h"
 #include "tests/controller/planner/job_fixture.h"
 
 namespace coxswain::planner {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "common/config/job_parser.h"
-#include "controller/data/dataset_files.h"
+#include "common/config/parser/job_parser.h"
+#include "controller/data/sources/dataset_files.h"
 #include "controller/sources/fetch_sources.h"
 #include "controller/sources/kept_revisions.h"
 #include "tests/common/hub/hub_fixture.h"

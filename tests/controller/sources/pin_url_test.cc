@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "common/config/job_parser.h"
-#include "common/config/stored_job.h"
-#include "controller/data/dataset_files.h"
+#include "common/config/parser/job_parser.h"
+#include "common/config/parser/stored_job.h"
+#include "controller/data/sources/dataset_files.h"
 #include "controller/sources/fetch_sources.h"
 #include "controller/sources/pin_sources.h"
 #include "tests/common/web/web_fixture.h"

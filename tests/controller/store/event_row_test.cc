@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 
-#include "common/event_json.h"
+#include "common/net/event_json.h"
 #include "controller/status_page/history.h"
 #include "controller/store/sqlite.h"
 #include "controller/store/sqlite_store.h"

@@ -9,7 +9,7 @@
 
 #include "controller/store/memory_store.h"
 #include "tests/controller/trackers/events.h"
-#include "tests/sim/memory_files.h"
+#include "tests/sim/fakes/memory_files.h"
 #include "trackers/event_file.pb.h"
 
 namespace coxswain::trackers {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "common/hash.h"
+#include "common/files/hash.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::uploads {

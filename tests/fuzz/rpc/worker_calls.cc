@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "coxswain/v1/plan.pb.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/rpc/calls.h"

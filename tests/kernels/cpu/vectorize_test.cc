@@ -5,10 +5,10 @@
 
 #include <limits>
 
-#include "kernels/cross_entropy.h"
 #include "kernels/device.h"
-#include "kernels/gemm.h"
-#include "kernels/rms_norm.h"
+#include "kernels/loss/cross_entropy.h"
+#include "kernels/norms/rms_norm.h"
+#include "kernels/products/gemm.h"
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {

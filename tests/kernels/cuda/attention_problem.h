@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/attention.h"
-#include "kernels/cuda/cudnn_attention.h"
-#include "kernels/cuda/flash_attention.h"
-#include "kernels/cuda/hopper_attention.h"
-#include "kernels/cuda/plain_attention.h"
+#include "kernels/attention/attention.h"
+#include "kernels/cuda/attention/cudnn_attention.h"
+#include "kernels/cuda/attention/flash_attention.h"
+#include "kernels/cuda/attention/hopper_attention.h"
+#include "kernels/cuda/attention/plain_attention.h"
 #include "tests/kernels/attention_heads.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 #include "tests/reference/attention.h"
@@ -217,7 +217,7 @@ inline Floats RandomDout(const Problem& p) {
 // roundings of at most kUnit bounds by kUnit each. D is made of O as the kernel gave it, which the
 // reference reads too.
 // float32: the sums of hd and n terms and twice the score's error in a probability, as derived for
-// the CPU kernels in tests/kernels/attention_test.cc.
+// the CPU kernels in tests/kernels/attention/attention_test.cc.
 inline double Float32Bound(const Problem& p) {
   const double dim = static_cast<double>(p.spec.head_dim), n = static_cast<double>(p.longest());
   const double score = (dim + 2) * 5 * dim * p.spec.scale;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "kernels/cuda/stream.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 #include "tests/kernels/attention_heads.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 

@@ -2,11 +2,11 @@
 // distribution, and over rows of more than 2^31 elements (invariant kernels-2).
 #include <numeric>
 
-#include "kernels/combine.h"
-#include "kernels/dispatch.h"
-#include "kernels/route.h"
-#include "kernels/router_loss.h"
-#include "kernels/sort_by_expert.h"
+#include "kernels/experts/combine.h"
+#include "kernels/experts/dispatch.h"
+#include "kernels/experts/route.h"
+#include "kernels/experts/router_loss.h"
+#include "kernels/experts/sort_by_expert.h"
 #include "tests/kernels/cuda/expert_pairs.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 

@@ -3,16 +3,16 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/adamw.h"
-#include "kernels/adamw_8bit.h"
-#include "kernels/checksum.h"
-#include "kernels/fp8_blocks.h"
-#include "kernels/global_norm.h"
-#include "kernels/int8_rows.h"
-#include "kernels/mxfp4.h"
-#include "kernels/nf4.h"
-#include "kernels/reduce.h"
-#include "kernels/scale.h"
+#include "kernels/optimizer/adamw.h"
+#include "kernels/optimizer/adamw_8bit.h"
+#include "kernels/optimizer/global_norm.h"
+#include "kernels/quantize/fp8_blocks.h"
+#include "kernels/quantize/int8_rows.h"
+#include "kernels/quantize/mxfp4.h"
+#include "kernels/quantize/nf4.h"
+#include "kernels/tensors/checksum.h"
+#include "kernels/tensors/reduce.h"
+#include "kernels/tensors/scale.h"
 #include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/attention.h"
-#include "kernels/cached_attention.h"
-#include "kernels/gated_linear.h"
-#include "kernels/grouped_gated_linear.h"
-#include "kernels/grouped_linear.h"
-#include "kernels/grouped_lora.h"
-#include "kernels/rotated_linear.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/cached_attention.h"
+#include "kernels/experts/grouped_gated_linear.h"
+#include "kernels/experts/grouped_linear.h"
+#include "kernels/experts/grouped_lora.h"
+#include "kernels/products/gated_linear.h"
+#include "kernels/products/rotated_linear.h"
 #include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {

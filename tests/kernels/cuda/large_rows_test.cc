@@ -2,14 +2,14 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/argmax.h"
-#include "kernels/bias.h"
-#include "kernels/dora.h"
-#include "kernels/embedding.h"
-#include "kernels/latent_heads.h"
+#include "kernels/attention/latent_heads.h"
+#include "kernels/experts/sigmoid_gate.h"
+#include "kernels/lora/dora.h"
+#include "kernels/loss/argmax.h"
+#include "kernels/products/bias.h"
 #include "kernels/rope.h"
-#include "kernels/sigmoid_gate.h"
-#include "kernels/split_rows.h"
+#include "kernels/tensors/embedding.h"
+#include "kernels/tensors/split_rows.h"
 #include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {

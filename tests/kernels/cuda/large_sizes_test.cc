@@ -3,19 +3,19 @@
 // and the tests of gelu.h, gemm.h, cross_entropy.h and lora_linear.h.
 #include <numeric>
 
-#include "kernels/add.h"
-#include "kernels/clamped_swiglu.h"
-#include "kernels/convert.h"
-#include "kernels/dropout.h"
-#include "kernels/geglu.h"
-#include "kernels/layer_norm.h"
-#include "kernels/qk_norm.h"
-#include "kernels/random_fill.h"
-#include "kernels/rms_norm.h"
+#include "kernels/activations/clamped_swiglu.h"
+#include "kernels/activations/dropout.h"
+#include "kernels/activations/geglu.h"
+#include "kernels/activations/swiglu.h"
+#include "kernels/attention/qk_norm.h"
+#include "kernels/loss/target_hits.h"
+#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/rms_norm.h"
 #include "kernels/rope.h"
-#include "kernels/row_gather.h"
-#include "kernels/swiglu.h"
-#include "kernels/target_hits.h"
+#include "kernels/tensors/add.h"
+#include "kernels/tensors/convert.h"
+#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/row_gather.h"
 #include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {

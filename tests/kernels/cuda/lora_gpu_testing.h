@@ -2,8 +2,8 @@
 #ifndef COXSWAIN_TESTS_KERNELS_CUDA_LORA_GPU_TESTING_H_
 #define COXSWAIN_TESTS_KERNELS_CUDA_LORA_GPU_TESTING_H_
 
-#include "kernels/cuda/lora_product.h"
-#include "kernels/gemm.h"
+#include "kernels/cuda/lora/lora_product.h"
+#include "kernels/products/gemm.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
@@ -18,7 +18,7 @@ class FusedLoraTest : public testing::Test {
 };
 
 // The first `count` elements of g, bfloat16, which a backward left in its workspace behind the
-// scratch of products (kernels/cuda/lora_workspace.h).
+// scratch of products (kernels/cuda/lora/lora_workspace.h).
 inline Floats ReadGradientOfH(const Scratch& workspace, int64_t count) {
   Synchronize(TestStream());
   std::vector<uint16_t> bits(Size(count));

@@ -2,8 +2,8 @@
 #include <limits>
 #include <memory>
 
-#include "kernels/adamw.h"
-#include "kernels/global_norm.h"
+#include "kernels/optimizer/adamw.h"
+#include "kernels/optimizer/global_norm.h"
 #include "kernels/philox.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 #include "tests/reference/adamw.h"

@@ -1,6 +1,6 @@
 #include "tests/kernels/cuda/row_ring_walk.h"
 
-#include "kernels/cuda/norm_rows.cuh"
+#include "kernels/cuda/norms/norm_rows.cuh"
 
 namespace coxswain::kernels {
 namespace {

@@ -12,11 +12,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files/block_digests.h"
+#include "common/files/hash.h"
 #include "common/files/read_file.h"
-#include "common/grpc_status.h"
-#include "common/hash.h"
 #include "common/net/grpc_endpoint.h"
-#include "common/plan/plan_bytes.h"
+#include "common/net/grpc_status.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/agent/fake_engine.h"

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "worker/engine/device.h"
+#include "worker/engine/device/device.h"
 
 namespace coxswain {
 namespace fake_engine {

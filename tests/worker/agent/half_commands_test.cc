@@ -10,7 +10,7 @@
 
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
-#include "worker/agent/command_identity.h"
+#include "worker/agent/wire/command_identity.h"
 
 namespace coxswain::agent {
 namespace half_commands_test {

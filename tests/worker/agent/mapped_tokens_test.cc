@@ -10,7 +10,7 @@
 
 #include "common/data/token_store_writer.h"
 #include "tests/support/scratch_folder.h"
-#include "worker/agent/decode.h"
+#include "worker/agent/wire/decode.h"
 
 namespace coxswain::agent {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/plan/plan_bytes.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "tests/worker/agent/test_gang.h"
 

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/access/call_credentials.h"
-#include "common/grpc_status.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/net/grpc_endpoint.h"
-#include "common/plan/plan_bytes.h"
+#include "common/net/grpc_status.h"
+#include "common/plan/checks/plan_bytes.h"
 #include "tests/support/eventually.h"
 
 namespace coxswain::agent {

@@ -8,11 +8,11 @@
 
 #include "common/files/read_file.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/block_kinds.h"
-#include "tests/worker/engine/golden_answers.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/block_kinds.h"
+#include "tests/worker/engine/support/golden_answers.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::engine {

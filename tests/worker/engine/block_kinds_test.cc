@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/engine/block_kinds.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_ranks.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/block_kinds.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_ranks.h"
+#include "tests/worker/engine/support/test_state.h"
 
 namespace coxswain::engine {
 namespace block_kinds_test {
@@ -57,7 +57,8 @@ class BlockKindsTest : public testing::TestWithParam<BlockKind> {
   }
 };
 
-// The kernels promise it: kernels/rms_norm.h, kernels/gated_linear.h, kernels/rotated_linear.h.
+// The kernels promise it: kernels/norms/rms_norm.h, kernels/products/gated_linear.h,
+// kernels/products/rotated_linear.h.
 TEST_P(BlockKindsTest, FusedAndPlainListsGiveTheSameBits) {
   for (const int64_t rank : {0, 3}) {
     plan::Plan plan = Plan(Options(rank));

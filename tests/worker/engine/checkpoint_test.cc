@@ -4,16 +4,16 @@
 #include <filesystem>
 #include <memory>
 
+#include "common/files/hash.h"
 #include "common/files/read_file.h"
-#include "common/files/safetensors.h"
-#include "common/hash.h"
+#include "common/files/safetensors/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/seal_checkpoint.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_model.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/seal_checkpoint.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_model.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 
 namespace coxswain::engine {
 namespace checkpoint_test {

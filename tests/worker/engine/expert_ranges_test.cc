@@ -1,15 +1,15 @@
 // Experts that are dequantised a few at a time have the bits of all at once: in training at every
 // recompute level, in gradients and in answers.
-#include "tests/worker/engine/expert_ranges.h"
+#include "tests/worker/engine/support/expert_ranges.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "common/plan/storage.h"
-#include "tests/worker/engine/golden_answers.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/golden_answers.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/make_state.h"
-#include "worker/engine/parameter_store.h"
+#include "worker/engine/memory/parameter_store.h"
 
 namespace coxswain::engine {
 namespace expert_ranges_test {

@@ -8,13 +8,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/files/safetensors_writer.h"
-#include "common/model/file_rows.h"
+#include "common/files/safetensors/safetensors_writer.h"
+#include "common/model/files/file_rows.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/golden_case.h"
-#include "tests/worker/engine/same_losses.h"
-#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/support/golden_case.h"
+#include "tests/worker/engine/support/same_losses.h"
+#include "tests/worker/engine/support/test_plan.h"
 
 namespace coxswain::engine {
 namespace file_order_test {

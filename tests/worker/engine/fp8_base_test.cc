@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "common/files/safetensors_writer.h"
-#include "common/model/stacked_files.h"
+#include "common/files/safetensors/safetensors_writer.h"
+#include "common/model/files/stacked_files.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_model.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_ranks.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_model.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_ranks.h"
 
 namespace coxswain::engine {
 namespace fp8_base_test {

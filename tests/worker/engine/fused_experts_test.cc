@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/engine/expert_ranges.h"
-#include "tests/worker/engine/golden_answers.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/expert_ranges.h"
+#include "tests/worker/engine/support/golden_answers.h"
+#include "tests/worker/engine/support/test_state.h"
 
 namespace coxswain::engine {
 namespace fused_experts_test {

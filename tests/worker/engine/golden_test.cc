@@ -7,18 +7,18 @@
 #include <cmath>
 #include <cstdio>
 
-#include "common/hash.h"
-#include "kernels/gemm.h"
+#include "common/files/hash.h"
+#include "kernels/products/gemm.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/golden_case.h"
-#include "tests/worker/engine/test_model.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/golden_case.h"
+#include "tests/worker/engine/support/test_model.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/engine.h"
-#include "worker/engine/lm_head.h"
+#include "worker/engine/heads/lm_head.h"
 #include "worker/engine/make_state.h"
-#include "worker/engine/step.h"
+#include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
 namespace golden_test {

@@ -6,14 +6,14 @@
 #include <cmath>
 #include <memory>
 
-#include "common/files/safetensors_writer.h"
+#include "common/files/safetensors/safetensors_writer.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_model.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_model.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/make_state.h"
-#include "worker/engine/step.h"
+#include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
 namespace gradient_test {

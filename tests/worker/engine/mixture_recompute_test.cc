@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "tests/worker/engine/mixture_cases.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/mixture_cases.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {

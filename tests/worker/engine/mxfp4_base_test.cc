@@ -5,17 +5,17 @@
 #include <filesystem>
 #include <memory>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 #include "common/plan/shard_map.h"
 #include "kernels/device.h"
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/golden_answers.h"
-#include "tests/worker/engine/golden_case.h"
-#include "tests/worker/engine/seal_checkpoint.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/golden_answers.h"
+#include "tests/worker/engine/support/golden_case.h"
+#include "tests/worker/engine/support/seal_checkpoint.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tests/worker/comm/in_process_rendezvous.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_ranks.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_ranks.h"
 #include "worker/comm/collectives.h"
 #include "worker/engine/engine.h"
 

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/family.h"
-#include "controller/planner/buffer_table.h"
+#include "controller/planner/memory/buffer_table.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_model.h"
-#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_model.h"
+#include "tests/worker/engine/support/test_plan.h"
 
 // AddressSanitizer asks for its options here; without this one it ends the process where malloc
 // would return null.

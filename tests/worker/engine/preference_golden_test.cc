@@ -10,13 +10,13 @@
 #include <map>
 #include <numeric>
 
-#include "common/files/safetensors.h"
+#include "common/files/safetensors/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/golden_folder.h"
-#include "tests/worker/engine/golden_case.h"
-#include "tests/worker/engine/golden_documents.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/golden_case.h"
+#include "tests/worker/engine/support/golden_documents.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/make_state.h"
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/worker/engine/block_kinds.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/block_kinds.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/make_state.h"
-#include "worker/engine/step.h"
+#include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
 namespace router_adapter_test {

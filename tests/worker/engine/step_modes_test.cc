@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/engine/block_kinds.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/block_kinds.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {

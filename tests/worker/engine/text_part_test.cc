@@ -3,9 +3,9 @@
 
 #include "tests/support/image_text_folder.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/golden_case.h"
-#include "tests/worker/engine/same_losses.h"
-#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/support/golden_case.h"
+#include "tests/worker/engine/support/same_losses.h"
+#include "tests/worker/engine/support/test_plan.h"
 
 namespace coxswain::engine {
 namespace text_part_test {

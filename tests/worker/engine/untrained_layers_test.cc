@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_ranks.h"
-#include "tests/worker/engine/test_state.h"
-#include "worker/engine/step.h"
-#include "worker/engine/verified_tensors.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_ranks.h"
+#include "tests/worker/engine/support/test_state.h"
+#include "worker/engine/step/step.h"
+#include "worker/engine/verify/verified_tensors.h"
 
 namespace coxswain::engine {
 namespace untrained_layers_test {

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/worker/engine/golden_case.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/support/golden_case.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
 #include "worker/engine/make_state.h"
-#include "worker/engine/step.h"
+#include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
 namespace verified_families_test {

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/access/join_proof.h"
 #include "common/access/secret_file.h"
-#include "common/grpc_status.h"
+#include "common/net/grpc_status.h"
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/supervisor/echo_worker.h"

@@ -8,9 +8,9 @@
 
 #include "common/plan/embedding_rows.h"
 #include "tests/worker/comm/cuda/nccl_rank.h"
-#include "tests/worker/engine/block_kinds.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/support/block_kinds.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::engine {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "controller/planner/memory.h"
+#include "controller/planner/memory/memory.h"
 #include "worker/comm/peer_copies.h"
 
 namespace coxswain::comm {

@@ -15,9 +15,9 @@
 
 #include "tests/support/golden_folder.h"
 #include "tests/support/scratch_folder.h"
-#include "tests/worker/engine/golden_case.h"
-#include "tests/worker/engine/test_plan.h"
-#include "tests/worker/engine/test_state.h"
+#include "tests/worker/engine/support/golden_case.h"
+#include "tests/worker/engine/support/test_plan.h"
+#include "tests/worker/engine/support/test_state.h"
 #include "worker/engine/make_state.h"
 
 namespace coxswain::engine {

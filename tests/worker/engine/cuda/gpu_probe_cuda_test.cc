@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/device.h"
-#include "worker/engine/gpu_probe.h"
+#include "worker/engine/device/gpu_probe.h"
 
 namespace coxswain::engine {
 namespace gpu_probe_cuda_test {

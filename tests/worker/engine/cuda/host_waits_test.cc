@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "tests/worker/engine/test_batch.h"
-#include "tests/worker/engine/test_plan.h"
+#include "tests/worker/engine/support/test_batch.h"
+#include "tests/worker/engine/support/test_plan.h"
 #include "worker/engine/engine.h"
 
 namespace coxswain::engine {

@@ -1,9 +1,0 @@
-// Prints the reference page: config_reference > common/config/REFERENCE.md
-#include <iostream>
-
-#include "common/config/reference.h"
-
-int main() {
-  std::cout << coxswain::config::SchemaReference();
-  return 0;
-}

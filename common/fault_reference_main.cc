@@ -1,9 +1,0 @@
-// Writes common/FAULTS.md to standard output.
-#include <cstdio>
-
-#include "common/fault_table.h"
-
-int main() {
-  std::fputs(coxswain::fault::FaultsPage().c_str(), stdout);
-  return 0;
-}

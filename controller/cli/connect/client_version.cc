@@ -1,0 +1,12 @@
+#include "controller/cli/connect/client_version.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/build_info.h"
+
+namespace coxswain::cli {
+
+std::string ClientVersion() {
+  return absl::StrCat("cox ", std::string(BuildVersion()), " (", std::string(BuildCommit()), ")");
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,21 @@
+// What of theirs is a name on the Hugging Face Hub, and the form of what is not.
+#ifndef COXSWAIN_CONTROLLER_CLI_IMPORT_TRANSLATION_HUB_NAME_H_
+#define COXSWAIN_CONTROLLER_CLI_IMPORT_TRANSLATION_HUB_NAME_H_
+
+#include <string>
+
+namespace coxswain::job_import {
+
+// "Qwen/Qwen3-8B", and names without a slash; not paths, files of data, URLs, and nothing that
+// lies below `base_dir`.
+bool IsHubName(const std::string& text, const std::string& base_dir);
+
+// "<your-dataset>": what an example leaves to its reader.
+bool IsPlaceholder(const std::string& text);
+
+// A relative path in a form that never reads as a Hub name: "out/a" gives "./out/a".
+std::string LocalForm(const std::string& text);
+
+}  // namespace coxswain::job_import
+
+#endif  // COXSWAIN_CONTROLLER_CLI_IMPORT_TRANSLATION_HUB_NAME_H_

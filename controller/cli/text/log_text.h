@@ -1,0 +1,17 @@
+// Formats log lines for people.
+#ifndef COXSWAIN_CONTROLLER_CLI_TEXT_LOG_TEXT_H_
+#define COXSWAIN_CONTROLLER_CLI_TEXT_LOG_TEXT_H_
+
+#include <string>
+
+#include "coxswain/v1/common.pb.h"
+
+namespace coxswain::cli {
+
+// "2026-01-02T03:04:05.678Z  rank 0  info  message  key=value": the JSON line without its quotes. A
+// line that is no JSON object is shown unchanged.
+std::string LogText(const v1::LogLine& line);
+
+}  // namespace coxswain::cli
+
+#endif  // COXSWAIN_CONTROLLER_CLI_TEXT_LOG_TEXT_H_

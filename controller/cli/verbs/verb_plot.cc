@@ -1,0 +1,91 @@
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/files/durable_file.h"
+#include "controller/cli/command/follow.h"
+#include "controller/cli/command/verb.h"
+#include "controller/cli/command/verbs.h"
+#include "controller/cli/jobs/kept_history.h"
+#include "controller/cli/text/exit_code.h"
+#include "controller/status_page/picture.h"
+
+namespace coxswain::cli {
+namespace {
+
+struct PlotArgs {
+  std::vector<std::string> jobs;
+  std::string file;
+};
+
+struct Curves {
+  std::string label;
+  status_page::History history;
+};
+
+absl::Status CheckFile(const std::string& file) {
+  if (file.empty()) return absl::InvalidArgumentError("give a file: -o curve.svg");
+  if (file == "-" || file.ends_with(".svg")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("-o ", file,
+                   ": cox plot writes SVG alone; give a name that ends in .svg, or - for the "
+                   "standard output"));
+}
+
+absl::StatusOr<Curves> ReadCurves(Cox* cox, const std::string& typed) {
+  Curves curves;
+  std::vector<v1::JobEvent> events;
+  if (NamesFolder(typed)) {
+    auto kept = ReadHistory(typed);
+    if (!kept.ok()) return kept.status();
+    curves.label = kept->job.id();
+    events = std::move(kept->events);
+  } else {
+    const absl::StatusOr<v1::Job> job = cox->Server().Get(typed);
+    if (!job.ok()) return job.status();
+    auto read = ReadEvents(&cox->Server(), job->id());
+    if (!read.ok()) return read.status();
+    curves.label = job->id();
+    events = *std::move(read);
+  }
+  for (const v1::JobEvent& event : events) curves.history.Add(event);
+  return curves;
+}
+
+int RunPlot(Cox* cox, const PlotArgs& args) {
+  if (args.jobs.empty()) return cox->Fail(absl::InvalidArgumentError("give one job or more"));
+  if (const absl::Status file = CheckFile(args.file); !file.ok()) return cox->Fail(file);
+  std::vector<Curves> read;
+  for (const std::string& job : args.jobs) {
+    absl::StatusOr<Curves> curves = ReadCurves(cox, job);
+    if (!curves.ok()) return cox->Fail(curves.status());
+    read.push_back(*std::move(curves));
+  }
+  std::vector<status_page::PlottedJob> plotted;
+  for (const Curves& curves : read) {
+    plotted.push_back({.label = curves.label, .history = &curves.history});
+  }
+  const std::string svg = status_page::PictureSvg(plotted);
+  if (args.file == "-") {
+    cox->out() << svg;
+    return kOk;
+  }
+  const absl::Status written = WriteFileDurably(args.file, svg);
+  if (!written.ok()) return cox->Fail(written);
+  cox->err() << "wrote " << args.file << "\n";
+  return kOk;
+}
+
+}  // namespace
+
+void AddPlot(CLI::App* app, Cox* cox) {
+  auto args = std::make_shared<PlotArgs>();
+  Verb(app, "plot", "Curves of jobs as a picture")
+      .Arguments("job", &args->jobs,
+                 "Ids, unique id prefixes or names; or output_dirs of jobs of cox train")
+      .Text("-o,--output", &args->file, "The file, whose name ends in .svg; -: standard output")
+      .Run(cox, [cox, args] { return RunPlot(cox, *args); });
+}
+
+}  // namespace coxswain::cli

@@ -1,0 +1,71 @@
+#include "controller/data/readers/bytes/zstd_source.h"
+
+#include <zstd.h>
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr size_t kCompressedBytes = size_t{1} << 18;
+
+}  // namespace
+
+struct ZstdSource::Stream {
+  ZSTD_DCtx* context = ZSTD_createDCtx();
+  ~Stream() { ZSTD_freeDCtx(context); }
+};
+
+absl::StatusOr<std::unique_ptr<ByteSource>> ZstdSource::Open(RegularFile file) {
+  return std::unique_ptr<ByteSource>(new ZstdSource(std::move(file)));
+}
+
+ZstdSource::ZstdSource(RegularFile file)
+    : ByteSource(std::move(file)), stream_(std::make_unique<Stream>()) {}
+
+ZstdSource::~ZstdSource() = default;
+
+absl::StatusOr<size_t> ZstdSource::Inflate(char* to, size_t capacity) {
+  ZSTD_outBuffer out = {to, capacity, 0};
+  while (out.pos < capacity) {
+    // A frame whose last input is taken may still hold output, so input may be empty here.
+    ZSTD_inBuffer in = {input_.data(), input_.size(), used_};
+    const size_t had = out.pos;
+    const size_t wanted = ZSTD_decompressStream(stream_->context, &out, &in);
+    const bool moved = in.pos > used_ || out.pos > had;
+    used_ = in.pos;
+    if (ZSTD_isError(wanted)) return Damaged(ZSTD_getErrorName(wanted));
+    if (moved) between_frames_ = wanted == 0;
+    if (moved || used_ < input_.size()) continue;
+    ASSIGN_OR_RETURN(const bool more, Refill());
+    if (more) continue;
+    if (!between_frames_) return Damaged("the last frame has no end");
+    break;
+  }
+  return out.pos;
+}
+
+absl::StatusOr<bool> ZstdSource::Refill() {
+  consumed_ += static_cast<int64_t>(input_.size());
+  input_.resize(kCompressedBytes);
+  used_ = 0;
+  const absl::StatusOr<int64_t> got =
+      file().ReadAt(consumed_, static_cast<int64_t>(kCompressedBytes), input_.data());
+  input_.resize(static_cast<size_t>(got.value_or(0)));
+  RETURN_IF_ERROR(got.status());
+  return *got > 0;
+}
+
+int64_t ZstdSource::consumed() const { return consumed_ + static_cast<int64_t>(used_); }
+
+absl::Status ZstdSource::Damaged(const char* what) const {
+  return absl::DataLossError(absl::StrCat("dataset ", file().path(),
+                                          ": its zstd stream is damaged or cut short (", what,
+                                          "); compress it again"));
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,78 @@
+#include "controller/driver/training/training_position.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "controller/checkpoint/run_json.h"
+
+namespace coxswain::driver {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kActions = static_cast<int>(Action::kEnd) + 1;
+
+json ScriptJson(const ScriptPlace& place) {
+  return {{"step", place.step},
+          {"end", place.end},
+          {"evaluated", place.evaluated},
+          {"generated", place.generated},
+          {"snapshotted", place.snapshotted},
+          {"requested", place.requested},
+          {"owed", place.owed}};
+}
+
+ScriptPlace ScriptFromJson(const json& in) {
+  return {.step = in.at("step"),
+          .end = in.at("end"),
+          .evaluated = in.at("evaluated"),
+          .generated = in.at("generated"),
+          .snapshotted = in.at("snapshotted"),
+          .requested = in.at("requested"),
+          .owed = in.at("owed")};
+}
+
+TrainingPosition FromJson(const json& in) {
+  TrainingPosition position;
+  position.run = checkpoint::RunFromJson(in.at("run"));
+  position.script = ScriptFromJson(in.at("script"));
+  for (const int action : in.at("sent")) {
+    position.sent.push_back(static_cast<Action>(std::clamp(action, 0, kActions - 1)));
+  }
+  if (in.contains("saving")) position.saving = checkpoint::RunFromJson(in.at("saving"));
+  return position;
+}
+
+}  // namespace
+
+std::string PositionJson(const checkpoint::RunState& run, const ScriptPlace& script,
+                         const std::vector<Action>& sent, const checkpoint::RunState* saving) {
+  json out = {{"run", checkpoint::RunJsonWithoutEvals(run)},
+              {"script", ScriptJson(script)},
+              {"sent", json::array()}};
+  for (const Action action : sent) out["sent"].push_back(static_cast<int>(action));
+  if (saving != nullptr) out["saving"] = checkpoint::RunJsonWithoutEvals(*saving);
+  return out.dump();
+}
+
+absl::StatusOr<TrainingPosition> ParsePosition(const std::string& text,
+                                               const std::vector<checkpoint::EvalPoint>& evals) {
+  TrainingPosition position;
+  try {
+    position = FromJson(json::parse(text));
+  } catch (const json::exception& error) {
+    return absl::DataLossError(
+        absl::StrCat("the position of a training cannot be read: ", error.what()));
+  }
+  position.run.evals = evals;
+  if (position.saving) {
+    std::copy_if(evals.begin(), evals.end(), std::back_inserter(position.saving->evals),
+                 [&](const auto& point) { return point.step <= position.saving->step; });
+  }
+  return position;
+}
+
+}  // namespace coxswain::driver

@@ -1,0 +1,54 @@
+#include "kernels/lora/lora_base.h"
+
+#include <algorithm>
+
+#include "kernels/products/gemm.h"
+
+namespace coxswain::kernels {
+namespace {
+
+// The front of the workspace, where products have theirs.
+Workspace ProductScratch(const Workspace& workspace) {
+  return {.data = workspace.data, .bytes = std::min(workspace.bytes, GemmWorkspaceBytes())};
+}
+
+}  // namespace
+
+void LoraBaseOutput(const LoraLinearForwardArgs& args, bool accumulate, Stream* stream) {
+  const LoraLinearSpec& spec = args.spec;
+  Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.dtype, .transpose_b = true},
+        .m = args.rows,
+        .n = spec.columns(),
+        .k = spec.in_features,
+        .alpha = spec.weight_scale,
+        .a = args.x,
+        .lda = spec.in_features,
+        .b = args.weight,
+        .ldb = spec.in_features,
+        .beta = accumulate ? 1.0f : 0.0f,
+        .c = args.y,
+        .ldc = spec.ldy,
+        .bias = args.bias,
+        .workspace = ProductScratch(args.workspace)},
+       stream);
+}
+
+void LoraBaseInputGradient(const LoraLinearBackwardArgs& args, bool accumulate, Stream* stream) {
+  const LoraLinearSpec& spec = args.spec;
+  Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.dtype},
+        .m = args.rows,
+        .n = spec.in_features,
+        .k = spec.columns(),
+        .alpha = spec.weight_scale,
+        .a = args.dy,
+        .lda = spec.ldy,
+        .b = args.weight,
+        .ldb = spec.in_features,
+        .beta = accumulate ? 1.0f : 0.0f,
+        .c = args.dx,
+        .ldc = spec.in_features,
+        .workspace = ProductScratch(args.workspace)},
+       stream);
+}
+
+}  // namespace coxswain::kernels

@@ -1,0 +1,20 @@
+// A small model of each kind of block that families make.
+#ifndef COXSWAIN_TESTS_WORKER_ENGINE_SUPPORT_BLOCK_KINDS_H_
+#define COXSWAIN_TESTS_WORKER_ENGINE_SUPPORT_BLOCK_KINDS_H_
+
+#include <string>
+#include <vector>
+
+#include "common/model/model_config.h"
+
+namespace coxswain::engine {
+
+struct BlockKind {
+  std::string name;
+  model::ModelConfig config;  // five blocks
+};
+std::vector<BlockKind> BlockKinds();
+
+}  // namespace coxswain::engine
+
+#endif  // COXSWAIN_TESTS_WORKER_ENGINE_SUPPORT_BLOCK_KINDS_H_

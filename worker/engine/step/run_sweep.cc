@@ -1,0 +1,84 @@
+#include "worker/engine/step/run_sweep.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/engine/commands/work_count.h"
+
+namespace coxswain::engine {
+
+// A warm-up computes alone, whatever comes of it.
+absl::Status CheckGroup(const State& state, const std::string& doing) {
+  if (state.plan.world_size() == 1 || state.group != nullptr || state.warming_up) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(doing, ": rank ", state.rank, " of ",
+                                                    state.plan.world_size(),
+                                                    " ranks has no group; Connect comes first"));
+}
+
+absl::Status CheckTrains(const State& state, const std::string& doing) {
+  if (state.plan.trains()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(doing, ": the plan trains nothing, it only answers prompts"));
+}
+
+void SendScalars(State& state, const Scalars& scalars) {
+  state.sent[0] = scalars;
+  kernels::CopyMemory(state.buffers.scalars, state.sent.data(), sizeof(Scalars), state.stream);
+}
+
+void ReceiveScalars(State& state) {
+  kernels::CopyMemory(state.received.data(), state.buffers.scalars, sizeof(Scalars), state.stream);
+}
+
+int64_t RoundsOf(const State& state, const BinBatch& bins) {
+  const int64_t size = state.plan.micro_batch_bins;
+  const int64_t own = (static_cast<int64_t>(bins.bin_ids.size()) + size - 1) / size;
+  return std::max({own, bins.micro_steps, state.plan.world_size() > 1 ? int64_t{1} : int64_t{0}});
+}
+
+void CountWait(const Stopwatch& exposed, double* phase, PhaseSeconds* seconds) {
+  const double waited = exposed.Seconds();
+  *phase -= waited;
+  seconds->comm += waited;
+}
+
+void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
+              void (*body)(const State&, const Sweep&)) {
+  CountWork();
+  const Range range(kind.name);
+  const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
+  const bool first = sweep.first && kind.differs_first;
+  Sweep seen = sweep;
+  if (!kind.reads_targets) seen.batch.target_rows = seen.batch.scored = 0;
+  const Stopwatch& exposed = state.graphs.Run(
+      absl::StrCat(kind.name, first ? " first" : "", script.Key()), seen.batch,
+      [&state, seen, script, body](Stopwatch* watch) {
+        watch->Reset();
+        UnitSweep units(state.exchange, script, watch);
+        Sweep exchanging = seen;
+        exchanging.units = &units;
+        body(state, exchanging);
+        units.Finish();
+      },
+      state.stream);
+  state.exchange.Launched(script);
+  if (state.plan.device == "cpu") {
+    CountWait(exposed, kind.phase, kind.seconds);
+  } else {
+    state.waits.push_back({&exposed, kind.phase});
+  }
+}
+
+absl::Status FinishPhases(State& state, PhaseSeconds* seconds) {
+  seconds->step = state.timeline.Finish();
+  for (const auto& [exposed, phase] : state.waits) CountWait(*exposed, phase, seconds);
+  state.waits.clear();
+  if (state.group != nullptr) RETURN_IF_ERROR(state.group->Poll());
+  return state.exchange.status();
+}
+
+}  // namespace coxswain::engine
