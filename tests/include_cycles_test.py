@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""No include cycle of any length, where the .h and the .cc of one stem count as one file. Prints each cycle."""
+"""No include cycle of any length: of files, where the .h and the .cc of one stem count as one, and of folders of the product.
+Prints each cycle."""
 import os, re, sys
 
 from tracked_files import CODE, ROOT, tracked
@@ -38,20 +39,36 @@ def shortest_cycle(graph, start):
     return None
 
 
-def main():
-    graph = includes()
+def folders(graph):
+    """folder -> folders that one of its files includes. Tests and benchmarks are no part of the product."""
+    of = {}
+    for stem, targets in graph.items():
+        if not stem.startswith(('tests/', 'bench/')):
+            of.setdefault(os.path.dirname(stem), set()).update(map(os.path.dirname, targets))
+    return {folder: targets - {folder} for folder, targets in of.items()}
+
+
+def cycles(graph, what):
+    """Prints those of one graph; their number."""
     told, bad = set(), 0
     for stem in sorted(graph):
         if stem in told:
             continue
         cycle = shortest_cycle(graph, stem)
         if cycle:
-            print('include cycle: ' + ' -> '.join(cycle))
+            print(f'include cycle of {what}: ' + ' -> '.join(cycle))
             told.update(cycle)
             bad += 1
-    if not bad:
-        print(f'{len(graph)} stems include each other without a cycle')
-    return 1 if bad else 0
+    return bad
+
+
+def main():
+    stems = includes()
+    rooms = folders(stems)
+    if cycles(stems, 'files') + cycles(rooms, 'folders'):
+        return 1
+    print(f'{len(stems)} stems in {len(rooms)} folders include each other without a cycle')
+    return 0
 
 
 if __name__ == '__main__':
