@@ -61,20 +61,6 @@ const Format& FormatOf(GgufType type) {
 
 std::string_view GgufTypeName(GgufType type) { return FormatOf(type).name; }
 
-std::optional<GgufType> GgufTypeOf(std::string_view word) {
-  if (word == "f32") return GgufType::kF32;
-  if (word == "f16") return GgufType::kF16;
-  if (word == "bf16") return GgufType::kBF16;
-  if (word == "q8_0") return GgufType::kQ8_0;
-  return std::nullopt;
-}
-
-uint32_t GgufFileType(GgufType type) {
-  if (type == GgufType::kF16) return 1;
-  if (type == GgufType::kQ8_0) return 7;
-  return type == GgufType::kBF16 ? 32 : 0;
-}
-
 int64_t GgufBlock(GgufType type) { return FormatOf(type).block; }
 
 int64_t GgufBytes(GgufType type, int64_t elements) {

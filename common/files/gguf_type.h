@@ -3,7 +3,6 @@
 #define COXSWAIN_COMMON_FILES_GGUF_TYPE_H_
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace coxswain {
@@ -22,10 +21,6 @@ enum class GgufType : uint32_t {
 };
 
 std::string_view GgufTypeName(GgufType type);  // "Q8_0"
-// Of "f32", "f16", "bf16" or "q8_0"; nothing for another word.
-std::optional<GgufType> GgufTypeOf(std::string_view word);
-// general.file_type of a file whose matrices have the type. Source: llama.h, llama_ftype.
-uint32_t GgufFileType(GgufType type);
 // Elements that are encoded together, which divide a row: 256, 32 or 1.
 int64_t GgufBlock(GgufType type);
 // Of `elements`, a multiple of the block.
