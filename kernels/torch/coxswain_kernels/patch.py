@@ -1,5 +1,5 @@
 """patch(model): the modules of a transformers model over the ops of this package; unpatch(model) takes it back."""
-import functools
+import functools, types
 
 import torch
 from torch import nn
@@ -62,17 +62,17 @@ def _require_types(model):
 
 def _put(parts, join):
     for module, kind in parts:
-        original = module.forward
-        forward = functools.wraps(original)(_bound(FORWARDS[kind], module, original))
-        forward.coxswain_original = original
-        module.forward = forward
+        module.forward = types.MethodType(_forward(FORWARDS[kind], type(module).forward), module)
         if join:
             _join(_joinable(module))
 
 
-def _bound(function, module, original):
-    def forward(*args, **kwargs):
-        return function(module, original, *args, **kwargs)
+def _forward(function, original):
+    """A method, so that a deep copy of the module computes with its own weights."""
+    @functools.wraps(original)
+    def forward(self, *args, **kwargs):
+        return function(self, functools.partial(original, self), *args, **kwargs)
+    forward.coxswain_original = original
     return forward
 
 
