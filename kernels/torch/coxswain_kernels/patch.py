@@ -2,7 +2,6 @@
 import functools, types
 
 import torch
-from torch import nn
 
 from . import modules
 from .compare import require_equal
@@ -36,9 +35,23 @@ def unpatch(model):
     for module, _ in _parts(model):
         if hasattr(vars(module).get('forward'), 'coxswain_original'):
             del module.forward
-            for linear in _joinable(module):
+            for linear in modules.joinable(module):
                 linear.weight.data = linear.weight.data.clone()
     return model
+
+
+def join_weights(model):
+    """Lays the weights of gate and up, and those of q, k and v, behind one another, for one product each, and returns
+    the model. `patch` does it; model.to(device) parts them. safetensors.torch.save_model refuses them, save_pretrained
+    and torch.save do not."""
+    for module in model.modules():
+        modules.join(module)
+    return model
+
+
+def is_patched(model):
+    """Whether any module has a forward of this package."""
+    return any(hasattr(vars(module).get('forward'), 'coxswain_original') for module in model.modules())
 
 
 def _parts(model):
@@ -64,7 +77,7 @@ def _put(parts, join):
     for module, kind in parts:
         module.forward = types.MethodType(_forward(FORWARDS[kind], type(module).forward), module)
         if join:
-            _join(_joinable(module))
+            modules.join(module)
 
 
 def _forward(function, original):
@@ -74,23 +87,3 @@ def _forward(function, original):
         return function(self, functools.partial(original, self), *args, **kwargs)
     forward.coxswain_original = original
     return forward
-
-
-def _joinable(module):
-    for names in (('gate_proj', 'up_proj'), ('q_proj', 'k_proj', 'v_proj')):
-        linears = [getattr(module, name, None) for name in names]
-        if all(modules.is_linear(m) for m in linears):
-            return linears
-    return []
-
-
-def _join(linears):
-    """One piece of memory for weights that are plain, of one type, and of one width."""
-    weights = [m.weight for m in linears]
-    if not weights or any(type(w) is not nn.Parameter or w.is_meta for w in weights):
-        return
-    if len({(w.device, w.dtype, w.shape[1]) for w in weights}) != 1:
-        return
-    whole = torch.cat([w.data for w in weights])
-    for weight, rows in zip(weights, whole.split([w.shape[0] for w in weights])):
-        weight.data = rows

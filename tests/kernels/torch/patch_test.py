@@ -103,6 +103,7 @@ class PatchTest(unittest.TestCase):
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.zero_()
+        self.assertTrue(ck.is_patched(copied))
         self.assertTrue(torch.equal(copied(input_ids=ids).logits, before))
         self.assertTrue(torch.equal(ck.unpatch(copied)(input_ids=ids).logits, tiny('Llama')(input_ids=ids).logits))
 
