@@ -2,6 +2,7 @@
 import functools, types
 
 import torch
+from torch import nn
 
 from . import modules
 from .compare import require_equal
@@ -14,16 +15,18 @@ FAMILIES = {**dict.fromkeys(('llama', 'qwen2', 'qwen3', 'mistral', 'gemma', 'phi
             **dict.fromkeys(('glm4_moe', 'deepseek_v3'), ('RMSNorm', 'MLP', 'Experts', 'ForCausalLM'))}
 
 
-def patch(model, verify=False, join=True):
+def patch(model, verify=False, join=True, device=None):
     """Changes `model` in place and returns it. verify: compares logits and gradients with those of the unpatched model
     on a small random batch, and raises, with the model as it was, where they differ by more than rounding. join: the
-    weights of gate and up, and those of q, k and v, are laid behind one another, for one product each."""
+    weights of gate and up, and those of q, k and v, are laid behind one another, for one product each. device: where
+    the model will run, if its weights are not there yet."""
     parts = list(_parts(model))
     if not parts:
         raise ValueError(f'coxswain_kernels: {type(model).__name__} has no module of {", ".join(FAMILIES)}')
+    _require_one_device(model)
     if any('forward' in vars(module) for module, _ in parts):
         raise ValueError('coxswain_kernels: the forward of a module is replaced already; unpatch first')
-    _require_types(model)
+    _require_types(model, device)
     if verify:
         require_equal(model, functools.partial(_put, parts, join), unpatch)
     else:
@@ -65,12 +68,26 @@ def _parts(model):
                 break
 
 
-def _require_types(model):
+def _require_one_device(model):
+    devices = {str(device) for device in (getattr(model, 'hf_device_map', None) or {}).values()}
+    if len(devices) > 1 or 'disk' in devices:
+        raise ValueError(f'coxswain_kernels: device_map puts {type(model).__name__} on {", ".join(sorted(devices))}; '
+                         "one process drives one device: device_map={'': 0}, or a process for each GPU")
+
+
+def _require_types(model, device):
     for name, parameter in model.named_parameters():
-        kinds = (torch.float32,) if parameter.device.type == 'cpu' else (torch.float32, torch.bfloat16)
+        place = torch.device(device or parameter.device)
+        kinds = (torch.float32,) if place.type == 'cpu' else (torch.float32, torch.bfloat16)
         if parameter.is_floating_point() and parameter.dtype not in kinds:
-            raise ValueError(f'coxswain_kernels: {name} is {parameter.dtype} on {parameter.device}; the kernels take '
+            raise ValueError(f'coxswain_kernels: {name} is {parameter.dtype} on {place}; the kernels take '
                              f'{" and ".join(str(k) for k in kinds)} there')
+    for name, module in model.named_modules():
+        kind = type(module.weight) if type(module) is nn.Linear else nn.Parameter
+        if kind not in (nn.Parameter, torch.Tensor) and not modules.is_shard(module.weight):
+            raise ValueError(f'coxswain_kernels: the weight of {name} is a {kind.__name__} in an nn.Linear, which the '
+                             'kernels do not read; of quantized models they take those whose linears have a class of '
+                             'their own, as those of bitsandbytes')
 
 
 def _put(parts, join):
