@@ -3,6 +3,7 @@
   import coxswain_kernels
   coxswain_kernels.patch(model)           # a transformers model: Llama, Qwen2, Qwen3, Mistral, Gemma, Phi-3
   coxswain_kernels.AutoCoxswainForCausalLM.from_pretrained(...)       # comes patched
+  Trainer(..., callbacks=[coxswain_kernels.CoxswainKernels()])        # patches the model that it trains
   coxswain_kernels.SwiGLUMLP(4096, 14336) # or modules, to compose a model of
   coxswain_kernels.rms_norm(x, weight)    # or single ops; they work in torch.compile and checkpointing
 
@@ -23,7 +24,8 @@ from .optimizer import AdamW
 from .patch import is_patched, join_weights, patch, unpatch
 
 # What needs transformers, and where it is.
-_OF_TRANSFORMERS = {'AutoCoxswainForCausalLM': 'auto', 'AutoCoxswainForSequenceClassification': 'auto'}
+_OF_TRANSFORMERS = {'AutoCoxswainForCausalLM': 'auto', 'AutoCoxswainForSequenceClassification': 'auto',
+                    'CoxswainKernels': 'trainer'}
 __all__ = ['AdamW', 'Attention', 'CrossEntropyLoss', 'Experts', 'FusedLinearCrossEntropyLoss', 'GEGLUMLP', 'LayerNorm',
            'LoraLinear', 'RMSNorm', 'RotaryEmbedding', 'SparseMoeBlock', 'SwiGLUMLP', 'add_rms_norm',
            'apply_rotary_pos_emb', 'attention', 'combine', 'cross_entropy', 'dispatch', 'dora_linear', 'embedding',
