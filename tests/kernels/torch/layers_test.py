@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The modules of coxswain_kernels beside those of torch, transformers and peft, whose state dicts
+"""Invariant torch-5. The modules of coxswain_kernels beside those of torch, transformers and peft, whose state dicts
 they load: values and gradients of inputs and parameters. COXSWAIN_TORCH_DEVICE: cpu (default) or cuda."""
 import copy, os, sys, unittest
 
