@@ -1,6 +1,5 @@
 #include "kernels/cut_cross_entropy.h"
 
-
 #include "kernels/gemm.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 #include "tests/kernels/cut_cross_entropy_cases.h"
