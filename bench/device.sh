@@ -11,8 +11,8 @@
 # alone runs the rows named. --overlap-off runs each a second time, without overlap. --set goes to those jobs.
 # --checkpoints: what saving costs, and how long a killed job takes to train again, with 140 GB of memory and disk.
 # --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
-# --torch: the wheel of deploy/wheel.sh in .carry/wheels, with Liger's beside it: tests of tests/kernels/torch, then rows of
-# torch_train.py.
+# --torch: the wheel of deploy/wheel.sh in .carry/wheels, with Liger's beside it: tests of tests/kernels/torch, on a machine
+# with two GPUs also DDP and FSDP2 over them, then rows of torch_train.py.
 # --papers: one table of bench/papers, kernels and lm_head with the same wheels; what has not begun or ended by DEADLINE
 # is not run. To publish it: papers_NAME.json to bench/results, then bench/papers/page.py.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
@@ -31,7 +31,7 @@
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, sanitize.json, job.json, nccl.xml,
-# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, peer_ROW_VARIANT.txt, torch_train.json, torch_ops.txt, torch_patch.txt, papers_*.json; PEER_OPTIONS: more options of peer_fsdp.py;
+# comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, peer_ROW_VARIANT.txt, torch_train.json, torch_ops.txt and others of those tests, papers_*.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
 set -uo pipefail
@@ -265,12 +265,13 @@ run_gang() {
 }
 
 run_torch() {
-  local test bad=0
+  local test visible all=${CUDA_VISIBLE_DEVICES:-0,1} bad=0
   local -x PYTHONPATH=${PYTHONPATH:-} PYTHONDONTWRITEBYTECODE=1 COXSWAIN_TORCH_DEVICE=cuda
   unpack_wheels || return 1
   python3 -c 'import coxswain_kernels' || { echo "no coxswain_kernels here: deploy/wheel.sh makes it"; return 1; }
-  for test in ops patch; do
-    (cd "$repository/tests/kernels/torch" && timeout 150 python3 "${test}_test.py") >"$out/torch_$test.txt" 2>&1 || bad=1
+  for test in ops layers patch auto trainer sharded; do
+    [[ $test == sharded ]] && visible=$all || visible=${all%%,*} # Trainer spreads a model over all that it sees
+    (cd "$repository/tests/kernels/torch" && CUDA_VISIBLE_DEVICES=$visible timeout 150 python3 "${test}_test.py") >"$out/torch_$test.txt" 2>&1 || bad=1
     echo "${test}_test.py: $(tail -n 1 "$out/torch_$test.txt")"
   done
   timeout "$((deadline - SECONDS))" python3 "$repository/bench/torch_train.py" "${torch_rows[@]}" --limit 60 --profile \

@@ -204,7 +204,7 @@ struct PushSpec {
   std::string revision;  // branch
 };
 
-// GGUF files beside the export: "none" | "f32" | "f16" | "bf16" | "q8_0", the last of models only.
+// GGUF files beside the export: "none" | "f32" | "f16" | "bf16", of models also "q8_0" | "q4_k_m".
 struct GgufSpec {
   std::string model = "none", adapter = "none";
 };

@@ -1,97 +1,77 @@
 #include "common/files/gguf_type.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "common/dtype.h"
+#include "common/files/gguf_blocks.h"
+#include "common/files/gguf_k_quants.h"
 
 namespace coxswain {
 namespace {
 
-constexpr int64_t kQ8Block = 32;
+struct Format {
+  std::string_view name;
+  int64_t block;
+  int64_t bytes;                                   // of a block
+  void (*encode)(const float* values, char* out);  // a block
+};
 
-void Put16(uint16_t bits, char* out) { std::memcpy(out, &bits, sizeof(bits)); }
+void EncodeF32(const float* value, char* out) { std::memcpy(out, value, sizeof(*value)); }
 
-// A block with a value that is not finite reads back as NaN.
-void EncodeQ8(const float* values, char* out) {
-  float largest = 0;
-  bool finite = true;
-  for (int64_t i = 0; i < kQ8Block; ++i) {
-    finite = finite && std::isfinite(values[i]);
-    largest = std::max(largest, std::fabs(values[i]));
+template <uint16_t (*kConvert)(float)>
+void Encode16(const float* value, char* out) {
+  const uint16_t bits = kConvert(*value);
+  std::memcpy(out, &bits, sizeof(bits));
+}
+
+const Format& FormatOf(GgufType type) {
+  static constexpr Format kF32 = {"F32", 1, 4, &EncodeF32};
+  static constexpr Format kF16 = {"F16", 1, 2, &Encode16<FloatToHalf>};
+  static constexpr Format kBF16 = {"BF16", 1, 2, &Encode16<FloatToBf16>};
+  static constexpr Format kQ5_0 = {"Q5_0", kGgufBlock, 22, &EncodeQ5_0};
+  static constexpr Format kQ5_1 = {"Q5_1", kGgufBlock, 24, &EncodeQ5_1};
+  static constexpr Format kQ8_0 = {"Q8_0", kGgufBlock, 34, &EncodeQ8_0};
+  static constexpr Format kQ4_K = {"Q4_K", kKQuantBlock, 144, &EncodeQ4K};
+  static constexpr Format kQ5_K = {"Q5_K", kKQuantBlock, 176, &EncodeQ5K};
+  static constexpr Format kQ6_K = {"Q6_K", kKQuantBlock, 210, &EncodeQ6K};
+  switch (type) {
+    case GgufType::kF32:
+      return kF32;
+    case GgufType::kF16:
+      return kF16;
+    case GgufType::kQ5_0:
+      return kQ5_0;
+    case GgufType::kQ5_1:
+      return kQ5_1;
+    case GgufType::kQ8_0:
+      return kQ8_0;
+    case GgufType::kQ4_K:
+      return kQ4_K;
+    case GgufType::kQ5_K:
+      return kQ5_K;
+    case GgufType::kQ6_K:
+      return kQ6_K;
+    case GgufType::kBF16:
+      return kBF16;
   }
-  const float scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
-  const float inverse = scale == 0 || !finite ? 0.0f : 1.0f / scale;
-  Put16(FloatToHalf(scale), out);
-  for (int64_t i = 0; i < kQ8Block; ++i) {
-    // std::round is half away from zero, and at most 127 by the choice of the scale.
-    const float quotient = finite ? std::round(values[i] * inverse) : 0.0f;
-    out[2 + i] = static_cast<char>(static_cast<int8_t>(quotient));
-  }
+  return kF32;
 }
 
 }  // namespace
 
-std::string_view GgufTypeName(GgufType type) {
-  switch (type) {
-    case GgufType::kF32:
-      return "F32";
-    case GgufType::kF16:
-      return "F16";
-    case GgufType::kQ8_0:
-      return "Q8_0";
-    case GgufType::kBF16:
-      return "BF16";
-  }
-  return "";
-}
+std::string_view GgufTypeName(GgufType type) { return FormatOf(type).name; }
 
-std::optional<GgufType> GgufTypeOf(std::string_view word) {
-  if (word == "f32") return GgufType::kF32;
-  if (word == "f16") return GgufType::kF16;
-  if (word == "bf16") return GgufType::kBF16;
-  if (word == "q8_0") return GgufType::kQ8_0;
-  return std::nullopt;
-}
-
-uint32_t GgufFileType(GgufType type) {
-  switch (type) {
-    case GgufType::kF32:
-      return 0;
-    case GgufType::kF16:
-      return 1;
-    case GgufType::kQ8_0:
-      return 7;
-    case GgufType::kBF16:
-      return 32;
-  }
-  return 0;
-}
-
-int64_t GgufBlock(GgufType type) { return type == GgufType::kQ8_0 ? kQ8Block : 1; }
+int64_t GgufBlock(GgufType type) { return FormatOf(type).block; }
 
 int64_t GgufBytes(GgufType type, int64_t elements) {
-  if (type == GgufType::kQ8_0) return elements / kQ8Block * (2 + kQ8Block);
-  return elements * (type == GgufType::kF32 ? 4 : 2);
+  return elements / FormatOf(type).block * FormatOf(type).bytes;
 }
 
-void EncodeGguf(GgufType type, const std::vector<float>& values, std::string* out) {
-  const auto count = static_cast<int64_t>(values.size());
-  out->resize(static_cast<size_t>(GgufBytes(type, count)));
-  if (type == GgufType::kF32) {
-    std::memcpy(out->data(), values.data(), out->size());
-    return;
+void EncodeGguf(GgufType type, const float* values, int64_t count, char* out) {
+  const Format& format = FormatOf(type);
+  for (int64_t i = 0; i < count; i += format.block, out += format.bytes) {
+    format.encode(values + i, out);
   }
-  if (type == GgufType::kQ8_0) {
-    for (int64_t i = 0; i < count; i += kQ8Block) {
-      EncodeQ8(&values[static_cast<size_t>(i)], out->data() + GgufBytes(type, i));
-    }
-    return;
-  }
-  auto convert = type == GgufType::kF16 ? FloatToHalf : FloatToBf16;
-  for (size_t i = 0; i < values.size(); ++i) Put16(convert(values[i]), out->data() + 2 * i);
 }
 
 }  // namespace coxswain

@@ -1,5 +1,6 @@
 #include "common/files/gguf_writer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
+#include "common/parallel_for.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
@@ -110,12 +112,25 @@ std::string Head(const std::vector<GgufField>& fields, const std::vector<GgufTen
   return head;
 }
 
+// On several threads, since finding the scales of blocks takes longer than writing them.
+absl::Status Encode(GgufType type, const std::vector<float>& values, std::string* bytes) {
+  constexpr int64_t kPiece = 1 << 16;  // elements, whole blocks of every type
+  const auto count = static_cast<int64_t>(values.size());
+  return ParallelFor((count + kPiece - 1) / kPiece, FileThreads(), [&](int64_t piece) {
+    const int64_t begin = piece * kPiece;
+    EncodeGguf(type, values.data() + begin, std::min(kPiece, count - begin),
+               bytes->data() + GgufBytes(type, begin));
+    return absl::OkStatus();
+  });
+}
+
 absl::Status AppendTensor(const GgufTensor& tensor, DurableFile* file) {
   std::vector<float> values(static_cast<size_t>(tensor.elements() / tensor.parts));
-  std::string bytes;
+  std::string bytes(static_cast<size_t>(GgufBytes(tensor.type, tensor.elements() / tensor.parts)),
+                    '\0');
   for (int64_t part = 0; part < tensor.parts; ++part) {
     RETURN_IF_ERROR(tensor.fill(part, values.data()));
-    EncodeGguf(tensor.type, values, &bytes);
+    RETURN_IF_ERROR(Encode(tensor.type, values, &bytes));
     RETURN_IF_ERROR(file->Append(bytes));
   }
   const int64_t written = GgufBytes(tensor.type, tensor.elements());

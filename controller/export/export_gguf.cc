@@ -13,15 +13,11 @@
 #include "common/model/gguf_form.h"
 #include "common/status_macros.h"
 #include "controller/export/gguf_fields.h"
+#include "controller/export/gguf_types.h"
 #include "controller/export/list_model_tensors.h"
 
 namespace coxswain::exports {
 namespace {
-
-// Of a matrix with rows of `cols`. Source: llama.cpp convert_hf_to_gguf.py, prepare_tensors.
-GgufType TypeOfMatrix(GgufType wanted, int64_t cols) {
-  return cols % GgufBlock(wanted) == 0 ? wanted : GgufType::kF16;
-}
 
 // What of the model's files makes one tensor of the GGUF: one tensor, or that of each expert.
 struct Pieces {
@@ -43,11 +39,12 @@ absl::Status FillPiece(const plan::Plan& plan, const Pieces& pieces, int64_t num
   return absl::OkStatus();
 }
 
-GgufTensor TensorOf(const plan::Plan& plan, GgufType wanted, std::string name, Pieces pieces) {
+GgufTensor TensorOf(const plan::Plan& plan, GgufFileType file, std::string name, Pieces pieces) {
   const ModelTensor& first = *pieces.tensors.front();
   GgufTensor tensor{.name = std::move(name), .shape = first.shape};
   const bool plain = first.shape.size() == 1 || first.parameter->kind == model::Kind::kRouter;
-  tensor.type = plain ? GgufType::kF32 : TypeOfMatrix(wanted, first.shape.back());
+  tensor.type =
+      plain ? GgufType::kF32 : TypeOfGgufMatrix(file, plan.model, tensor.name, first.shape.back());
   if (pieces.tensors.size() > 1) {
     tensor.parts = static_cast<int64_t>(pieces.tensors.size());
     tensor.shape.insert(tensor.shape.begin(), tensor.parts);
@@ -59,7 +56,7 @@ GgufTensor TensorOf(const plan::Plan& plan, GgufType wanted, std::string name, P
 }
 
 // In the order of the model's files, experts of a stack together.
-absl::StatusOr<std::vector<GgufTensor>> TensorsOf(const plan::Plan& plan, GgufType wanted,
+absl::StatusOr<std::vector<GgufTensor>> TensorsOf(const plan::Plan& plan, GgufFileType file,
                                                   const std::vector<ModelTensor>& of_files) {
   const model::GgufForm& form = *model::FindGgufForm(plan.model);
   std::vector<std::pair<std::string, Pieces>> all;
@@ -85,13 +82,13 @@ absl::StatusOr<std::vector<GgufTensor>> TensorsOf(const plan::Plan& plan, GgufTy
                        }});
   }
   for (auto& [name, pieces] : all) {
-    tensors.push_back(TensorOf(plan, wanted, std::move(name), std::move(pieces)));
+    tensors.push_back(TensorOf(plan, file, std::move(name), std::move(pieces)));
   }
   return tensors;
 }
 
-std::string PathOf(const std::string& directory, const char* what, GgufType type) {
-  return absl::StrCat(directory, "/", what, "-", std::string(GgufTypeName(type)), ".gguf");
+std::string PathOf(const std::string& directory, const char* what, GgufFileType type) {
+  return absl::StrCat(directory, "/", what, "-", std::string(GgufFileTypeName(type)), ".gguf");
 }
 
 }  // namespace
@@ -105,7 +102,7 @@ absl::Status WriteGgufModel(const config::JobSpec& job, const plan::Plan& plan,
   ASSIGN_OR_RETURN(const ModelSource source, OpenModelSource(plan));
   ASSIGN_OR_RETURN(const std::vector<ModelTensor> of_files,
                    ListModelTensors(in_float32, plan, source, checkpoint));
-  const GgufType type = *GgufTypeOf(job.export_gguf.model);
+  const GgufFileType type = *GgufFileTypeOf(job.export_gguf.model);
   ASSIGN_OR_RETURN(const std::vector<GgufTensor> tensors, TensorsOf(plan, type, of_files));
   ASSIGN_OR_RETURN(const std::vector<GgufField> fields,
                    GgufModelFields(job, plan, format, directory, tensors));
@@ -119,7 +116,7 @@ absl::Status WriteGgufAdapter(const config::JobSpec& job, const plan::Plan& plan
   RETURN_IF_ERROR(model::CheckGgufForm(plan.model));
   RETURN_IF_ERROR(model::CheckGgufAdapter(plan.model, plan.parameters));
   const model::GgufForm& form = *model::FindGgufForm(plan.model);
-  const GgufType type = *GgufTypeOf(job.export_gguf.adapter);
+  const GgufFileType type = *GgufFileTypeOf(job.export_gguf.adapter);
   std::vector<GgufTensor> tensors;
   for (const model::Parameter& parameter : plan.parameters) {
     if (!parameter.trainable()) continue;
@@ -135,7 +132,7 @@ absl::Status WriteGgufAdapter(const config::JobSpec& job, const plan::Plan& plan
     RETURN_IF_ERROR(model::FindGgufPlace(form, plan.architecture.outside, base, &place));
     const bool pairs = place.pairs && !a;
     tensors.push_back({.name = absl::StrCat(place.name, a ? ".lora_a" : ".lora_b"),
-                       .type = type,
+                       .type = MainGgufType(type),
                        .shape = {parameter.rows, parameter.cols},
                        .fill = [master, &parameter, &plan, pairs](int64_t, float* out) {
                          RETURN_IF_ERROR(CopyAsFloat(*master, out));

@@ -14,8 +14,8 @@ namespace coxswain::exports {
 
 // model-TYPE.gguf into the existing `directory`, whose tokenizer (WriteTokenizer) and template go
 // into it. The type is job.export_gguf.model. Values are those of WriteModel in float32, rounded
-// once to the type; vectors and routers stay float32, and matrices whose rows are no whole blocks
-// of a quantised type become float16, all as llama.cpp's converter has it. One tensor, or one
+// once to the type that gguf_types.h gives the matrix; vectors and routers stay float32, as
+// llama.cpp's converter has it. One tensor, or one
 // expert's matrix, is in memory at a time. Errors as WriteModel and ReadGgufVocabulary.
 // Unimplemented: CheckGgufForm.
 absl::Status WriteGgufModel(const config::JobSpec& job, const plan::Plan& plan,

@@ -11,6 +11,7 @@
 #include "common/model/files/gguf_family.h"
 #include "common/model/gguf_form.h"
 #include "common/status_macros.h"
+#include "controller/export/gguf_types.h"
 #include "controller/text/tokenizer/gguf_vocabulary.h"
 
 namespace coxswain::exports {
@@ -109,7 +110,7 @@ absl::StatusOr<std::vector<GgufField>> GgufModelFields(const config::JobSpec& jo
       {"general.type", std::string("model")},
       {"general.name", job.name},
       {"general.size_label", SizeLabel(plan, tensors)},
-      {"general.file_type", GgufFileType(*GgufTypeOf(job.export_gguf.model))},
+      {"general.file_type", static_cast<uint32_t>(*GgufFileTypeOf(job.export_gguf.model))},
       {"general.quantization_version", kQuantizationVersion}};
   for (const auto& [key, value] : form.settings(plan.model, Extras(plan))) {
     std::visit(

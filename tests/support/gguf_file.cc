@@ -102,9 +102,10 @@ Place ReadTensorInfo(Reader* in, GgufFacts* facts) {
   const auto type = in->Take<uint32_t>();
   place.offset = in->Take<uint64_t>();
   const std::map<uint32_t, std::pair<std::string, uint64_t>> types = {
-      {0, {"F32", elements * 4}},
-      {1, {"F16", elements * 2}},
-      {8, {"Q8_0", elements / 32 * 34}},
+      {0, {"F32", elements * 4}},           {1, {"F16", elements * 2}},
+      {6, {"Q5_0", elements / 32 * 22}},    {7, {"Q5_1", elements / 32 * 24}},
+      {8, {"Q8_0", elements / 32 * 34}},    {12, {"Q4_K", elements / 256 * 144}},
+      {13, {"Q5_K", elements / 256 * 176}}, {14, {"Q6_K", elements / 256 * 210}},
       {30, {"BF16", elements * 2}}};
   const auto& [name, bytes] = types.at(type);
   facts->tensors[place.name] = {{"type", name}, {"shape", shape}, {"bytes", bytes}};

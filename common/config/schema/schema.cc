@@ -410,10 +410,11 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "Files of llama.cpp beside what is exported, with tokenizer and template. A scalar "
               "is `model`.", .shorthand = "model"},
       {.path = "spec.export.gguf.model", .type = Type::kWord, .def = "none",
-       .words = {"none", "f32", "f16", "bf16", "q8_0"}, .later = {"q4_k_m"},
+       .words = {"none", "f32", "f16", "bf16", "q8_0", "q4_k_m"},
        .doc = "Type of `model-TYPE.gguf`, the trained model or the merged one. It lies in "
               "`model/`, or where no model is exported in `adapter/`. Vectors and routers are "
-              "float32."},
+              "float32. `q4_k_m`: 4 bits, and 5 to 8 for the matrices to which llama.cpp gives "
+              "them."},
       {.path = "spec.export.gguf.adapter", .type = Type::kWord, .def = "none",
        .words = {"none", "f32", "f16", "bf16"},
        .doc = "Type of `adapter/adapter-TYPE.gguf`, a LoRA adapter of linears of blocks or of the "

@@ -12,6 +12,7 @@
 #include "controller/checkpoint/manifest.h"
 #include "controller/data/documents/trained_chat.h"
 #include "controller/export/export_artifacts.h"
+#include "controller/export/gguf_types.h"
 #include "controller/planner/export_plan.h"
 #include "controller/text/tokenizer/tokenizer.h"
 
@@ -72,14 +73,15 @@ absl::Status CheckMerge(const config::JobSpec& job, const CheckpointExport& want
 absl::Status CheckGguf(const config::JobSpec& job, const CheckpointExport& wanted) {
   for (const auto& [option, word] :
        {std::pair{"--gguf", wanted.gguf.model}, std::pair{"--gguf-adapter", wanted.gguf.adapter}}) {
-    if (word == "none" || GgufTypeOf(word).has_value()) continue;
+    if (word == "none" || exports::GgufFileTypeOf(word).has_value()) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(option, " ", word, ": is no type that is written; f32, f16, bf16 and, of ",
-                     "models, q8_0 are"));
+                     "models, q8_0 and q4_k_m are"));
   }
   if (wanted.gguf.adapter == "none") return absl::OkStatus();
-  if (wanted.gguf.adapter == "q8_0") {
-    return absl::InvalidArgumentError("--gguf-adapter q8_0: give f32, f16 or bf16");
+  if (wanted.gguf.adapter == "q8_0" || wanted.gguf.adapter == "q4_k_m") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--gguf-adapter ", wanted.gguf.adapter, ": give f32, f16 or bf16"));
   }
   if (job.adapter != config::Adapter::kNone) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

@@ -91,7 +91,8 @@ void AddExport(CLI::App* app, Cox* cox) {
       .RequiredText("-o,--output-dir", &args->target, "Target directory, which is made")
       .Flag("--merge", &args->merge, "For an adapter: write the merged model too, in DIR/model")
       .Text("--gguf", &args->gguf,
-            "Write the model as GGUF too, of type f32, f16, bf16 or q8_0; an adapter is merged")
+            "Write the model as GGUF too, of type f32, f16, bf16, q8_0 or q4_k_m; an adapter is "
+            "merged")
       .Text("--gguf-adapter", &args->gguf_adapter,
             "Write the adapter as GGUF too, of type f32, f16 or bf16")
       .Text("--base-model", &args->base_model,

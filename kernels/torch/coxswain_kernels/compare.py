@@ -17,6 +17,8 @@ def tolerance(config, dtype):
 
 def require_equal(model, put, take):
     """put() patches the model, take(model) unpatches it. Raises where they differ, with the model unpatched."""
+    if model.get_output_embeddings() is None:
+        raise ValueError(f'coxswain_kernels: verify compares the logits of tokens, and {type(model).__name__} has none')
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(model.config.vocab_size, (ROWS, LENGTH), generator=generator).to(device)

@@ -14,10 +14,15 @@ def is_linear(module, bias=None):
     return type(module) is nn.Linear and (bias is None or (module.bias is not None) == bias)
 
 
+def is_shard(tensor):
+    """A DTensor, as FSDP2 makes of parameters; known without torch.distributed, which not every torch has."""
+    return hasattr(tensor, 'device_mesh')
+
+
 def norm_arguments(module):
     """eps and what is added to the weight."""
     gemma = type(module).__name__ == 'GemmaRMSNorm'
-    return (module.eps if gemma else module.variance_epsilon), (1.0 if gemma else 0.0)
+    return (module.eps if gemma else module.variance_epsilon), (1.0 if gemma else getattr(module, 'offset', 0.0))
 
 
 def rms_norm(self, original, hidden_states):
@@ -27,7 +32,6 @@ def rms_norm(self, original, hidden_states):
         widest = torch.promote_types(weight.dtype, hidden_states.dtype)
         return ops.rms_norm(hidden_states.to(widest), weight.to(widest), eps, offset)
     return ops.rms_norm(hidden_states, weight, eps, offset)
-
 
 
 def rotary_embedding(self, original, x, position_ids):
@@ -48,7 +52,9 @@ def usual_tables(tables, batch, length, dtype):
     return cos, sin
 
 
-def _packed_qkv(self, x, tables, heads):
+def packed_qkv(self, x, tables, heads):
+    """[T, (nq + 2 nkv) hd] of x [..., T, H] by the module's linears, with its norms of heads, rotated by tables: cos and
+    sin, float32 [L, r / 2], and the row of each token, int32 [T]. One op where no linear has an adapter."""
     cos, sin, positions = tables[:3]
     norms = (self.q_norm, self.k_norm) if hasattr(self, 'q_norm') else None
     linears = (self.qkv_proj,) if hasattr(self, 'qkv_proj') else (self.q_proj, self.k_proj, self.v_proj)
@@ -78,7 +84,7 @@ def attention(self, original, hidden_states, position_embeddings=None, attention
                         **kwargs)
     config = self.config
     heads = (config.num_attention_heads, config.num_key_value_heads)
-    qkv = _packed_qkv(self, hidden_states, position_embeddings, heads)
+    qkv = packed_qkv(self, hidden_states, position_embeddings, heads)
     window = sliding_window(self) or 0
     deterministic = torch.are_deterministic_algorithms_enabled()
     if documents is None:
@@ -98,7 +104,11 @@ def sliding_window(module):
 
 
 def mlp(self, original, hidden_states):
-    activation = ACTIVATIONS.get(self.config.hidden_act)
+    return gated_mlp(self, original, ACTIVATIONS.get(self.config.hidden_act), hidden_states)
+
+
+def gated_mlp(self, original, activation, hidden_states):
+    """activation: of ops.ACTIVATIONS, or None where the ops have none."""
     joined = hasattr(self, 'gate_up_proj')
     linears = ((self.gate_up_proj,) if joined else (self.gate_proj, self.up_proj)) + (self.down_proj,)
     if activation is None or not all(is_linear(m, bias=False) for m in linears):
@@ -115,6 +125,12 @@ def experts(self, original, hidden_states, top_k_index, top_k_weights):
     mixed = not torch.is_autocast_enabled(hidden_states.device.type) and self.gate_up_proj.dtype != hidden_states.dtype
     if mixed or not usual or type(self.act_fn).__name__ not in ('SiLU', 'SiLUActivation'):
         return original(hidden_states, top_k_index, top_k_weights)
+    return sum_of_experts(self, hidden_states, top_k_index, top_k_weights)
+
+
+def sum_of_experts(self, hidden_states, top_k_index, top_k_weights):
+    """Of hidden_states [T, H], ids and weights [T, k]: [T, H], of the module's gate_up_proj [E, 2 I, H] and down_proj
+    [E, H, I]."""
     order, places, offsets, _ = ops.sort_by_expert(top_k_index.to(torch.int32), self.gate_up_proj.shape[0])
     rows = ops.dispatch(hidden_states, order, places)
     rows = ops.grouped_gated_linear(rows, self.gate_up_proj, offsets)
@@ -162,3 +178,24 @@ def causal_lm(self, original, input_ids=None, labels=None, logits_to_keep=0, **k
     loss = ops.linear_cross_entropy(hidden.flatten(0, -2), self.lm_head.weight, targets, count.float().reciprocal(),
                                     overwrites=not torch.compiler.is_compiling())
     return CausalLMOutputWithPast(loss=loss, hidden_states=outputs.hidden_states, attentions=outputs.attentions)
+
+
+def joinable(module):
+    """Its linears that take the same input, without adapters; [] for a module that has none."""
+    for names in (('gate_proj', 'up_proj'), ('q_proj', 'k_proj', 'v_proj')):
+        linears = [getattr(module, name, None) for name in names]
+        if all(is_linear(m) for m in linears):
+            return linears
+    return []
+
+
+def join(module):
+    """One piece of memory for such weights that are plain, of one type, and of one width."""
+    weights = [m.weight for m in joinable(module)]
+    if not weights or any(type(w) is not nn.Parameter or w.is_meta for w in weights):
+        return
+    if len({(w.device, w.dtype, w.shape[1]) for w in weights}) != 1:
+        return
+    whole = torch.cat([w.data for w in weights])
+    for weight, rows in zip(weights, whole.split([w.shape[0] for w in weights])):
+        weight.data = rows

@@ -2,6 +2,7 @@
 import torch
 
 from . import ops  # noqa: F401  defines torch.ops.coxswain
+from .modules import is_shard
 
 _SCALARS_BYTES = 56  # coxswain_optimizer_scalars
 
@@ -46,6 +47,9 @@ class AdamW(torch.optim.Optimizer):
         if not pairs:
             return loss
         parameters = [p for p, _ in pairs]
+        if any(is_shard(p) for p in parameters):
+            raise TypeError('coxswain_kernels.AdamW: the parameters are shards (DTensor, as of FSDP2), and the norm '
+                            'and whether all gradients are finite are of whole ones; torch.optim.AdamW takes shards')
         moments = [self._moments(p) for p in parameters]
         scalars, step = self._counters(parameters[0])
         self.norm = torch.ops.coxswain.adamw(

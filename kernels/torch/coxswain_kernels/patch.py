@@ -1,5 +1,5 @@
 """patch(model): the modules of a transformers model over the ops of this package; unpatch(model) takes it back."""
-import functools
+import functools, types
 
 import torch
 from torch import nn
@@ -15,16 +15,18 @@ FAMILIES = {**dict.fromkeys(('llama', 'qwen2', 'qwen3', 'mistral', 'gemma', 'phi
             **dict.fromkeys(('glm4_moe', 'deepseek_v3'), ('RMSNorm', 'MLP', 'Experts', 'ForCausalLM'))}
 
 
-def patch(model, verify=False, join=True):
+def patch(model, verify=False, join=True, device=None):
     """Changes `model` in place and returns it. verify: compares logits and gradients with those of the unpatched model
     on a small random batch, and raises, with the model as it was, where they differ by more than rounding. join: the
-    weights of gate and up, and those of q, k and v, are laid behind one another, for one product each."""
+    weights of gate and up, and those of q, k and v, are laid behind one another, for one product each. device: where
+    the model will run, if its weights are not there yet."""
     parts = list(_parts(model))
     if not parts:
         raise ValueError(f'coxswain_kernels: {type(model).__name__} has no module of {", ".join(FAMILIES)}')
+    _require_one_device(model)
     if any('forward' in vars(module) for module, _ in parts):
         raise ValueError('coxswain_kernels: the forward of a module is replaced already; unpatch first')
-    _require_types(model)
+    _require_types(model, device)
     if verify:
         require_equal(model, functools.partial(_put, parts, join), unpatch)
     else:
@@ -36,9 +38,23 @@ def unpatch(model):
     for module, _ in _parts(model):
         if hasattr(vars(module).get('forward'), 'coxswain_original'):
             del module.forward
-            for linear in _joinable(module):
+            for linear in modules.joinable(module):
                 linear.weight.data = linear.weight.data.clone()
     return model
+
+
+def join_weights(model):
+    """Lays the weights of gate and up, and those of q, k and v, behind one another, for one product each, and returns
+    the model. `patch` does it; model.to(device) parts them. safetensors.torch.save_model refuses them, save_pretrained
+    and torch.save do not."""
+    for module in model.modules():
+        modules.join(module)
+    return model
+
+
+def is_patched(model):
+    """Whether any module has a forward of this package."""
+    return any(hasattr(vars(module).get('forward'), 'coxswain_original') for module in model.modules())
 
 
 def _parts(model):
@@ -52,45 +68,39 @@ def _parts(model):
                 break
 
 
-def _require_types(model):
+def _require_one_device(model):
+    devices = {str(device) for device in (getattr(model, 'hf_device_map', None) or {}).values()}
+    if len(devices) > 1 or 'disk' in devices:
+        raise ValueError(f'coxswain_kernels: device_map puts {type(model).__name__} on {", ".join(sorted(devices))}; '
+                         "one process drives one device: device_map={'': 0}, or a process for each GPU")
+
+
+def _require_types(model, device):
     for name, parameter in model.named_parameters():
-        kinds = (torch.float32,) if parameter.device.type == 'cpu' else (torch.float32, torch.bfloat16)
+        place = torch.device(device or parameter.device)
+        kinds = (torch.float32,) if place.type == 'cpu' else (torch.float32, torch.bfloat16)
         if parameter.is_floating_point() and parameter.dtype not in kinds:
-            raise ValueError(f'coxswain_kernels: {name} is {parameter.dtype} on {parameter.device}; the kernels take '
+            raise ValueError(f'coxswain_kernels: {name} is {parameter.dtype} on {place}; the kernels take '
                              f'{" and ".join(str(k) for k in kinds)} there')
+    for name, module in model.named_modules():
+        kind = type(module.weight) if type(module) is nn.Linear else nn.Parameter
+        if kind not in (nn.Parameter, torch.Tensor) and not modules.is_shard(module.weight):
+            raise ValueError(f'coxswain_kernels: the weight of {name} is a {kind.__name__} in an nn.Linear, which the '
+                             'kernels do not read; of quantized models they take those whose linears have a class of '
+                             'their own, as those of bitsandbytes')
 
 
 def _put(parts, join):
     for module, kind in parts:
-        original = module.forward
-        forward = functools.wraps(original)(_bound(FORWARDS[kind], module, original))
-        forward.coxswain_original = original
-        module.forward = forward
+        module.forward = types.MethodType(_forward(FORWARDS[kind], type(module).forward), module)
         if join:
-            _join(_joinable(module))
+            modules.join(module)
 
 
-def _bound(function, module, original):
-    def forward(*args, **kwargs):
-        return function(module, original, *args, **kwargs)
+def _forward(function, original):
+    """A method, so that a deep copy of the module computes with its own weights."""
+    @functools.wraps(original)
+    def forward(self, *args, **kwargs):
+        return function(self, functools.partial(original, self), *args, **kwargs)
+    forward.coxswain_original = original
     return forward
-
-
-def _joinable(module):
-    for names in (('gate_proj', 'up_proj'), ('q_proj', 'k_proj', 'v_proj')):
-        linears = [getattr(module, name, None) for name in names]
-        if all(modules.is_linear(m) for m in linears):
-            return linears
-    return []
-
-
-def _join(linears):
-    """One piece of memory for weights that are plain, of one type, and of one width."""
-    weights = [m.weight for m in linears]
-    if not weights or any(type(w) is not nn.Parameter or w.is_meta for w in weights):
-        return
-    if len({(w.device, w.dtype, w.shape[1]) for w in weights}) != 1:
-        return
-    whole = torch.cat([w.data for w in weights])
-    for weight, rows in zip(weights, whole.split([w.shape[0] for w in weights])):
-        weight.data = rows

@@ -262,8 +262,7 @@ TEST(JobErrorsTest, DoraTakesNoDropout) {
 
 TEST(JobErrorsTest, GgufThatTheJobCannotHave) {
   ExpectErrors({
-      {"  export: {gguf: q4_k_m}\n", "spec.export.gguf.model", 7,
-       "q4_k_m is not supported yet; use one of none"},
+      {"  export: {gguf: q4_k}\n", "spec.export.gguf.model", 7, "expected one of none, f32"},
       {"  adapter: lora\n  export: {gguf: {adapter: q8_0}}\n", "spec.export.gguf.adapter", 8,
        "expected one of none, f32"},
       {"  adapter: none\n  export: {gguf: {adapter: f16}}\n", "spec.export.gguf.adapter", 8,

@@ -15,8 +15,9 @@ namespace coxswain {
 namespace {
 
 std::string Encoded(GgufType type, const std::vector<float>& values) {
-  std::string bytes;
-  EncodeGguf(type, values, &bytes);
+  const auto count = static_cast<int64_t>(values.size());
+  std::string bytes(static_cast<size_t>(GgufBytes(type, count)), '\0');
+  EncodeGguf(type, values.data(), count, bytes.data());
   return bytes;
 }
 

@@ -3,8 +3,10 @@
 #define COXSWAIN_TESTS_CONTROLLER_EXPORT_GGUF_FIXTURE_H_
 
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 
 #include "common/files/weights/weight_files.h"
@@ -31,6 +33,35 @@ class GgufTest : public ExportTest {
     }
     UseModel(model);
     request_.plan.parameters = model::BaseParameterTable(request_.plan.architecture);
+  }
+  // A Llama of random weights with the tokenizer of golden/gguf/llama, whose rows are blocks of
+  // 256, but for those of ffn_down.
+  void UseWideModel() {
+    facts_ = support::GoldenFolder("gguf/llama");
+    const std::string model = directory_ + "/wide";
+    fs::create_directories(model);
+    for (const auto& name : {"tokenizer.model", "tokenizer_config.json"}) {
+      fs::copy_file(facts_ + "/" + name, model + "/" + name);
+    }
+    auto config = nlohmann::json::parse(
+        support::ReadFile(support::GoldenFolder("llama_full") + "/config.json"));
+    config.update({{"hidden_size", 256}, {"head_dim", 64}, {"intermediate_size", 352}});
+    std::ofstream(model + "/config.json") << config;
+    UseModel(model);
+    std::vector<TensorSource> weights;
+    std::mt19937 random(1);
+    for (const model::Parameter& p : request_.plan.parameters) {
+      std::vector<int64_t> shape = {p.rows};
+      if (p.cols > 1) shape.push_back(p.cols);
+      weights.push_back({p.name, DType::kF32, shape, [&random, &p](uint8_t* out) {
+                           std::normal_distribution<float> normal(0, 0.02f);
+                           std::vector<float> values(static_cast<size_t>(p.elements()));
+                           for (float& value : values) value = normal(random);
+                           Store(values, DType::kF32, out);
+                           return absl::OkStatus();
+                         }});
+    }
+    ASSERT_TRUE(WriteSafetensors(model + "/model.safetensors", weights).ok());
   }
   nlohmann::json Facts(const std::string& name) const {
     return nlohmann::json::parse(support::ReadFile(facts_ + "/" + name));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Invariant torch-2. coxswain_kernels.patch on tiny models of transformers: what they compute, how they train, torch.compile, sharding.
 COXSWAIN_TORCH_DEVICE: cpu (default, float32) or cuda (bfloat16 too)."""
-import os, tempfile, unittest
+import copy, os, tempfile, unittest
 
 import torch
 import transformers
@@ -95,6 +95,17 @@ class PatchTest(unittest.TestCase):
                 model, ids = tiny(family), batch()[0]
                 before = model(input_ids=ids).logits
                 self.assertTrue(torch.equal(ck.unpatch(ck.patch(model))(input_ids=ids).logits, before))
+
+    def test_a_deep_copy_computes_with_its_own_weights(self):
+        model, ids = ck.patch(tiny('Llama')), batch()[0]
+        before = model(input_ids=ids).logits
+        copied = copy.deepcopy(model)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_()
+        self.assertTrue(ck.is_patched(copied))
+        self.assertTrue(torch.equal(copied(input_ids=ids).logits, before))
+        self.assertTrue(torch.equal(ck.unpatch(copied)(input_ids=ids).logits, tiny('Llama')(input_ids=ids).logits))
 
     def test_trains_as_the_unpatched_model(self):
         for family in FAMILIES:

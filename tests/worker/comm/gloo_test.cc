@@ -189,9 +189,10 @@ TEST(GlooTest, AbortOfOneRankFailsTheOthersAtOnce) {
 
 // Invariant comm-3.
 TEST(GlooTest, DeadPeerGivesUnavailableNamingOperationAndOrdinal) {
-  WithRanks(2, [](Collectives& group) {
+  WithGroups(2, [](std::unique_ptr<Collectives>& own) {
+    Collectives& group = *own;
     ASSERT_TRUE(group.Barrier().ok());
-    if (group.rank() == 1) return;  // destroyed: its sockets close
+    if (group.rank() == 1) return own.reset();  // its sockets close
     std::vector<float> data(100000, 1.0f);
     const absl::Status status = Sum(group, data.data(), 100000);
     ASSERT_EQ(status.code(), absl::StatusCode::kUnavailable);

@@ -6,7 +6,9 @@
 
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -16,12 +18,15 @@
 
 namespace coxswain::comm {
 
-// Runs `body` on one thread per rank with a group formed over loopback.
-inline void WithRanks(int world, const std::function<void(Collectives&)>& body,
-                      std::chrono::milliseconds timeout = std::chrono::milliseconds(30000),
-                      int shard = 1) {
+// Runs `body` on one thread per rank with a group formed over loopback. A body may destroy its
+// group; those that are left live until every body has returned: a rank that has its result may be
+// ahead of one whose part of it is still on its way.
+inline void WithGroups(int world, const std::function<void(std::unique_ptr<Collectives>&)>& body,
+                       std::chrono::milliseconds timeout = std::chrono::milliseconds(30000),
+                       int shard = 1) {
   signal(SIGPIPE, SIG_IGN);  // as a worker does
   InProcessRendezvous rendezvous;
+  std::vector<std::unique_ptr<Collectives>> groups(static_cast<size_t>(world));
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < world; ++rank) {
     ranks.emplace_back([&, rank] {
@@ -32,10 +37,19 @@ inline void WithRanks(int world, const std::function<void(Collectives&)>& body,
       config.timeout = timeout;
       auto group = Collectives::Form(config, world == 1 ? nullptr : &rendezvous);
       ASSERT_TRUE(group.ok()) << group.status();
-      body(**group);
+      std::unique_ptr<Collectives>& own = groups[static_cast<size_t>(rank)];
+      own = std::move(*group);
+      body(own);
     });
   }
   for (auto& thread : ranks) thread.join();
+}
+
+inline void WithRanks(int world, const std::function<void(Collectives&)>& body,
+                      std::chrono::milliseconds timeout = std::chrono::milliseconds(30000),
+                      int shard = 1) {
+  WithGroups(
+      world, [&](std::unique_ptr<Collectives>& group) { body(*group); }, timeout, shard);
 }
 
 inline absl::Status Sum(Collectives& group, float* data, int64_t n) {

@@ -294,6 +294,7 @@ TEST(JobParserTest, ReadsSizes) {
 TEST(JobParserTest, ReadsTheTypesOfGgufFiles) {
   EXPECT_EQ(ParseSpec("").export_gguf.model, "none");
   EXPECT_EQ(ParseSpec("  export: {gguf: q8_0}\n").export_gguf.model, "q8_0");
+  EXPECT_EQ(ParseSpec("  export: {gguf: q4_k_m}\n").export_gguf.model, "q4_k_m");
   const GgufSpec both =
       ParseSpec("  adapter: lora\n  export: {gguf: {model: bf16, adapter: f16}}\n").export_gguf;
   EXPECT_EQ(both.model, "bf16");

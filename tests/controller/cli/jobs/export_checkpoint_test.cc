@@ -85,14 +85,16 @@ TEST_F(ExportCheckpointTest, GgufIsWrittenBesideOrRefusedByName) {
   SaveLora();
   const std::string& checkpoint = request_.checkpoint_dir;
   const Ran ran = RunInProcess(
-      {"export", checkpoint, "-o", target_, "--gguf-adapter", "f16", "--gguf", "q8_0"});
+      {"export", checkpoint, "-o", target_, "--gguf-adapter", "f16", "--gguf", "q4_k_m"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_TRUE(fs::exists(target_ + "/adapter-F16.gguf"));
-  EXPECT_TRUE(fs::exists(target_ + "/model-Q8_0.gguf"));
+  EXPECT_TRUE(fs::exists(target_ + "/model-Q4_K_M.gguf"));
   fs::remove_all(target_);
-  Refused({"export", checkpoint, "-o", target_, "--gguf", "q4_k_m"},
-          "--gguf q4_k_m: is no type that is written");
-  Refused({"export", checkpoint, "-o", target_, "--gguf-adapter", "q8_0"}, "give f32, f16 or bf16");
+  Refused({"export", checkpoint, "-o", target_, "--gguf", "q4_k_s"},
+          "--gguf q4_k_s: is no type that is written");
+  for (const char* type : {"q8_0", "q4_k_m"}) {
+    Refused({"export", checkpoint, "-o", target_, "--gguf-adapter", type}, "give f32, f16 or bf16");
+  }
   Seal(EffectiveJob(request_.plan.model_path, "none"));
   Refused({"export", checkpoint, "-o", target_, "--gguf-adapter", "f16"}, "give --gguf in place");
   EXPECT_FALSE(fs::exists(target_));
