@@ -119,6 +119,13 @@ class WheelTest(Installed):
         self.addCleanup(shutil.rmtree, beside)
         self.assertIn(f'searched: {other}/nvidia/cudnn/lib\n', self.run_program('python', '-c', call, PYTHONPATH=other))
 
+    def test_readme_says_its_size(self):
+        only = os.path.join(SCRATCH, 'only')
+        os.makedirs(only)
+        shutil.copy(WHEEL, only)
+        done = subprocess.run([sys.executable, 'deploy/sizes.py', only, '--check', 'README.md'], cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
 
 @unittest.skipUnless(CUDA, 'this build has no CUDA worker')
 class CudaWheelTest(unittest.TestCase):
