@@ -6,6 +6,9 @@
 namespace coxswain::kernels {
 namespace {
 
+constexpr int32_t kOldestCapability = 80;  // bfloat16 on the tensor cores begins there
+constexpr int32_t kOldestDriver = 580;
+
 struct Architecture {
   int32_t capability = 0;  // x 10
   char features = ' ';     // 'a', 'f', or none
@@ -67,12 +70,31 @@ std::string DescribeCode(std::string_view built) {
   return (code.empty() ? "" : code + ", ") + "PTX " + ptx;
 }
 
-std::string MissingCode(const std::string& name, int32_t capability, std::string_view built) {
+std::string GpuRefusal(const std::string& name, int32_t capability, std::string_view built) {
+  const std::string gpu = name + " (compute capability " + Dotted(capability) + ")";
+  if (capability < kOldestCapability) {
+    return gpu + " is too old: at least " + Dotted(kOldestCapability) +
+           " is needed. Train on another GPU, or with resources: {device: cpu}";
+  }
+  if (HasCodeFor(built, capability)) return "";
   const std::string wanted = capability == 90 ? "90a" : std::to_string(capability);
-  return name + " (compute capability " + Dotted(capability) +
-         ") has no code in this build, which has " + DescribeCode(built) +
+  return gpu + " has no code in this build, which has " + DescribeCode(built) +
          ": build with -DCOXSWAIN_CUDA_ARCHITECTURES=" + wanted +
          ", or without that option for every GPU from 8.0 on";
+}
+
+std::string DriverRefusal(int32_t driver, int32_t runtime) {
+  const auto version = [](int32_t cuda) {
+    return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
+  };
+  const std::string wanted = "driver " + std::to_string(kOldestDriver) + " or newer";
+  if (driver == 0) {
+    return "no NVIDIA driver is loaded on this host: install " + wanted + ", for CUDA " +
+           version(runtime) + ", or use the CPU worker";
+  }
+  if (driver / 1000 >= runtime / 1000) return "";
+  return "the NVIDIA driver of this host is too old: it supports CUDA " + version(driver) +
+         ", this build needs CUDA " + version(runtime) + ". Install " + wanted;
 }
 
 }  // namespace coxswain::kernels

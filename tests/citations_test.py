@@ -53,7 +53,13 @@ def citations(path, text):
     yield from (m.group(1) for m in DOCUMENT.finditer(text))
     if path.endswith('.md'):
         yield from (m.group(1) for m in QUOTED.finditer(text))
-        yield from (m.group(1) for m in LINK.finditer(text) if '://' not in m.group(1))
+
+
+def dead_links(path, text):
+    """A reader follows a link from the folder of the document."""
+    for m in LINK.finditer(text) if path.endswith('.md') else ():
+        if '://' not in m.group(1) and not os.path.exists(os.path.join(ROOT, os.path.dirname(path), m.group(1))):
+            yield m.group(1)
 
 
 def main():
@@ -67,6 +73,7 @@ def main():
         for name in citations(path, text):
             if name not in FOREIGN and not WRITTEN.match(name) and not repository.has(name, path):
                 bad.add(f'{path}: cites {name}, which is not here')
+        bad.update(f'{path}: links to {name}, which is not there' for name in dead_links(path, text))
         for name, section in SECTION.findall(text):
             document = repository.document(name, path)
             if document and not re.search(r'^#+ .*' + re.escape(section), read(document), re.M):

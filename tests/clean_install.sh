@@ -14,10 +14,12 @@ trap 'rm -rf "$scratch"' EXIT
 # Types what a newcomer types.
 cat >"$scratch/steps.sh" <<'STEPS'
 set -euo pipefail
-cd /root
+HOME=$(mktemp -d)
+export HOME
+cd
 python3 -m venv env && . env/bin/activate
 ! command -v cc gcc g++
-seconds() { local began=$EPOCHREALTIME; "$@" >/root/log 2>&1 || { cat /root/log; exit 1; }; echo "$(bc_of "$began" "$EPOCHREALTIME") s: $*"; }
+seconds() { local began=$EPOCHREALTIME; "$@" >"$HOME/log" 2>&1 || { cat "$HOME/log"; exit 1; }; echo "$(bc_of "$began" "$EPOCHREALTIME") s: $*"; }
 bc_of() { python3 -c "print(f'{$2 - $1:.1f}')"; }
 seconds pip install -q --no-index --find-links /wheels coxswain-train
 du -sh env/lib/python3*/site-packages/coxswain_train
@@ -25,11 +27,13 @@ seconds cox --help
 seconds python -m coxswain_train.quickstart
 seconds cox train coxswain-quickstart/job.yaml
 python - <<'PYTHON'
+import os
 import coxswain_train as coxswain
+home = os.environ['HOME']
 with coxswain.up(workers=2) as client:
-    job = client.submit('coxswain-quickstart/job.yaml', **{'train.max_steps': 4, 'checkpoint.output_dir': '/root/from-python'})
+    job = client.submit('coxswain-quickstart/job.yaml', **{'train.max_steps': 4, 'checkpoint.output_dir': f'{home}/from-python'})
     job.wait(display=coxswain.Progress())
-    print(job.metrics()[-1], job.download('/root/downloaded'))
+    print(job.metrics()[-1], job.download(f'{home}/downloaded'))
 PYTHON
 STEPS
 

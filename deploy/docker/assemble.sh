@@ -3,7 +3,8 @@
 # few files that a C library wants, copyright files and an SBOM. The Dockerfiles copy it onto nothing;
 # tests run it without a container engine.
 #   deploy/docker/assemble.sh ROOT controller|worker-cpu|worker-cuda
-# COXSWAIN_BUILD: where it was built (build/cpu; worker-cuda: build/cuda).
+# COXSWAIN_BUILD: where it was built (build/cpu; worker-cuda: build/release-cuda).
+# COXSWAIN_CUDA_BUILD: where coxswain-worker-cuda was built, if elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [[ $# -eq 2 ]] || { echo "usage: deploy/docker/assemble.sh ROOT controller|worker-cpu|worker-cuda" >&2; exit 2; }
@@ -12,7 +13,7 @@ default_build=build/cpu
 case $image in
   controller) programs=(coxswain-controller cox) ;;
   worker-cpu) programs=(coxswain-supervisor coxswain-worker-cpu cox) ;;
-  worker-cuda) programs=(coxswain-supervisor coxswain-worker-cuda cox) default_build=build/cuda ;;
+  worker-cuda) programs=(coxswain-supervisor coxswain-worker-cuda cox) default_build=build/release-cuda ;;
   *) echo "assemble.sh: no image '$image'; there are controller, worker-cpu and worker-cuda" >&2; exit 2 ;;
 esac
 build=${COXSWAIN_BUILD:-$default_build}
@@ -58,11 +59,15 @@ check_whole() {
   done
 }
 
+built=()
 for program in "${programs[@]}"; do
-  [[ -x $build/bin/$program ]] || { echo "assemble.sh: $build/bin/$program is not built" >&2; exit 1; }
-  strip --strip-unneeded -o "$root/usr/bin/$program" "$build/bin/$program"
+  from=$build
+  [[ $program != coxswain-worker-cuda ]] || from=${COXSWAIN_CUDA_BUILD:-$build}
+  [[ -x $from/bin/$program ]] || { echo "assemble.sh: $from/bin/$program is not built" >&2; exit 1; }
+  strip --strip-unneeded -o "$root/usr/bin/$program" "$from/bin/$program"
+  built+=("$from/bin/$program")
 done
-put_libraries_of "${programs[@]/#/$build/bin/}"
+put_libraries_of "${built[@]}"
 # Loaded by name: what reads Parquet, where deploy/fetch-arrow.sh ran before the build.
 columnar=$build/lib/libcoxswain_columnar.so
 if [[ $image == controller && -e $columnar ]]; then

@@ -51,7 +51,7 @@ def main():
         version = re.search(r'project\(coxswain VERSION (\S+)', f.read())[1]
     owner = owners(list(origins.values()))
     files, packages = [], {OURS: []}
-    for folder, _, names in os.walk(root):
+    for folder, _, names in sorted(os.walk(root)):
         for name in sorted(names):
             path = os.path.join(folder, name)
             inside = '/' + os.path.relpath(path, root)

@@ -20,8 +20,8 @@ ENV PATH=/usr/local/cuda/bin:${PATH}
 COPY deploy/fetch-cudnn-frontend.sh deploy/
 RUN deploy/fetch-cudnn-frontend.sh
 COPY . .
-RUN deploy/build.sh cuda coxswain-supervisor coxswain-worker-cuda cox
-RUN COXSWAIN_BUILD=build/cuda deploy/docker/assemble.sh /rootfs worker-cuda
+RUN deploy/build.sh release-cuda coxswain-supervisor coxswain-worker-cuda cox
+RUN COXSWAIN_BUILD=build/release-cuda deploy/docker/assemble.sh /rootfs worker-cuda
 
 FROM scratch
 COPY --from=build /rootfs/ /

@@ -15,8 +15,6 @@
 namespace coxswain::kernels {
 namespace {
 
-constexpr int kOldestCapability = 80;
-
 // Errors after which every further call fails: the context is lost with all it holds.
 bool IsSticky(cudaError_t error) {
   switch (error) {
@@ -45,10 +43,6 @@ FreeAndTotal MemoryBytes() {
   size_t free = 0, total = 0;
   cuda::CheckCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
-}
-
-std::string Version(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
 }  // namespace
@@ -148,13 +142,8 @@ int DeviceCount() {
   int count = 0, driver = 0, runtime = 0;
   (void)cudaDriverGetVersion(&driver);
   (void)cudaRuntimeGetVersion(&runtime);
-  if (driver == 0) {
-    throw UnusableDevice("no NVIDIA driver is loaded on this host: install one for CUDA " +
-                         Version(runtime) + " or use the CPU worker");
-  }
-  if (driver / 1000 < runtime / 1000) {
-    throw UnusableDevice("the NVIDIA driver supports CUDA " + Version(driver) +
-                         ", this build needs " + Version(runtime) + ": update the driver");
+  if (const std::string refusal = DriverRefusal(driver, runtime); !refusal.empty()) {
+    throw UnusableDevice(refusal);
   }
   if (const cudaError_t result = cudaGetDeviceCount(&count); result != cudaSuccess) {
     const std::string why =
@@ -178,14 +167,8 @@ DeviceDescription DescribeDevice(int index) {
   device.name = properties.name;
   device.capability = properties.major * 10 + properties.minor;
   device.multiprocessors = properties.multiProcessorCount;
-  if (device.capability < kOldestCapability) {
-    throw UnusableDevice(device.name + " has compute capability " +
-                         std::to_string(properties.major) + "." + std::to_string(properties.minor) +
-                         ", at least 8.0 is needed");
-  }
-  if (!HasCodeFor(COXSWAIN_CUDA_CODE, device.capability)) {
-    throw UnusableDevice(MissingCode(device.name, device.capability, COXSWAIN_CUDA_CODE));
-  }
+  const std::string refusal = GpuRefusal(device.name, device.capability, COXSWAIN_CUDA_CODE);
+  if (!refusal.empty()) throw UnusableDevice(refusal);
   char bus[32] = {};
   cuda::CheckCuda(cudaDeviceGetPCIBusId(bus, sizeof(bus), index), "cudaDeviceGetPCIBusId");
   device.pci_bus = bus;

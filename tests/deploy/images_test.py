@@ -4,7 +4,7 @@ entry points run in them as the Kubernetes manifests say: read-only root, not ro
 
 Runs in a mount and a network namespace of its own; where that is not permitted, only what needs none is tested.
 """
-import fcntl, glob, hashlib, json, os, re, shutil, socket, stat, struct, subprocess, sys, tempfile, time, unittest, urllib.request
+import fcntl, glob, gzip, hashlib, io, json, os, re, shutil, socket, stat, struct, subprocess, sys, tarfile, tempfile, time, unittest, urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), 'e2e')]
 from deployment import DEPLOY, ROOT, documents, main
@@ -71,6 +71,39 @@ class FileSystemTest(unittest.TestCase):
             entry = next(f for f in sbom['files'] if f['fileName'] == '.' + entry_point(image)[0])
             with open(root + entry_point(image)[0], 'rb') as f:
                 self.assertEqual(entry['checksums'][0]['checksumValue'], hashlib.sha256(f.read()).hexdigest())
+
+    def test_an_archive_is_the_image_that_its_digest_names(self):
+        archives = []
+        for name in ('one', 'two'):
+            path = os.path.join(SCRATCH, f'{name}.tar')
+            printed = subprocess.run(['deploy/docker/pack_image.py', os.path.join(SCRATCH, 'controller'),
+                                      'deploy/docker/controller.Dockerfile', 'coxswain/controller:1.2.3', '0123456789ab', path],
+                                     cwd=ROOT, capture_output=True, text=True, check=True,
+                                     env=dict(os.environ, SOURCE_DATE_EPOCH='1700000000')).stdout
+            with open(path, 'rb') as f:
+                archives.append(hashlib.sha256(f.read()).hexdigest())
+        self.assertEqual(archives[0], archives[1])
+        with tarfile.open(path) as archive:
+            parts = {entry.name: archive.extractfile(entry).read() for entry in archive}
+        for name in parts:
+            if name.startswith('blobs/'):
+                self.assertEqual(os.path.basename(name), hashlib.sha256(parts[name]).hexdigest())
+
+        def read(descriptor):
+            return parts['blobs/' + descriptor['digest'].replace(':', '/')]
+        descriptor = json.loads(parts['index.json'])['manifests'][0]
+        self.assertIn(f'coxswain/controller:1.2.3 {descriptor["digest"]} ', printed)
+        manifest = json.loads(read(descriptor))
+        config = json.loads(read(manifest['config']))
+        self.assertEqual(config['config']['Entrypoint'], entry_point('controller'))
+        self.assertEqual(config['config']['User'], f'{USER}:{USER}')
+        self.assertEqual(config['config']['Labels']['org.opencontainers.image.revision'], '0123456789ab')
+        self.assertIn('7071/tcp', config['config']['ExposedPorts'])
+        layer = gzip.decompress(read(manifest['layers'][0]))
+        self.assertEqual(config['rootfs']['diff_ids'], ['sha256:' + hashlib.sha256(layer).hexdigest()])
+        with tarfile.open(fileobj=io.BytesIO(layer)) as files:
+            self.assertTrue(files.getmember(entry_point('controller')[0][1:]).mode & 0o111)
+            self.assertEqual({entry.mtime for entry in files}, {1700000000})
 
     def test_dockerfiles_and_manifests_say_the_same(self):
         for image, program in (('controller', 'coxswain-controller'), ('worker-cpu', 'coxswain-supervisor'),

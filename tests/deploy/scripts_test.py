@@ -160,6 +160,26 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(os.listdir(os.path.join(self.dir, 'p/bin')), ['coxswain-supervisor'], 'nothing was linked')
         self.assertEqual(self.run_plain('install.sh', '--help')[0], 2)
 
+    def test_a_release_is_of_a_commit(self):
+        shutil.copy(os.path.join(DEPLOY, 'release.sh'), os.path.join(self.dir, 'deploy'))
+        with open(os.path.join(self.dir, 'CMakeLists.txt'), 'w') as file:
+            file.write('project(coxswain VERSION 1.2.3 LANGUAGES CXX)\n')
+        git = ['git', '-C', self.dir, '-c', 'user.name=a', '-c', 'user.email=a@b']
+        for command in (['init', '-q'], ['add', 'deploy', 'CMakeLists.txt'], ['commit', '-q', '-m', 'all']):
+            subprocess.run([*git, *command], check=True)
+        with open(os.path.join(self.dir, '.git/info/exclude'), 'a') as file:
+            file.write('/tools\n/dist\n')
+        with open(os.path.join(self.dir, 'new.txt'), 'w'):
+            pass
+        code, _, err = self.run_plain('release.sh')
+        self.assertEqual(code, 1)
+        self.assertIn('release.sh: the tree differs from its commit; commit or stash first:\n?? new.txt', err)
+        os.remove(os.path.join(self.dir, 'new.txt'))
+        self.program(os.path.join(self.dir, 'dist/1.2.3/older'), '')
+        code, _, err = self.run_plain('release.sh')
+        self.assertEqual(code, 1)
+        self.assertIn('release.sh: dist/1.2.3 is not empty', err)
+
     def quickstart(self, cox):
         """The quickstart around a cox that is this script: nothing is installed or built."""
         folder = os.path.join(self.dir, 'deploy/quickstart')

@@ -4,6 +4,8 @@
 """
 import os, shlex, shutil, sys
 
+from . import programs
+
 _PACKAGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'quickstart_job')
 
 
@@ -19,6 +21,10 @@ def main():
         sys.exit(f'quickstart: {folder} is there already; give another folder')
     job = copy_quickstart(folder)
     print(f'cox train {shlex.quote(job)}')
+    foreign = programs.foreign_cox()
+    if foreign:
+        print(f'quickstart: {foreign} is the cox of another product; call ours as: python -m coxswain_train train '
+              f'{shlex.quote(job)}', file=sys.stderr)
 
 
 if __name__ == '__main__':
