@@ -101,7 +101,7 @@ def page():
                         ('3. Ablation', sections.ablation()), ('4. LoRA+', sections.lora_plus()),
                         ('5. Packing', sections.packing()), ('6. Memory', sections.memory()),
                         ('7. Convergence', sections.convergence()), ('8. Efficiency over GPUs', scaling_section.scaling()),
-                        ('9. Recovery', scaling_section.recovery())):
+                        ('9. Recovery', sections.recovery())):
         lines += section(title, made, plots)
     return HEAD + '\n' + '\n'.join(lines).rstrip() + '\n', plots
 

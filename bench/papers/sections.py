@@ -270,3 +270,19 @@ def convergence():
     lines += [f'Held-back loss after {results["steps"]} steps of `{results["job"]}`, seeds {results["seeds"]}; broken: the '
               'backward of RoPE does nothing.', ''] + origin(results)
     return lines, {'convergence': svg.bars('Held-back loss less that of float32', entries, 0.0, 'float32')}
+
+
+def recovery():
+    """Faults by seed over processes that train."""
+    results = load('chaos.json')
+    if not results:
+        return ['Not measured. `tests/chaos.sh --minutes 20 --json bench/results/chaos.json` measures it.', ''], {}
+    faults = [f for f in results['faults'] if f['times']]
+    lines = table(['fault', 'of', 'times'], [[f['action'], f['target'], str(f['times'])] for f in faults])
+    lines += table(['phase of a recovery', 'median s', 'largest s', 'of'],
+                   [[p['phase'], f'{p["median"]:.2f}', f'{p["largest"]:.2f}', str(p['of'])] for p in results['recovery_seconds']])
+    unequal = results['jobs_not_bit_equal']
+    lines += [f'{sum(f["times"] for f in faults)} faults in {results["minutes"]} minutes, {results["jobs"]} jobs of '
+              f'{results["steps_of_a_job"]} steps of a tiny model on CPU workers; weights and losses bit-equal to a run without '
+              f'faults: {"all" if not unequal else "not " + ", ".join(unequal)}.', '']
+    return lines + origin(results), {}

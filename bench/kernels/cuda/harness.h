@@ -1,4 +1,4 @@
-// Times ops of kernels/*.h on the device and puts them against what the device can do.
+// Times ops of kernels on the device and puts them against what the device can do.
 //
 // A row is one op at one extent. Its launches are captured into a graph that walks over as many
 // sets of buffers as exceed the L2 cache many times, so that inputs come from device memory; the

@@ -10,6 +10,7 @@
 // bench/results/papers_scaling.json by default.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -79,6 +80,7 @@ absl::StatusOr<plan::Prediction> StepOf(const Scaled& scaled, int64_t gpus,
   return planned.planned.plan.predicted;
 }
 
+// Exits where a plan is refused for another reason than memory: a table of that says nothing.
 nlohmann::json Measure(const Scaled& scaled, const char* links, const std::string& folder) {
   const bool network = std::string(links) == "network";
   nlohmann::json steps = nlohmann::json::array();
@@ -92,6 +94,7 @@ nlohmann::json Measure(const Scaled& scaled, const char* links, const std::strin
     if (!step.ok()) {
       std::fprintf(stderr, "%s, %ld GPUs: %s\n", scaled.row.name.c_str(), static_cast<long>(gpus),
                    std::string(step.status().message()).c_str());
+      if (!absl::IsResourceExhausted(step.status())) std::exit(1);
       steps.push_back({{"gpus", gpus}, {"refused", std::string(step.status().message())}});
       continue;
     }

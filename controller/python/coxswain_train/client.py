@@ -1,5 +1,5 @@
 """The client of a controller."""
-import asyncio, json, os, tempfile
+import asyncio, json, os, tempfile, time
 
 import grpc
 
@@ -11,6 +11,7 @@ from .table import Table, steps_table
 from .v1 import jobs_service_pb2, jobs_service_pb2_grpc
 
 _CALL_SECONDS = 30
+_PAUSE_SECONDS = 0.5  # before a controller that is away is asked again, as cox does
 _KINDS = {grpc.StatusCode.INVALID_ARGUMENT: InvalidJob, grpc.StatusCode.NOT_FOUND: NotFound,
           grpc.StatusCode.UNAVAILABLE: Unreachable, grpc.StatusCode.DEADLINE_EXCEEDED: Unreachable,
           grpc.StatusCode.UNAUTHENTICATED: Unreachable, grpc.StatusCode.PERMISSION_DENIED: Unreachable, grpc.StatusCode.FAILED_PRECONDITION: WrongState}
@@ -226,6 +227,7 @@ class Client:
             call.cancel()
 
     def _comes_back(self, job):
+        time.sleep(_PAUSE_SECONDS)
         try:
             grpc.channel_ready_future(self._channel).result(timeout=_CALL_SECONDS)
             self.get(job)
