@@ -1,6 +1,5 @@
 // Extents of the quantised formats: what lies beside the codes. Constants alone: the planner sizes
-// buffers by them. Formulas: nf4.h, int8_rows.h, mxfp4.h,
-// fp8_blocks.h.
+// buffers by them. Formulas: nf4.h, int8_rows.h, mxfp4.h, fp8_blocks.h, fp8.h.
 #ifndef COXSWAIN_KERNELS_QUANTIZE_QUANTIZED_FORMATS_H_
 #define COXSWAIN_KERNELS_QUANTIZE_QUANTIZED_FORMATS_H_
 
@@ -26,6 +25,38 @@ inline constexpr int64_t kFp8Block = 128;  // rows, and columns
 
 // Along one extent.
 constexpr int64_t Fp8Blocks(int64_t extent) { return (extent + kFp8Block - 1) / kFp8Block; }
+
+// Of the operands of products (fp8.h, products/fp8_gemm.h).
+enum class Fp8Format : uint8_t { kE4M3, kE5M2 };
+
+// What shares a scale in an operand [outer, k].
+enum class Fp8Scaling : uint8_t {
+  kTensor,  // all
+  kRow,     // one of `outer`
+  kTile,    // kFp8Block neighbours along k of one of `outer`
+  kBlock,   // kFp8Block x kFp8Block
+};
+
+// Bytes of a row of codes.
+constexpr int64_t Fp8Stride(int64_t k) { return (k + 15) / 16 * 16; }
+
+// Floats beside the codes of an operand [outer, k]. kTensor: one, in 16 bytes. kTile: along `outer`
+// first, as many as a multiple of 4. kBlock: along k first, likewise.
+// Source: cuBLAS 13 documentation, "1D and 2D block scaling for FP8 and FP16 data types".
+constexpr int64_t Fp8Scales(Fp8Scaling scaling, int64_t outer, int64_t k) {
+  const auto padded = [](int64_t count) { return (count + 3) / 4 * 4; };
+  switch (scaling) {
+    case Fp8Scaling::kTensor:
+      return 4;
+    case Fp8Scaling::kRow:
+      return padded(outer);
+    case Fp8Scaling::kTile:
+      return padded(outer) * Fp8Blocks(k);
+    case Fp8Scaling::kBlock:
+      return Fp8Blocks(outer) * padded(Fp8Blocks(k));
+  }
+  return 0;
+}
 
 }  // namespace coxswain::kernels
 
