@@ -209,6 +209,16 @@ struct GgufSpec {
   std::string model = "none", adapter = "none";
 };
 
+enum class Fp8Recipe { kTensorwise, kRowwise, kBlockwise };
+
+// Of precision.compute: fp8.
+struct Fp8Spec {
+  Fp8Recipe recipe{};
+  bool e4m3_gradients{};
+  bool keeps_activations{};
+  std::vector<std::string> exclude;  // names of linears, ends of names, patterns
+};
+
 struct JobSpec {
   std::string name;
   std::map<std::string, std::string> labels;
@@ -252,6 +262,7 @@ struct JobSpec {
   int64_t recompute_every{};  // blocks of a segment; above 1 only with kBlock
   // Resolved from precision.compute and the device; "auto" while the device is.
   std::string compute_dtype;
+  std::optional<Fp8Spec> fp8;  // nullopt: products are in compute_dtype
   // "float32" | "bfloat16" | "auto": by memory, with compute bfloat16 only.
   std::string master_dtype, gradient_dtype;
   bool attention_deterministic{};

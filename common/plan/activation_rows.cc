@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/fp8_rows.h"
 #include "common/plan/op_lists.h"
 
 namespace coxswain::plan {
@@ -93,7 +94,9 @@ std::vector<ActivationRow> ActivationRows(const Plan& plan, int64_t layer) {
     const Again again = AgainOf(op);
     for (const model::Operand& out : model::Writes(op)) {
       if (out.row.layer != layer) continue;
-      rows.push_back({out.row, out.width, out.type, AgainAs(out, again), out.fixed});
+      const bool in_fp8 = out.type == RowType::kCompute && IsKeptInFp8(plan, out.row, layer);
+      rows.push_back(
+          {out.row, out.width, out.type, in_fp8 ? Again::kInFp8 : AgainAs(out, again), out.fixed});
     }
   }
   AddAdapterRows(plan, layer, &rows);
@@ -103,6 +106,7 @@ std::vector<ActivationRow> ActivationRows(const Plan& plan, int64_t layer) {
 int64_t ActivationOwner(const Plan& plan, const ActivationRow& row) {
   const int64_t layer = row.row.layer;
   if (row.again == Again::kKept) return layer;
+  if (row.again == Again::kInFp8) return 0;
   if (plan.recompute != "block") return ComputesAgain(plan, row.again) ? 0 : layer;
   const int64_t in_segment = layer % plan.recompute_every;
   return row.row == model::BlockInput(layer) && in_segment == 0 ? layer : in_segment;

@@ -17,6 +17,7 @@ using model::RowType;
 // What it takes to have a row again.
 enum class Again {
   kKept,         // at every level: what a router chose, and what its adapter made for that
+  kInFp8,        // not at all: backward reads its codes, which are kept (fp8_rows.h)
   kNever,        // below recompute "block"
   kElementwise,  // a norm of the stream, an activation or the rows of experts: from "norm_swiglu"
                  // on

@@ -9,6 +9,7 @@
 #include "common/plan/activation_rows.h"
 #include "common/plan/embedding_rows.h"
 #include "common/plan/expert_ranges.h"
+#include "common/plan/fp8_rows.h"
 #include "common/plan/gradient_rows.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/rope_rows.h"
@@ -27,6 +28,9 @@ class Table {
   void Class(MemoryClass memory_class) { class_ = memory_class; }
   void Row(std::string name, int64_t bytes) {
     rows_.push_back({std::move(name), class_, bytes, ""});
+  }
+  void Rows(std::vector<Buffer> rows) {
+    std::move(rows.begin(), rows.end(), std::back_inserter(rows_));
   }
   void Some(std::string name, int64_t bytes) {
     if (bytes > 0) Row(std::move(name), bytes);
@@ -323,6 +327,7 @@ std::vector<Buffer> BufferRows(const Plan& plan) {
   AddRopes(plan, &table);
   AddRecords(plan, &table);
   AddGeneration(plan, n, &table);
+  table.Rows(Fp8Rows(plan, n.tokens));
   return table.Take();
 }
 

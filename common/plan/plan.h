@@ -90,6 +90,35 @@ struct Generation {
   bool operator==(const Generation&) const = default;
 };
 
+enum class Fp8Recipe : uint32_t {
+  kNone = 0,
+  kTensorwise = 1,  // a scale of each operand
+  kRowwise = 2,     // of each row of an operand, along the sum
+  kBlockwise = 3,   // of 128 neighbours of activations and gradients, of 128 x 128 weights
+  kLast = kBlockwise,
+};
+
+// A linear of a block, by the id of its op.
+struct LinearPlace {
+  int64_t layer = 0;
+  int32_t op = 0;
+  auto operator<=>(const LinearPlace&) const = default;
+};
+
+// Products of the linears of blocks in FP8 (fp8_rows.h): values in E4M3, gradients of outputs in
+// E5M2. Weights, their gradients and all other ops keep the plan's dtypes.
+struct Fp8 {
+  Fp8Recipe recipe{};
+  bool e4m3_gradients = false;  // of outputs
+  // Outputs of norms and gates are kept for the gradients of weights in FP8 alone.
+  bool keeps_activations = true;
+  // Codes of all weights are kept from one update to the next, those of frozen ones for good; else
+  // they are made for each product.
+  bool keeps_weights = false;
+  std::vector<LinearPlace> excluded;  // ascending
+  bool operator==(const Fp8&) const = default;
+};
+
 struct Plan {
   std::string job;
   std::string recipe_hash;          // 32 bytes; checkpoints of another recipe are refused
@@ -140,6 +169,7 @@ struct Plan {
   bool snapshot_in_slices =
       false;  // cuda: snapshots are not page-locked (worker/engine/snapshot/state_copy.h)
   std::string compute_dtype = "float32";  // "float32" | "bfloat16": weights and activations
+  Fp8 fp8;                                // excludes quantization
   // "nf4" | "nf4_double" | "int8" | "mxfp4": how the frozen linears of blocks, of mxfp4 the frozen
   // experts, are kept (storage.h); empty: in the compute dtype.
   std::string quantization;

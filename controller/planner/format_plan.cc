@@ -11,9 +11,11 @@
 #include "common/files/hash.h"
 #include "common/format.h"
 #include "common/plan/buffer_rows.h"
+#include "common/plan/fp8_rows.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/memory/attention_kernels.h"
+#include "controller/planner/model/fp8_linears.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
 
@@ -247,6 +249,14 @@ std::string DequantizedText(const plan::Plan& plan) {
   return absl::StrCat(few, ", the others into slots of two blocks");
 }
 
+std::string Fp8Text(const plan::Plan& plan) {
+  const Fp8Count count = CountFp8(plan);
+  return absl::StrCat(
+      count.in_fp8, " of ", count.all, " linears in FP8, ", plan::NameOf(plan.fp8.recipe),
+      ", gradients ", plan.fp8.e4m3_gradients ? "E4M3" : "E5M2",
+      plan.fp8.keeps_weights ? ", weights quantised once an update" : ", weights as they are read");
+}
+
 // What computes, in which number formats.
 void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page) {
   const plan::Plan& plan = planned.plan;
@@ -257,6 +267,7 @@ void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page
                     ", gradients ", plan::TrainsBase(plan) ? plan.gradient_dtype : "float32");
   }
   page.Row("Device", text);
+  if (plan.fp8.recipe != plan::Fp8Recipe::kNone) page.Row("  products", Fp8Text(plan));
   if (!plan.quantization.empty()) {
     const bool experts = plan.quantization == plan::StorageName(plan::Storage::kMxfp4);
     page.Row("  base",

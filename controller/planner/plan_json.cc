@@ -1,9 +1,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files/hash.h"
+#include "common/plan/fp8_rows.h"
 #include "common/plan/optimizer_states.h"
 #include "controller/planner/memory/attention_kernels.h"
 #include "controller/planner/memory/attention_workspace.h"
+#include "controller/planner/model/fp8_linears.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
 
@@ -108,6 +110,17 @@ Json OptimizerJson(const plan::Plan& plan) {
   return {{"name", optimizer.name}, {"states", states}};
 }
 
+Json Fp8Json(const plan::Plan& plan) {
+  if (plan.fp8.recipe == plan::Fp8Recipe::kNone) return nullptr;
+  const Fp8Count count = CountFp8(plan);
+  return {{"recipe", plan::NameOf(plan.fp8.recipe)},
+          {"gradients", plan.fp8.e4m3_gradients ? "e4m3" : "e5m2"},
+          {"keeps_activations", plan.fp8.keeps_activations},
+          {"keeps_weights", plan.fp8.keeps_weights},
+          {"linears", count.in_fp8},
+          {"of_linears", count.all}};
+}
+
 Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
   const plan::Plan& plan = planned.plan;
   return {{"replicate", plan.replicate},
@@ -125,6 +138,7 @@ Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
           {"lm_head_bytes", plan.model.labels > 0 ? 0 : plan::LogitsBytes(plan)},
           {"device", plan.device},
           {"compute_dtype", plan.compute_dtype},
+          {"fp8", Fp8Json(plan)},
           {"quantization", plan.quantization.empty() ? Json(nullptr) : Json(plan.quantization)},
           {"master_dtype", plan.master_dtype},
           {"gradient_dtype", plan.gradient_dtype},

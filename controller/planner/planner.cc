@@ -17,6 +17,7 @@
 #include "controller/planner/memory/ceil_div.h"
 #include "controller/planner/memory/memory.h"
 #include "controller/planner/memory/snapshot_memory.h"
+#include "controller/planner/model/fp8_linears.h"
 #include "controller/planner/model/parameter_groups.h"
 #include "controller/planner/model/preference_loss.h"
 #include "controller/planner/plan_scalars.h"
@@ -178,6 +179,7 @@ absl::StatusOr<PlannedJob> MakePlan(const std::string& job_id, const config::Job
   SetScalars(job_id, job, recipe.hash(), &plan);
   plan.generation = generation;
   RETURN_IF_ERROR(MakeParameters(job, &plan));
+  RETURN_IF_ERROR(ChooseFp8(job, resources.compute_capability, &plan));
   plan.fusions = plan::ApplicableFusions(plan);
   const LayoutLimits limits{.global_batch_bins = recipe.global_batch_bins(),
                             .memory_bytes = resources.memory_bytes,

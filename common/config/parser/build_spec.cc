@@ -276,9 +276,25 @@ void ReadData(const Json& spec, JobSpec* job) {
   job->packing = Packing(spec["packing"]);
 }
 
+// Values that are not in FP8 have the dtype that `auto` is.
+void ReadFp8(const Json& spec, JobSpec* job) {
+  if (job->compute_dtype != "fp8") return;
+  const Json& device = spec["resources"]["device"];
+  job->compute_dtype = device == "cuda" ? "bfloat16" : device == "cpu" ? "float32" : "auto";
+  const Json& fp8 = spec["precision"]["fp8"];
+  Fp8Spec& out = job->fp8.emplace();
+  out.recipe = Word<Fp8Recipe, 3>(fp8["recipe"], {{{"tensorwise", Fp8Recipe::kTensorwise},
+                                                   {"rowwise", Fp8Recipe::kRowwise},
+                                                   {"blockwise", Fp8Recipe::kBlockwise}}});
+  out.e4m3_gradients = fp8["gradients"] == "e4m3";
+  out.keeps_activations = fp8["activations"] == "kept";
+  out.exclude = fp8["exclude"].get<std::vector<std::string>>();
+}
+
 void ReadPrecision(const Json& spec, JobSpec* job) {
   const Json& precision = spec["precision"];
   job->compute_dtype = precision["compute"];
+  ReadFp8(spec, job);
   job->master_dtype = precision["master_weights"];
   job->gradient_dtype = precision["gradients"];
   const Json& recompute = spec["recompute"];

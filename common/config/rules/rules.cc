@@ -249,6 +249,26 @@ void CheckQuantization(Validated* job) {
   }
 }
 
+void CheckFp8(Validated* job) {
+  const auto error = [job](const std::string& path, std::string message) {
+    job->errors.push_back({path, LineOf(*job, path), std::move(message)});
+  };
+  const std::string compute = "spec.precision.compute";
+  const bool fp8 = At(job->effective, compute) == "fp8";
+  if (fp8 && At(job->effective, "spec.adapter") == "qlora") {
+    error(compute, "fp8 goes with adapter: lora or none; qlora keeps its base in fewer bits");
+  }
+  for (const auto& [name, usual] : {std::pair<const char*, Json>("recipe", "auto"),
+                                    std::pair<const char*, Json>("gradients", "auto"),
+                                    std::pair<const char*, Json>("activations", "kept"),
+                                    std::pair<const char*, Json>("exclude", Json::array())}) {
+    const std::string path = absl::StrCat("spec.precision.fp8.", name);
+    const Json& value = At(job->effective, path);
+    if (fp8 || value.is_null() || value == usual) continue;
+    error(path, "goes with precision.compute: fp8");
+  }
+}
+
 // replicate x shard = workers, and a ZeRO stage above 0 needs ranks to share with.
 void CheckMesh(Validated* job) {
   const auto number = [job](const std::string& path) -> std::optional<int64_t> {
@@ -349,7 +369,7 @@ void CheckDevice(Validated* job) {
     error("spec.precision.compute", "cpu workers compute in float32; give auto");
     return;
   }
-  if (compute == "bfloat16" || (cuda && compute == "auto")) return;
+  if (compute == "bfloat16" || (cuda && (compute == "auto" || compute == "fp8"))) return;
   for (const char* name : {"master_weights", "gradients"}) {
     const std::string path = absl::StrCat("spec.precision.", name);
     if (At(job->effective, path) != "bfloat16") continue;
@@ -382,6 +402,14 @@ void ResolvePacking(Json* spec) {
   most = packing["strategy"] == "none" ? 32 : std::max<int64_t>(32, (length + 63) / 64);
 }
 
+// Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.1; torchao 0.14,
+// Float8LinearConfig, recipe "rowwise": both take E4M3 for gradients too.
+void ResolveFp8(Json* fp8) {
+  if ((*fp8)["recipe"] == "auto") (*fp8)["recipe"] = "tensorwise";
+  if ((*fp8)["gradients"] != "auto") return;
+  (*fp8)["gradients"] = (*fp8)["recipe"] == "tensorwise" ? "e5m2" : "e4m3";
+}
+
 // Source of the rates on preferences: TRL 1.10 dpo_config.py, and its page on DPO, "Train
 // adapters".
 double DefaultLearningRate(const Json& spec) {
@@ -409,7 +437,11 @@ void ResolveDefaults(Json* effective) {
   if (precision["compute"] == "auto") {
     precision["compute"] = device == "cuda" ? "bfloat16" : "float32";
   }
-  if (precision["compute"] == "bfloat16") return;  // the planner decides the rest by memory
+  if (precision["compute"] == "fp8") ResolveFp8(&precision["fp8"]);
+  // The planner decides the rest by memory.
+  if (precision["compute"] == "bfloat16" || (precision["compute"] == "fp8" && device != "cpu")) {
+    return;
+  }
   for (auto& [name, value] : precision.items()) {
     if (value == "auto") value = "float32";
   }
@@ -436,6 +468,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckGguf(job);
   CheckPush(job);
   CheckQuantization(job);
+  CheckFp8(job);
   CheckMesh(job);
   CheckDevice(job);
   if (job->errors.empty()) ResolveDefaults(&job->effective);

@@ -86,6 +86,10 @@ constexpr std::initializer_list<const char*> kPossible = {
     "precision.compute",
     "precision.master_weights",
     "precision.gradients",
+    "precision.fp8.recipe",
+    "precision.fp8.gradients",
+    "precision.fp8.activations",
+    "precision.fp8.exclude",
 };
 
 Json::json_pointer PointerOf(const std::string& key) {
@@ -98,6 +102,7 @@ bool Reads(const Json& spec, const std::string& key) {
   for (const char* section : {"preference.", "reward.", "classification."}) {
     if (absl::StartsWith(key, section)) return !spec.at(PointerOf(key)).is_null();
   }
+  if (absl::StartsWith(key, "precision.fp8.")) return spec.at("precision").at("compute") == "fp8";
   if (key == "base_model.seed") return spec.at("base_model").at("init") == "random";
   return true;
 }

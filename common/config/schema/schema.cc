@@ -282,9 +282,31 @@ void AppendExecution(std::vector<Key>* t) {
       {.path = "spec.precision",
        .doc = "Number formats. `auto` is bfloat16 on cuda and float32 on cpu."},
       {.path = "spec.precision.compute", .type = Type::kWord, .def = "auto",
-       .words = {"auto", "float32", "bfloat16"}, .later = {"float16", "fp8"},
-       .doc = "Format of weights and activations. bfloat16 needs `device: cuda`.",
+       .words = {"auto", "float32", "bfloat16", "fp8"}, .later = {"float16"},
+       .doc = "Format of weights and activations. bfloat16 needs `device: cuda`. fp8: products of "
+              "the blocks' linears take operands of 8 bits; all else is as with `auto`. A GPU "
+              "needs compute capability 8.9 (tensorwise) or 9.0; a cpu worker computes the same "
+              "roundings, slowly.",
        .short_forms = FloatShortForms()},
+      {.path = "spec.precision.fp8", .doc = "Of `compute: fp8`."},
+      {.path = "spec.precision.fp8.recipe", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "tensorwise", "rowwise", "blockwise"}, .later = {"delayed"},
+       .doc = "What shares a scale. `tensorwise`: all of an operand. `rowwise`: a row of it along "
+              "the sum. `blockwise`: 128 neighbours of an activation or a gradient, 128 x 128 of a "
+              "weight. `auto`: tensorwise."},
+      {.path = "spec.precision.fp8.gradients", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "e4m3", "e5m2"},
+       .doc = "Format of the gradients of outputs. `auto`: e5m2 tensorwise, e4m3 else."},
+      {.path = "spec.precision.fp8.activations", .type = Type::kWord, .def = "kept",
+       .words = {"kept", "bfloat16"},
+       .doc = "`kept`: what backward reads of norms and gated products for the gradients of "
+              "weights is kept in 8 bits alone. `bfloat16`: it is kept as it is (float32 on cpu), "
+              "and quantised again.",
+       .short_forms = FloatShortForms()},
+      {.path = "spec.precision.fp8.exclude", .type = Type::kStringList, .def = "[]",
+       .doc = "Linears whose products stay as with `auto`: `down_proj`, `layers.0`, or a pattern "
+              "of a whole name. Of q, k and v, or gate and up, one name means all, as their "
+              "product is one."},
       {.path = "spec.precision.master_weights", .type = Type::kWord, .def = "auto",
        .words = {"auto", "float32", "bfloat16"},
        .doc = "Format of the optimizer's copy of the weights. bfloat16: there is no copy, and the "

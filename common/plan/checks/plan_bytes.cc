@@ -321,6 +321,29 @@ PolicyLoss FromProto(const v1::PolicyLoss& in) {
           .kl_weight = in.kl_weight()};
 }
 
+void ToProto(const Fp8& fp8, v1::Fp8* out) {
+  out->set_recipe(static_cast<v1::Fp8Recipe>(fp8.recipe));
+  out->set_e4m3_gradients(fp8.e4m3_gradients);
+  out->set_keeps_activations(fp8.keeps_activations);
+  out->set_keeps_weights(fp8.keeps_weights);
+  for (const LinearPlace& place : fp8.excluded) {
+    v1::LinearPlace* excluded = out->add_excluded();
+    excluded->set_layer(place.layer);
+    excluded->set_op(place.op);
+  }
+}
+
+Fp8 FromProto(const v1::Fp8& in) {
+  Fp8 fp8{.recipe = static_cast<Fp8Recipe>(in.recipe()),
+          .e4m3_gradients = in.e4m3_gradients(),
+          .keeps_activations = in.keeps_activations(),
+          .keeps_weights = in.keeps_weights()};
+  for (const v1::LinearPlace& place : in.excluded()) {
+    fp8.excluded.push_back({place.layer(), place.op()});
+  }
+  return fp8;
+}
+
 void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_job(plan.job);
   out->set_recipe_hash(plan.recipe_hash);
@@ -355,6 +378,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_recompute_every(plan.recompute_every);
   out->set_device(plan.device);
   out->set_compute_dtype(plan.compute_dtype);
+  if (plan.fp8 != Fp8{}) ToProto(plan.fp8, out->mutable_fp8());
   out->set_quantization(plan.quantization);
   out->set_experts_at_once(plan.experts_at_once);
   out->set_snapshot_in_slices(plan.snapshot_in_slices);
@@ -411,6 +435,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.recompute_every = in.recompute_every();
   plan.device = in.device();
   plan.compute_dtype = in.compute_dtype();
+  if (in.has_fp8()) plan.fp8 = FromProto(in.fp8());
   plan.quantization = in.quantization();
   plan.experts_at_once = in.experts_at_once();
   plan.snapshot_in_slices = in.snapshot_in_slices();

@@ -367,6 +367,23 @@ absl::Status CheckPolicyLosses(const Plan& plan) {
                     absl::StrCat(plan.label_smoothing, " and ", plan.z_loss), "0");
 }
 
+absl::Status CheckFp8(const Plan& plan) {
+  const Fp8& fp8 = plan.fp8;
+  RETURN_IF_ERROR(Within("fp8.recipe", static_cast<int64_t>(fp8.recipe), 0,
+                         static_cast<int64_t>(Fp8Recipe::kLast)));
+  if (fp8.recipe != Fp8Recipe::kNone && !plan.quantization.empty()) {
+    return OutOfRange("quantization beside fp8", absl::StrCat("\"", plan.quantization, "\""),
+                      "none");
+  }
+  if (!std::is_sorted(fp8.excluded.begin(), fp8.excluded.end())) {
+    return OutOfRange("fp8.excluded", "unsorted", "ascending");
+  }
+  for (const LinearPlace& place : fp8.excluded) {
+    RETURN_IF_ERROR(Within("fp8.excluded layer", place.layer, 0, plan.model.num_layers - 1));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckScalars(const Plan& plan) {
   if (plan.job.empty()) return OutOfRange("job", "empty", "a job id");
   RETURN_IF_ERROR(
@@ -423,6 +440,7 @@ absl::Status CheckPlan(const Plan& plan) {
   RETURN_IF_ERROR(CheckModel(plan.model));
   RETURN_IF_ERROR(CheckArchitecture(plan));
   RETURN_IF_ERROR(CheckScalars(plan));
+  RETURN_IF_ERROR(CheckFp8(plan));
   RETURN_IF_ERROR(CheckRouters(plan));
   RETURN_IF_ERROR(CheckGeneration(plan));
   RETURN_IF_ERROR(CheckCutHead(plan));

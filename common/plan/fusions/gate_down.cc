@@ -1,5 +1,6 @@
 // The input gradient of the down projection with that of the activation before it:
 // kernels/products/gated_linear.h, backward, and kernels/lora/lora_gated_linear.h where adapted.
+#include "common/plan/fp8_rows.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 
@@ -11,7 +12,8 @@ int64_t FuseGateDown(const Plan& plan, OpLists* lists) {
   const auto fuse = [&](const model::LinearOp& down, const model::GateOp& gate,
                         int64_t layer) -> std::optional<model::Op> {
     // DoRA has the gradient of its sum alone.
-    if (down.in != gate.out || gate.activation == model::Activation::kClampedSilu ||
+    if (down.in != gate.out || InFp8(plan, down, layer) ||
+        gate.activation == model::Activation::kClampedSilu ||
         (plan.lora.dora && adapted.Has(down, layer)))
       return std::nullopt;
     return model::GateDownOp{gate, down};

@@ -1,5 +1,6 @@
 // The product of gate and up with the activation that follows: kernels/products/gated_linear.h,
 // forward, and kernels/lora/lora_gated_linear.h where adapted.
+#include "common/plan/fp8_rows.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 
@@ -15,7 +16,7 @@ int64_t FuseGatedLinear(const Plan& plan, OpLists* lists) {
   const auto fuse = [&](const model::LinearOp& linear, const model::GateOp& gate,
                         int64_t layer) -> std::optional<model::Op> {
     // DoRA scales the sum before the activation reads it.
-    if (linear.out != gate.in || HasBias(linear) ||
+    if (linear.out != gate.in || HasBias(linear) || InFp8(plan, linear, layer) ||
         gate.activation == model::Activation::kClampedSilu ||
         (plan.lora.dora && adapted.Has(linear, layer))) {
       return std::nullopt;

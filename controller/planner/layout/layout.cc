@@ -221,11 +221,23 @@ bool FitsWithASmallHead(const config::JobSpec& job, const LayoutLimits& limits, 
   return fastest.has_value();
 }
 
+// Codes of weights stay from one update to the next where memory is left for them: gathered blocks
+// have no memory of their own.
+void KeepFp8Weights(const LayoutLimits& limits, plan::Plan* plan) {
+  if (plan->fp8.recipe == plan::Fp8Recipe::kNone || plan->zero == 3) return;
+  const plan::Plan before = *plan;
+  plan->fp8.keeps_weights = true;
+  plan->buffers = BufferTable(*plan);
+  if (limits.memory_bytes == 0 || PlannedMemory(*plan).total() <= limits.memory_bytes) return;
+  *plan = before;
+}
+
 // Memory that is left.
 void AddWhatIsLeft(const config::JobSpec& job, const LayoutLimits& limits, plan::Plan* plan) {
   if (plan->device == "cuda" && !job.attention_workspace_gib.has_value()) {
     AddAttentionWorkspace(limits, plan);
   }
+  KeepFp8Weights(limits, plan);
   const bool stay = plan->zero == 3 && plan->quantization.empty();
   if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/buffer_rows.h"
+#include "common/plan/fp8_rows.h"
 #include "common/plan/quantize_pieces.h"
 #include "common/plan/storage.h"
 #include "controller/planner/memory/attention_workspace.h"
@@ -84,6 +85,24 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
                                         CachedAttentionBytes(plan)});
 }
 
+// Of a product in FP8, [m, n] by k: the CPU decodes both operands and has the sums beside, a GPU
+// adds a float32 gradient for which the library has no sum. Quantising needs less.
+int64_t Fp8ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
+  if (plan.fp8.recipe == plan::Fp8Recipe::kNone) return 0;
+  int64_t bytes = 0;
+  for (int64_t layer = 0; layer < std::ssize(plan.architecture.blocks); ++layer) {
+    for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
+      const auto* linear = std::get_if<model::LinearOp>(&op);
+      if (linear == nullptr || !plan::InFp8(plan, *linear, layer)) continue;
+      const int64_t in = linear->in_features, out = linear->out_features;
+      bytes =
+          std::max(bytes, plan.device == "cuda" ? (int64_t{64} << 20) + 4 * in * out
+                                                : 4 * (n.tokens * (in + out) + in * out) + 4096);
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 BufferExtents::BufferExtents(const plan::Plan& plan) {
@@ -103,7 +122,8 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
 int64_t ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t steps =
       plan.device == "cuda" ? CudaScratchBytes(plan, n) : CpuScratchBytes(plan, n);
-  return std::max({steps, plan::QuantizeScratchBytes(plan), RouterScratchBytes(plan, n)});
+  return std::max({steps, plan::QuantizeScratchBytes(plan), RouterScratchBytes(plan, n),
+                   Fp8ScratchBytes(plan, n)});
 }
 
 }  // namespace coxswain::planner

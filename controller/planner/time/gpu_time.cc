@@ -8,6 +8,7 @@
 #include "common/plan/storage.h"
 #include "controller/planner/memory/attention_kernels.h"
 #include "controller/planner/time/block_products.h"
+#include "controller/planner/time/fp8_time.h"
 #include "controller/planner/time/gpu_traffic.h"
 
 namespace coxswain::planner {
@@ -214,12 +215,15 @@ GpuTime PredictGpuTime(const plan::Plan& plan, int64_t attention_span, const Gpu
   time.token += CutHeadSeconds(plan, rates);
   const double documents = DocumentLossSeconds(plan, time.forward_token, rates);
   time.token += documents;
+  const Fp8Seconds fp8 = Fp8SecondsOf(plan, rates);
+  time.token += fp8.forward_token + fp8.backward_token + fp8.again_token;
+  time.forward_token += fp8.forward_token;
   const MicroStepSeconds weights = WeightTraffic(plan, rates);
   const int forwards = plan.document_loss.reference == "base" ? 2 : 1;
   time.forward_token *= forwards;
-  time.forward_micro_step = forwards * weights.forward;
-  time.micro_step = time.forward_micro_step + weights.backward;
-  time.step = UpdateSeconds(plan, rates);
+  time.forward_micro_step = forwards * (weights.forward + fp8.forward_micro_step);
+  time.micro_step = time.forward_micro_step + weights.backward + fp8.backward_micro_step;
+  time.step = UpdateSeconds(plan, rates) + fp8.step;
   return time;
 }
 

@@ -274,6 +274,7 @@ class BlockBinder {
       bound.dx = GradientAt(op.in);
       bound.accumulates = Accumulates(op.in);
     }
+    if (plan::InFp8(plan_, op, layer_)) bound.fp8 = BindFp8(op, linear);
     if (linear.adapters.members.empty()) return bound;
     bound.lora_h = At({layer_, "lora_h"});
     if (!plan_.lora.dora) return bound;
@@ -283,6 +284,22 @@ class BlockBinder {
     const auto copy = gradients_.copy_of_output.find(op.id);
     const bool own = copy == gradients_.copy_of_output.end();
     bound.du = own ? const_cast<void*>(bound.dy) : At(copy->second);
+    return bound;
+  }
+
+  BoundFp8 BindFp8(const model::LinearOp& op, const Linear& linear) const {
+    BoundFp8 bound{.on = true, .formats = plan::FormatsOf(plan_.fp8)};
+    bound.keeps_x = linear.weight.gradient != nullptr && plan::IsKeptInFp8(plan_, op.in, layer_);
+    bound.keeps_weight = plan_.fp8.keeps_weights;
+    bound.x = buffers_.At("fp8.x");
+    bound.x_turned = buffers_.At(bound.keeps_x ? plan::KeptInputRow(op, layer_) : "fp8.x_turned");
+    bound.weight = bound.weight_turned = buffers_.At("fp8.weight");
+    if (bound.keeps_weight) {
+      bound.weight = buffers_.At(plan::KeptWeightRow(op, layer_));
+      bound.weight_turned = buffers_.At(plan::KeptTurnedWeightRow(op, layer_));
+    }
+    bound.dy = buffers_.At("fp8.dy");
+    bound.dy_turned = buffers_.At("fp8.dy_turned");
     return bound;
   }
 

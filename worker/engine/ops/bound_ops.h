@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/plan/fp8_rows.h"
 #include "kernels/activations/clamped_swiglu.h"
 #include "kernels/activations/geglu.h"
 #include "kernels/activations/gelu.h"
@@ -43,6 +44,17 @@ struct BoundNorm {
   bool accumulates = true;                 // dx holds the gradient that bypasses the norm
 };
 
+// Where the operands of a linear's products in FP8 lie (common/plan/fp8_rows.h).
+struct BoundFp8 {
+  bool on = false;
+  plan::Fp8Formats formats;
+  bool keeps_x = false;       // x_turned is written by forward, of this layer alone
+  bool keeps_weight = false;  // weight and weight_turned are this linear's alone
+  void *x = nullptr, *x_turned = nullptr;
+  void *weight = nullptr, *weight_turned = nullptr;
+  void *dy = nullptr, *dy_turned = nullptr;
+};
+
 struct BoundLinear {
   const Linear* linear = nullptr;
   const void* x = nullptr;   // [T, in]
@@ -55,6 +67,7 @@ struct BoundLinear {
   void* dx = nullptr;        // [T, in]; null: x needs no gradient
   bool accumulates = false;  // dx holds the gradient from other readers of x
   void* du = nullptr;        // [T, out], receives the gradient of u; may be dy
+  BoundFp8 fp8 = {};
 };
 
 struct BoundQkNorm {

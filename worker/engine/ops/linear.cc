@@ -7,6 +7,7 @@
 #include "kernels/products/rotated_linear.h"
 #include "kernels/tensors/add.h"
 #include "worker/engine/ops/dense.h"
+#include "worker/engine/ops/fp8_linear.h"
 #include "worker/engine/ops/op_specs.h"
 
 namespace coxswain::engine {
@@ -75,6 +76,30 @@ void ScaleBackward(const Sweep& sweep, const BoundLinear& args) {
   kernels::DoraBackward(dora, sweep.stream);
 }
 
+// To what the product with W left in y.
+void AddAdapters(const Sweep& sweep, kernels::LoraLinearForwardArgs lora) {
+  lora.weight = lora.bias = nullptr;
+  lora.accumulate_y = true;
+  kernels::LoraLinearForward(lora, sweep.stream);
+}
+
+void BackwardInFp8(const Sweep& sweep, const BoundLinear& args) {
+  const Linear& linear = *args.linear;
+  const void* dy = args.dy;
+  if (Scaled(sweep, linear)) {
+    ScaleBackward(sweep, args);
+    dy = args.du;
+  }
+  Fp8Backward(sweep, args, dy);
+  if (linear.bias.gradient != nullptr) BiasGradient(sweep, args);
+  if (!Adapted(linear)) return;
+  kernels::LoraLinearBackwardArgs lora = AdaptedBackwardArgs(sweep, args);
+  lora.dy = dy;
+  lora.weight = nullptr;
+  lora.accumulate_dx = true;
+  kernels::LoraLinearBackward(lora, sweep.stream);
+}
+
 }  // namespace
 
 kernels::DropoutMask DropoutOf(const Sweep& sweep, const Linear& linear) {
@@ -138,18 +163,29 @@ kernels::LoraLinearBackwardArgs AdaptedBackwardArgs(const Sweep& sweep, const Bo
 
 void LinearForward(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
+  const bool fp8 = RunsInFp8(sweep, args);
+  const DenseForwardArgs dense{args.x, linear.bias.value, args.y, args.adds};
   if (!Adapted(linear)) {
-    return DenseForward(sweep, DenseOf(sweep, linear),
-                        {args.x, linear.bias.value, args.y, args.adds});
+    return fp8 ? Fp8Forward(sweep, args, dense)
+               : DenseForward(sweep, DenseOf(sweep, linear), dense);
   }
   kernels::LoraLinearForwardArgs lora = AdaptedForwardArgs(sweep, args);
+  if (fp8 && !Scaled(sweep, linear)) {
+    Fp8Forward(sweep, args, dense);
+    return AddAdapters(sweep, lora);
+  }
   if (!Scaled(sweep, linear)) return kernels::LoraLinearForward(lora, sweep.stream);
   // DoRA scales what this linear alone puts out, before the bias: it is added to y behind the
   // scale.
   lora.bias = nullptr;
   lora.y = args.u;
   lora.accumulate_y = false;
-  kernels::LoraLinearForward(lora, sweep.stream);
+  if (fp8) {
+    Fp8Forward(sweep, args, {.x = args.x, .y = args.u});
+    AddAdapters(sweep, lora);
+  } else {
+    kernels::LoraLinearForward(lora, sweep.stream);
+  }
   ScaleForward(sweep, args);
 }
 
@@ -166,12 +202,13 @@ void LinearRotationForward(const Sweep& sweep, const BoundLinearRotation& op) {
 
 void LinearAddForward(const Sweep& sweep, const BoundLinearAdd& op) {
   const Linear& linear = *op.linear.linear;
-  DenseForward(sweep, DenseOf(sweep, linear),
-               {.x = op.linear.x,
-                .bias = linear.bias.value,
-                .y = op.add.out,
-                .accumulate = true,
-                .addend = op.add.stream});
+  const DenseForwardArgs args{.x = op.linear.x,
+                              .bias = linear.bias.value,
+                              .y = op.add.out,
+                              .accumulate = true,
+                              .addend = op.add.stream};
+  if (RunsInFp8(sweep, op.linear)) return Fp8Forward(sweep, op.linear, args);
+  DenseForward(sweep, DenseOf(sweep, linear), args);
 }
 
 void LinearParameterGradients(const Sweep& sweep, const BoundLinear& args) {
@@ -185,6 +222,7 @@ void LinearParameterGradients(const Sweep& sweep, const BoundLinear& args) {
 
 void LinearBackward(const Sweep& sweep, const BoundLinear& args) {
   const Linear& linear = *args.linear;
+  if (RunsInFp8(sweep, args)) return BackwardInFp8(sweep, args);
   LinearParameterGradients(sweep, args);
   if (Adapted(linear)) {
     kernels::LoraLinearBackwardArgs lora = AdaptedBackwardArgs(sweep, args);

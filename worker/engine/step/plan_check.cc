@@ -30,6 +30,7 @@
 #include "worker/engine/heads/score_head.h"
 #include "worker/engine/memory/buffers.h"
 #include "worker/engine/ops/expert_use.h"
+#include "worker/engine/ops/fp8_linear.h"
 #include "worker/engine/ops/linear.h"
 #include "worker/engine/ops/micro_step.h"
 #include "worker/engine/ops/op_specs.h"
@@ -267,6 +268,7 @@ absl::Status CheckCutHead(const plan::Plan& plan, const Model& model) {
 absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   const model::ModelConfig& c = plan.model;
   RETURN_IF_ERROR(CheckGeneration(plan, model));
+  RETURN_IF_ERROR(CheckFp8(plan, model));
   const bool adapted_head = !model.adapted_head.adapters.members.empty();
   if (adapted_head && !kernels::LoraLinearSupports(HeadLoraSpec(model, true))) {
     return absl::InvalidArgumentError(absl::StrCat("this build has no LoRA head of ", c.hidden_size,
@@ -326,14 +328,18 @@ struct OpScratch {
   const Model& model;
   const Block& block;
   const int64_t tokens;
+  const int64_t layer;
 
   int64_t operator()(const model::NormOp& op) const { return OfNorm(op, block.norms.at(op.id)); }
   int64_t operator()(const model::LinearOp& op) const {
     const Linear& linear = block.linears.at(op.id);
-    int64_t bytes = 0;
+    int64_t bytes = plan::InFp8(plan, op, layer)
+                        ? Fp8ScratchBytes(model, linear, plan::FormatsOf(plan.fp8), tokens)
+                        : 0;
     if (linear.bias.gradient != nullptr) {
-      bytes = kernels::BiasBackwardWorkspaceBytes({model.compute_dtype, linear.bias.gradient_dtype},
-                                                  tokens, linear.out);
+      bytes = std::max(bytes,
+                       kernels::BiasBackwardWorkspaceBytes(
+                           {model.compute_dtype, linear.bias.gradient_dtype}, tokens, linear.out));
     }
     if (linear.adapters.members.empty()) return bytes;
     const kernels::LoraLinearSpec spec = LoraSpec(model, linear, true);
@@ -393,12 +399,13 @@ int64_t ScratchBytes(const plan::Plan& plan, const Model& model) {
   int64_t bytes = std::max<int64_t>(64, kernels::GemmWorkspaceBytes());
   const auto need = [&bytes](int64_t more) { bytes = std::max(bytes, more); };
   for (size_t layer = 0; layer < model.blocks.size(); ++layer) {
-    const OpScratch scratch{plan, model, model.blocks[layer], n.tokens};
+    const OpScratch scratch{plan, model, model.blocks[layer], n.tokens,
+                            static_cast<int64_t>(layer)};
     for (const model::PlainOp& op : plan.architecture.blocks[layer].ops) {
       need(std::visit(scratch, op));
     }
   }
-  const OpScratch outside{plan, model, model.blocks.front(), n.tokens};
+  const OpScratch outside{plan, model, model.blocks.front(), n.tokens, 0};
   need(outside.OfNorm(plan.architecture.outside.norm, model.final_norm));
   if (!model.adapted_head.adapters.members.empty()) {
     const kernels::LoraLinearSpec spec = HeadLoraSpec(model, true);

@@ -1,0 +1,182 @@
+#include "common/plan/fp8_rows.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/op_lists.h"
+
+namespace coxswain::plan {
+namespace {
+
+using kernels::Fp8Format;
+using kernels::Fp8Scaling;
+
+int64_t Align(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+const model::Block& BlockOf(const Plan& plan, int64_t layer) {
+  return plan.architecture.blocks[static_cast<size_t>(layer)];
+}
+
+bool Reads(const model::PlainOp& op, const model::Row& row) {
+  const std::vector<model::Operand> ins = model::Reads(op);
+  return std::any_of(ins.begin(), ins.end(), [&](const auto& in) { return in.row == row; });
+}
+
+bool Writes(const model::PlainOp& op, const model::Row& row) {
+  const std::vector<model::Operand> outs = model::Writes(op);
+  return std::any_of(outs.begin(), outs.end(), [&](const auto& out) { return out.row == row; });
+}
+
+bool Trains(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& parameter) {
+    return parameter.layer == layer && parameter.tensor == linear.members.front().weight &&
+           parameter.part == model::Part::kBase && parameter.trainable();
+  });
+}
+
+// The largest of each operand over all linears.
+struct Widest {
+  int64_t x = 0, x_turned = 0, dy = 0, dy_turned = 0, weight = 0;
+};
+
+class Rows {
+ public:
+  Rows(const Plan& plan, int64_t tokens)
+      : plan_(plan), tokens_(tokens), formats_(FormatsOf(plan.fp8)) {}
+
+  void Add(const model::LinearOp& linear, int64_t layer) {
+    const int64_t in = linear.in_features, out = linear.out_features;
+    Grow(&widest_.x, Fp8OperandBytes(formats_.rows, tokens_, in));
+    AddWeight(linear, layer);
+    if (!plan_.trains()) return;
+    Grow(&widest_.dy, Fp8OperandBytes(formats_.rows, tokens_, out));
+    if (!Trains(plan_, linear, layer)) return;
+    Grow(&widest_.dy_turned, Fp8OperandBytes(formats_.rows, out, tokens_));
+    const int64_t x_turned = Fp8OperandBytes(formats_.rows, in, tokens_);
+    if (IsKeptInFp8(plan_, linear.in, layer)) {
+      Put(MemoryClass::kActivations, KeptInputRow(linear, layer), x_turned);
+    } else {
+      Grow(&widest_.x_turned, x_turned);
+    }
+  }
+
+  std::vector<Buffer> Take() {
+    Put(MemoryClass::kWorkspace, "fp8.x", widest_.x);
+    Put(MemoryClass::kWorkspace, "fp8.x_turned", widest_.x_turned);
+    Put(MemoryClass::kWorkspace, "fp8.dy", widest_.dy);
+    Put(MemoryClass::kWorkspace, "fp8.dy_turned", widest_.dy_turned);
+    Put(MemoryClass::kWorkspace, "fp8.weight", widest_.weight);
+    return std::move(rows_);
+  }
+
+ private:
+  void AddWeight(const model::LinearOp& linear, int64_t layer) {
+    const int64_t in = linear.in_features, out = linear.out_features;
+    const int64_t straight = Fp8OperandBytes(formats_.weights, out, in);
+    const int64_t turned = plan_.trains() ? Fp8OperandBytes(formats_.weights, in, out) : 0;
+    if (plan_.fp8.keeps_weights) {
+      Put(MemoryClass::kWeights, KeptWeightRow(linear, layer), straight);
+      Put(MemoryClass::kWeights, KeptTurnedWeightRow(linear, layer), turned);
+    } else {
+      Grow(&widest_.weight, std::max(straight, turned));
+    }
+  }
+  static void Grow(int64_t* bytes, int64_t to) { *bytes = std::max(*bytes, to); }
+  void Put(MemoryClass memory_class, std::string name, int64_t bytes) {
+    if (bytes > 0) rows_.push_back({std::move(name), memory_class, bytes, ""});
+  }
+
+  const Plan& plan_;
+  const int64_t tokens_;
+  const Fp8Formats formats_;
+  Widest widest_;
+  std::vector<Buffer> rows_;
+};
+
+}  // namespace
+
+Fp8Formats FormatsOf(const Fp8& fp8) {
+  const Fp8Format gradient = fp8.e4m3_gradients ? Fp8Format::kE4M3 : Fp8Format::kE5M2;
+  switch (fp8.recipe) {
+    case Fp8Recipe::kRowwise:
+      return {Fp8Scaling::kRow, Fp8Scaling::kRow, gradient};
+    case Fp8Recipe::kBlockwise:
+      return {Fp8Scaling::kTile, Fp8Scaling::kBlock, gradient};
+    default:
+      return {Fp8Scaling::kTensor, Fp8Scaling::kTensor, gradient};
+  }
+}
+
+const char* NameOf(Fp8Recipe recipe) {
+  switch (recipe) {
+    case Fp8Recipe::kTensorwise:
+      return "tensorwise";
+    case Fp8Recipe::kRowwise:
+      return "rowwise";
+    case Fp8Recipe::kBlockwise:
+      return "blockwise";
+    default:
+      return "none";
+  }
+}
+
+bool InFp8(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
+  if (plan.fp8.recipe == Fp8Recipe::kNone) return false;
+  if (linear.in_features % kFp8Width != 0 || linear.out_features % kFp8Width != 0) return false;
+  const std::vector<LinearPlace>& excluded = plan.fp8.excluded;
+  return std::find(excluded.begin(), excluded.end(), LinearPlace{layer, linear.id}) ==
+         excluded.end();
+}
+
+bool IsKeptInFp8(const Plan& plan, const model::Row& row, int64_t layer) {
+  // Other levels compute the row again, and its codes from it.
+  const bool level = plan.recompute != "block" && plan.recompute != "ffn";
+  if (plan.fp8.recipe == Fp8Recipe::kNone || !plan.fp8.keeps_activations || !level ||
+      !plan.trains() || row.layer != layer) {
+    return false;
+  }
+  const AdaptedLinears adapted(plan);
+  bool again = false;
+  for (const model::PlainOp& op : BlockOf(plan, layer).ops) {
+    if (Writes(op, row)) again = AgainOf(op) == Again::kElementwise;
+    if (!Reads(op, row)) continue;
+    const auto* reader = std::get_if<model::LinearOp>(&op);
+    // The gradient of an adapter reads the row itself.
+    if (reader == nullptr || !InFp8(plan, *reader, layer) || adapted.Has(*reader, layer)) {
+      return false;
+    }
+  }
+  return again;
+}
+
+std::string KeptInputRow(const model::LinearOp& linear, int64_t layer) {
+  return BufferName({layer, linear.name + "_x8"});
+}
+std::string KeptWeightRow(const model::LinearOp& linear, int64_t layer) {
+  return BufferName({layer, linear.name + "_w8"});
+}
+std::string KeptTurnedWeightRow(const model::LinearOp& linear, int64_t layer) {
+  return BufferName({layer, linear.name + "_w8_turned"});
+}
+
+int64_t Fp8CodeBytes(int64_t outer, int64_t k) { return Align(outer * kernels::Fp8Stride(k)); }
+
+int64_t Fp8OperandBytes(Fp8Scaling scaling, int64_t outer, int64_t k) {
+  return Fp8CodeBytes(outer, k) + Align(4 * kernels::Fp8Scales(scaling, outer, k));
+}
+
+std::vector<Buffer> Fp8Rows(const Plan& plan, int64_t tokens) {
+  if (plan.fp8.recipe == Fp8Recipe::kNone) return {};
+  Rows rows(plan, tokens);
+  for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) {
+    for (const model::PlainOp& op : BlockOf(plan, layer).ops) {
+      const auto* linear = std::get_if<model::LinearOp>(&op);
+      if (linear != nullptr && InFp8(plan, *linear, layer)) rows.Add(*linear, layer);
+    }
+  }
+  return rows.Take();
+}
+
+}  // namespace coxswain::plan

@@ -1,0 +1,139 @@
+#include "controller/planner/model/fp8_linears.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/name_pattern.h"
+#include "common/plan/fp8_rows.h"
+#include "common/status_macros.h"
+
+namespace coxswain::planner {
+namespace {
+
+plan::Fp8Recipe RecipeOf(config::Fp8Recipe recipe) {
+  switch (recipe) {
+    case config::Fp8Recipe::kRowwise:
+      return plan::Fp8Recipe::kRowwise;
+    case config::Fp8Recipe::kBlockwise:
+      return plan::Fp8Recipe::kBlockwise;
+    default:
+      return plan::Fp8Recipe::kTensorwise;
+  }
+}
+
+// Source: cuBLAS 13 documentation, cublasLtMatmul: E4M3 and E5M2 from 8.9 on, scales of rows and of
+// blocks of 128 on 9.0.
+absl::Status CheckCapability(plan::Fp8Recipe recipe, int32_t capability) {
+  if (capability == 0) return absl::OkStatus();
+  const bool tensorwise = recipe == plan::Fp8Recipe::kTensorwise;
+  if (tensorwise ? capability >= 89 : capability == 90) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "precision.fp8.recipe is ", plan::NameOf(recipe), ", the GPU has compute capability ",
+      capability / 10, ".", capability % 10, ", which has no such products; ",
+      tensorwise ? "8.9 or newer is needed (Ada, Hopper): set precision.compute: auto"
+                 : "9.0 is needed (Hopper): set recipe: tensorwise, or precision.compute: auto"));
+}
+
+// One entry of precision.fp8.exclude: a pattern of a whole name, or parts of it between dots.
+class Excluded {
+ public:
+  static absl::StatusOr<Excluded> Read(const std::string& text) {
+    Excluded excluded;
+    excluded.text_ = absl::StrCat(".", text, ".");
+    if (!NamePattern::Is(text)) return excluded;
+    absl::StatusOr<NamePattern> pattern = NamePattern::Compile(text);
+    if (!pattern.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("precision.fp8.exclude: \"", text, "\" ",
+                                                     std::string(pattern.status().message())));
+    }
+    excluded.pattern_ = *std::move(pattern);
+    return excluded;
+  }
+
+  bool Means(const std::string& module) const {
+    if (pattern_.has_value()) return pattern_->Matches(module);
+    return absl::StrContains(absl::StrCat(".", module, "."), text_);
+  }
+
+ private:
+  std::string text_;
+  std::optional<NamePattern> pattern_;
+};
+
+const model::LinearOp* LinearOf(const plan::Plan& plan, int64_t layer, int32_t tensor) {
+  for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
+    const auto* linear = std::get_if<model::LinearOp>(&op);
+    if (linear == nullptr) continue;
+    for (const model::LinearMember& member : linear->members) {
+      if (member.weight == tensor) return linear;
+    }
+  }
+  return nullptr;
+}
+
+absl::Status Exclude(const std::string& text, const plan::Plan& plan,
+                     std::set<plan::LinearPlace>* places) {
+  ASSIGN_OR_RETURN(const Excluded excluded, Excluded::Read(text));
+  const std::string weight = ".weight";
+  std::string example;
+  bool found = false;
+  for (const model::Parameter& p : plan.parameters) {
+    if (!model::IsBase(p, model::Kind::kLinear) || !absl::EndsWith(p.name, weight)) continue;
+    const std::string module = p.name.substr(0, p.name.size() - weight.size());
+    if (example.empty()) example = module;
+    const model::LinearOp* linear = LinearOf(plan, p.layer, p.tensor);
+    if (linear == nullptr || !excluded.Means(module)) continue;
+    places->insert({p.layer, linear->id});
+    found = true;
+  }
+  if (found) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("precision.fp8.exclude: \"", text,
+                                                 "\" means no linear of a block; parts of a "
+                                                 "name between dots mean it, as of \"",
+                                                 example, "\""));
+}
+
+}  // namespace
+
+absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, plan::Plan* plan) {
+  if (!job.fp8.has_value()) return absl::OkStatus();
+  plan::Fp8& fp8 = plan->fp8;
+  fp8 = {.recipe = RecipeOf(job.fp8->recipe),
+         .e4m3_gradients = job.fp8->e4m3_gradients,
+         .keeps_activations = job.fp8->keeps_activations};
+  if (plan->device == "cuda") RETURN_IF_ERROR(CheckCapability(fp8.recipe, compute_capability));
+  if (!plan->quantization.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("precision.compute is fp8, the base is kept in ",
+                                                   plan->quantization,
+                                                   "; set precision.compute: auto"));
+  }
+  std::set<plan::LinearPlace> excluded;
+  for (const std::string& text : job.fp8->exclude) {
+    RETURN_IF_ERROR(Exclude(text, *plan, &excluded));
+  }
+  fp8.excluded.assign(excluded.begin(), excluded.end());
+  if (CountFp8(*plan).in_fp8 > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "precision.compute is fp8, no linear of a block is left for it: widths must be multiples of ",
+      plan::kFp8Width, ", precision.fp8.exclude names ", excluded.size(), " linears"));
+}
+
+Fp8Count CountFp8(const plan::Plan& plan) {
+  Fp8Count count;
+  for (int64_t layer = 0; layer < std::ssize(plan.architecture.blocks); ++layer) {
+    for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
+      const auto* linear = std::get_if<model::LinearOp>(&op);
+      if (linear == nullptr) continue;
+      ++count.all;
+      if (plan::InFp8(plan, *linear, layer)) ++count.in_fp8;
+    }
+  }
+  return count;
+}
+
+}  // namespace coxswain::planner
