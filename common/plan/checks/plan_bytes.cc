@@ -334,10 +334,11 @@ void ToProto(const Fp8& fp8, v1::Fp8* out) {
 }
 
 Fp8 FromProto(const v1::Fp8& in) {
-  Fp8 fp8{.recipe = static_cast<Fp8Recipe>(in.recipe()),
-          .e4m3_gradients = in.e4m3_gradients(),
-          .keeps_activations = in.keeps_activations(),
-          .keeps_weights = in.keeps_weights()};
+  Fp8 fp8;
+  fp8.recipe = static_cast<Fp8Recipe>(in.recipe());
+  fp8.e4m3_gradients = in.e4m3_gradients();
+  fp8.keeps_activations = in.keeps_activations();
+  fp8.keeps_weights = in.keeps_weights();
   for (const v1::LinearPlace& place : in.excluded()) {
     fp8.excluded.push_back({place.layer(), place.op()});
   }

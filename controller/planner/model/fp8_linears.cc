@@ -1,6 +1,6 @@
 #include "controller/planner/model/fp8_linears.h"
 
-#include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -103,9 +103,9 @@ absl::Status Exclude(const std::string& text, const plan::Plan& plan,
 absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, plan::Plan* plan) {
   if (!job.fp8.has_value()) return absl::OkStatus();
   plan::Fp8& fp8 = plan->fp8;
-  fp8 = {.recipe = RecipeOf(job.fp8->recipe),
-         .e4m3_gradients = job.fp8->e4m3_gradients,
-         .keeps_activations = job.fp8->keeps_activations};
+  fp8.recipe = RecipeOf(job.fp8->recipe);
+  fp8.e4m3_gradients = job.fp8->e4m3_gradients;
+  fp8.keeps_activations = job.fp8->keeps_activations;
   if (plan->device == "cuda") RETURN_IF_ERROR(CheckCapability(fp8.recipe, compute_capability));
   if (!plan->quantization.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("precision.compute is fp8, the base is kept in ",
