@@ -20,23 +20,34 @@ struct Fp8GemmSpec {
   // kTensor or kRow: both alike. kTile with kTile or kBlock.
   Fp8Scaling a_scaling = Fp8Scaling::kTensor, b_scaling = Fp8Scaling::kTensor;
   // Tensor cores that keep fewer bits of a sum than float32 hand it to float32 registers every 128
-  // of k; without, they keep it to the end (faster).
+  // of k; without, they keep it to the end (faster). With kTile they always do.
   bool promote = false;
 };
+// Whether formats and scalings are a pair that products have.
+constexpr bool Fp8OperandsFit(const Fp8GemmSpec& spec) {
+  const bool tiles = spec.a_scaling == Fp8Scaling::kTile || spec.b_scaling == Fp8Scaling::kTile;
+  const auto of_tiles = [](Fp8Scaling scaling) {
+    return scaling == Fp8Scaling::kTile || scaling == Fp8Scaling::kBlock;
+  };
+  if (spec.a_format == Fp8Format::kE5M2 && spec.b_format == Fp8Format::kE5M2) return false;
+  if (tiles) return of_tiles(spec.a_scaling) && of_tiles(spec.b_scaling);
+  return spec.a_scaling == spec.b_scaling && spec.a_scaling != Fp8Scaling::kBlock;
+}
 // Whether this library, and on a GPU its compute capability (8.9 or newer; kTile, kBlock and kRow
-// 9.0), has the product.
+// 9.0), has the product. The CPU's C and bias are in float32.
 bool Fp8GemmSupports(const Fp8GemmSpec& spec);
-// n, and m where C is float32 or not, are multiples of kFp8Alignment: cuBLASLt asks for it.
+// CUDA: n is a multiple of it; m and k are any. The CPU takes any n.
 inline constexpr int64_t kFp8Alignment = 16;
 int64_t Fp8GemmWorkspaceBytes(const Fp8GemmSpec& spec, int64_t m, int64_t n, int64_t k);
 
+// An extent of 0 is allowed, as in gemm.h.
 struct Fp8GemmArgs {
   Fp8GemmSpec spec = {};
   int64_t m = 0, n = 0, k = 0;
-  const uint8_t* a = nullptr;       // [m, Fp8Stride(k)]
-  const float* a_scales = nullptr;  // [Fp8Scales(a_scaling, m, k)]
-  const uint8_t* b = nullptr;       // [n, Fp8Stride(k)]
-  const float* b_scales = nullptr;
+  const uint8_t* a = nullptr;       // [m, Fp8Stride(k)], aligned to 16 bytes
+  const float* a_scales = nullptr;  // [Fp8Scales(a_scaling, m, k)], likewise
+  const uint8_t* b = nullptr;       // [n, Fp8Stride(k)], likewise
+  const float* b_scales = nullptr;  // [Fp8Scales(b_scaling, n, k)], likewise
   float beta = 0.0f;
   void* c = nullptr;  // [m, n] in rows of ldc
   int64_t ldc = 0;

@@ -1,8 +1,8 @@
 // A matrix [outer, k] as an operand of products in FP8: codes of 8 bits, k beside each other, and
 // float32 scales; x = code scale. The largest value of what shares a scale takes the largest code:
-//   scale = amax / M, M = 448 (E4M3) or 57344 (E5M2); code = x / scale, to nearest even, at most M.
-// An amax of 0 takes scale 1. NaN or infinity makes its scale, and all products with it, NaN or
-// infinite.
+//   scale = amax / M, M = 448 (E4M3) or 57344 (E5M2), at least 2^-126; 1 where amax is 0;
+//   code = x (1 / scale), both rounded to float32, then to the format, to nearest even, at most M.
+// NaN or infinity makes its scale, and all products with it, NaN or infinite.
 // Source: Micikevicius et al., "FP8 Formats for Deep Learning", 2022, table 1; DeepSeek-AI,
 // "DeepSeek-V3 Technical Report", 2024, section 3.3 (tiles and blocks).
 #ifndef COXSWAIN_KERNELS_QUANTIZE_FP8_H_
@@ -16,20 +16,27 @@
 
 namespace coxswain::kernels {
 
+inline constexpr float kFp8SmallestScale = 0x1p-126f;
+// M of a format: the largest finite value.
+constexpr float Fp8Largest(Fp8Format format) {
+  return format == Fp8Format::kE4M3 ? 448.0f : 57344.0f;
+}
+
 // The operand that products over k = cols read: [rows, cols].
 struct Fp8Straight {
-  uint8_t* codes = nullptr;  // [rows, Fp8Stride(cols)]; null: not wanted
-  float* scales = nullptr;   // [Fp8Scales(scaling, rows, cols)]
+  uint8_t* codes = nullptr;  // [rows, Fp8Stride(cols)], aligned to 16 bytes; null: not wanted
+  float* scales = nullptr;   // [Fp8Scales(scaling, rows, cols)], likewise
 };
 // The operand that products over k = rows read: the matrix turned, [cols, rows].
 struct Fp8Turned {
-  uint8_t* codes = nullptr;  // [cols, Fp8Stride(rows)]; null: not wanted
-  float* scales = nullptr;   // [Fp8Scales(scaling, cols, rows)]
+  uint8_t* codes = nullptr;  // [cols, Fp8Stride(rows)], aligned to 16 bytes; null: not wanted
+  float* scales = nullptr;   // [Fp8Scales(scaling, cols, rows)], likewise
 };
 
-// Reads x and writes one or both operands. Elements between k and its stride become 0. With kTensor
-// and kBlock both have the same scales and, turned, the same codes. Same inputs, same bits; with
-// the float32 values of x alike, both libraries give the same bits where they are no NaN.
+// Reads x and writes one or both operands. Codes between k and its stride become 0; scales that pad
+// their layout are not written. With kTensor and kBlock both have the same scales and, turned, the
+// same codes. Same inputs, same bits; with the float32 values of x alike, both libraries give the
+// same bits where they are no NaN.
 struct Fp8QuantizeArgs {
   DType dtype = DType::kFloat32;
   Fp8Format format = Fp8Format::kE4M3;
@@ -37,7 +44,8 @@ struct Fp8QuantizeArgs {
   int64_t rows = 0, cols = 0;
   const void* x = nullptr;  // [rows, cols] in rows of ldx
   int64_t ldx = 0;
-  // kTensor: the amax of x, known from its producer, as a float32; null: it is found here.
+  // kTensor: the amax of x, known from its producer, as a float32 on the device; null: it is found
+  // here. Values beyond it take the largest code.
   const float* amax = nullptr;
   Fp8Straight straight = {};
   Fp8Turned turned = {};
@@ -45,6 +53,7 @@ struct Fp8QuantizeArgs {
 };
 bool Fp8QuantizeSupports(const Fp8QuantizeArgs& args);
 int64_t Fp8QuantizeWorkspaceBytes(Fp8Scaling scaling, int64_t rows, int64_t cols);
+// An extent of 0 writes the scale of kTensor, 1, and nothing else.
 void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream);
 
 }  // namespace coxswain::kernels

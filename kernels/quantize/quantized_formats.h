@@ -40,20 +40,22 @@ enum class Fp8Scaling : uint8_t {
 // Bytes of a row of codes.
 constexpr int64_t Fp8Stride(int64_t k) { return (k + 15) / 16 * 16; }
 
-// Floats beside the codes of an operand [outer, k]. kTensor: one, in 16 bytes. kTile: along `outer`
-// first, as many as a multiple of 4. kBlock: along k first, likewise.
-// Source: cuBLAS 13 documentation, "1D and 2D block scaling for FP8 and FP16 data types".
+// An extent of scales as their layouts pad it.
+constexpr int64_t Fp8PaddedScales(int64_t count) { return (count + 3) / 4 * 4; }
+
+// Floats beside the codes of an operand [outer, k]. kTensor: one, in 16 bytes. kRow: one after the
+// other. kTile: [Fp8Blocks(k)][outer, padded]. kBlock: [Fp8Blocks(outer)][Fp8Blocks(k), padded].
+// Source: cuBLAS 13 documentation, "1D and 2D block scaling for FP8 data types".
 constexpr int64_t Fp8Scales(Fp8Scaling scaling, int64_t outer, int64_t k) {
-  const auto padded = [](int64_t count) { return (count + 3) / 4 * 4; };
   switch (scaling) {
     case Fp8Scaling::kTensor:
       return 4;
     case Fp8Scaling::kRow:
-      return padded(outer);
+      return Fp8PaddedScales(outer);
     case Fp8Scaling::kTile:
-      return padded(outer) * Fp8Blocks(k);
+      return Fp8PaddedScales(outer) * Fp8Blocks(k);
     case Fp8Scaling::kBlock:
-      return Fp8Blocks(outer) * padded(Fp8Blocks(k));
+      return Fp8Blocks(outer) * Fp8PaddedScales(Fp8Blocks(k));
   }
   return 0;
 }

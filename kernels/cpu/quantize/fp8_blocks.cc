@@ -2,29 +2,14 @@
 #include "kernels/quantize/fp8_blocks.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <limits>
 
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/quantize/fp8_values.h"
 
 namespace coxswain::kernels {
 namespace {
-
-constexpr float E4m3Value(int code) {
-  const int exponent = code >> 3 & 15, fraction = code & 7;
-  if (exponent == 15 && fraction == 7) return std::numeric_limits<float>::quiet_NaN();
-  const int lead = exponent == 0 ? 0 : 8, shift = std::max(exponent, 1) - 1;
-  const float size = static_cast<float>((lead + fraction) << shift) * 0x1p-9f;
-  return (code & 128) != 0 ? -size : size;
-}
-
-constexpr auto kE4m3Values = [] {
-  std::array<float, 256> values{};
-  for (int code = 0; code < 256; ++code) values[static_cast<size_t>(code)] = E4m3Value(code);
-  return values;
-}();
 
 void Put(float value, float* out) { *out = value; }
 void Put(float value, uint16_t* out) {
@@ -42,7 +27,8 @@ void DequantizeRow(const Fp8BlocksDequantizeArgs& args, int64_t row) {
   for (int64_t block = 0; block < Fp8Blocks(args.cols); ++block) {
     const float scale = scales[block];
     const int64_t end = std::min((block + 1) * kFp8Block, args.cols);
-    for (int64_t i = block * kFp8Block; i < end; ++i) Put(kE4m3Values[codes[i]] * scale, out + i);
+    for (int64_t i = block * kFp8Block; i < end; ++i)
+      Put(cpu::kFp8Values<Fp8Format::kE4M3>[codes[i]] * scale, out + i);
   }
 }
 

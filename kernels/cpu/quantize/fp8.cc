@@ -1,0 +1,221 @@
+// Operands in FP8. Both are written alike: tiles of 128 x 128 are copied beside each other, turned
+// where the operand is, so that its k is always contiguous; then a row of a tile at a time gives a
+// maximum or codes. Each operand reads x once, twice where a scale is of more than a tile.
+// A maximum is of the bits of |x| as integers: of numbers it is the largest, infinity is above all
+// of them and NaN above infinity.
+#include "kernels/quantize/fp8.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cpu/check.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/quantize/fp8_values.h"
+#include "kernels/cpu/vectorize.h"
+
+namespace coxswain::kernels {
+namespace {
+
+// [outer, k]: x, or x turned.
+struct Operand {
+  Fp8Format format;
+  Fp8Scaling scaling;
+  const float* x;
+  int64_t ldx;
+  bool turned;
+  int64_t outer, k;
+  uint8_t* codes;
+  float* scales;
+};
+
+Operand StraightOf(const Fp8QuantizeArgs& args) {
+  return {args.format,
+          args.scaling,
+          static_cast<const float*>(args.x),
+          args.ldx,
+          false,
+          args.rows,
+          args.cols,
+          args.straight.codes,
+          args.straight.scales};
+}
+Operand TurnedOf(const Fp8QuantizeArgs& args) {
+  return {args.format,
+          args.scaling,
+          static_cast<const float*>(args.x),
+          args.ldx,
+          true,
+          args.cols,
+          args.rows,
+          args.turned.codes,
+          args.turned.scales};
+}
+
+struct Tile {
+  int64_t first_outer, first_k;
+  int64_t outer, k;  // extents, at most kFp8Block
+  float values[kFp8Block][kFp8Block];
+};
+
+void Load(const Operand& operand, int64_t outer_block, int64_t k_block, Tile* tile) {
+  tile->first_outer = outer_block * kFp8Block;
+  tile->first_k = k_block * kFp8Block;
+  tile->outer = std::min(kFp8Block, operand.outer - tile->first_outer);
+  tile->k = std::min(kFp8Block, operand.k - tile->first_k);
+  if (!operand.turned) {
+    for (int64_t i = 0; i < tile->outer; ++i) {
+      std::memcpy(tile->values[i],
+                  operand.x + (tile->first_outer + i) * operand.ldx + tile->first_k,
+                  static_cast<size_t>(tile->k) * sizeof(float));
+    }
+    return;
+  }
+  for (int64_t j = 0; j < tile->k; ++j) {
+    const float* const row = operand.x + (tile->first_k + j) * operand.ldx + tile->first_outer;
+    for (int64_t i = 0; i < tile->outer; ++i) tile->values[i][j] = row[i];
+  }
+}
+
+COXSWAIN_VECTORIZE uint32_t LargestBits(const float* x, int64_t n) {
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
+  }
+  return largest;
+}
+
+COXSWAIN_VECTORIZE void EncodeE4m3(const float* x, float inverse, uint8_t* codes, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) codes[i] = cpu::Fp8Code<Fp8Format::kE4M3>(x[i] * inverse);
+}
+COXSWAIN_VECTORIZE void EncodeE5m2(const float* x, float inverse, uint8_t* codes, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) codes[i] = cpu::Fp8Code<Fp8Format::kE5M2>(x[i] * inverse);
+}
+
+float ScaleOf(uint32_t largest_bits, Fp8Format format) {
+  if (largest_bits == 0) return 1.0f;
+  const float scale = std::bit_cast<float>(largest_bits) / Fp8Largest(format);
+  return scale < kFp8SmallestScale ? kFp8SmallestScale : scale;  // NaN stays
+}
+
+// Codes of row i of a tile, and the zeros behind the last of k.
+void EncodeRow(const Operand& operand, const Tile& tile, int64_t i, float scale) {
+  uint8_t* const row = operand.codes + (tile.first_outer + i) * Fp8Stride(operand.k);
+  const auto encode = operand.format == Fp8Format::kE4M3 ? EncodeE4m3 : EncodeE5m2;
+  encode(tile.values[i], 1.0f / scale, row + tile.first_k, tile.k);
+  const int64_t end = tile.first_k + tile.k;
+  if (end == operand.k) std::memset(row + end, 0, static_cast<size_t>(Fp8Stride(end) - end));
+}
+
+void EncodeAll(const Operand& operand, int64_t outer_block, float scale, Tile* tile) {
+  for (int64_t block = 0; block < Fp8Blocks(operand.k); ++block) {
+    Load(operand, outer_block, block, tile);
+    for (int64_t i = 0; i < tile->outer; ++i) EncodeRow(operand, *tile, i, scale);
+  }
+}
+
+void EncodeByRow(const Operand& operand, int64_t outer_block, Tile* tile) {
+  uint32_t largest[kFp8Block] = {};
+  for (int64_t block = 0; block < Fp8Blocks(operand.k); ++block) {
+    Load(operand, outer_block, block, tile);
+    for (int64_t i = 0; i < tile->outer; ++i) {
+      largest[i] = std::max(largest[i], LargestBits(tile->values[i], tile->k));
+    }
+  }
+  for (int64_t block = 0; block < Fp8Blocks(operand.k); ++block) {
+    Load(operand, outer_block, block, tile);
+    for (int64_t i = 0; i < tile->outer; ++i) {
+      const float scale = ScaleOf(largest[i], operand.format);
+      operand.scales[tile->first_outer + i] = scale;
+      EncodeRow(operand, *tile, i, scale);
+    }
+  }
+}
+
+void EncodeByTile(const Operand& operand, int64_t outer_block, Tile* tile) {
+  const bool whole = operand.scaling == Fp8Scaling::kBlock;
+  for (int64_t block = 0; block < Fp8Blocks(operand.k); ++block) {
+    Load(operand, outer_block, block, tile);
+    uint32_t largest[kFp8Block] = {}, of_all = 0;
+    for (int64_t i = 0; i < tile->outer; ++i) {
+      largest[i] = LargestBits(tile->values[i], tile->k);
+      of_all = std::max(of_all, largest[i]);
+    }
+    float* const scales =
+        whole ? operand.scales + outer_block * Fp8PaddedScales(Fp8Blocks(operand.k)) + block
+              : operand.scales + block * Fp8PaddedScales(operand.outer) + tile->first_outer;
+    for (int64_t i = 0; i < tile->outer; ++i) {
+      const float scale = ScaleOf(whole ? of_all : largest[i], operand.format);
+      scales[whole ? 0 : i] = scale;
+      EncodeRow(operand, *tile, i, scale);
+    }
+  }
+}
+
+uint32_t LargestOfAll(const Fp8QuantizeArgs& args) {
+  if (args.amax != nullptr) return std::bit_cast<uint32_t>(*args.amax);
+  const int64_t blocks = Fp8Blocks(args.rows);
+  auto* const largest = static_cast<uint32_t*>(args.workspace.data);
+  cpu::ParallelFor(blocks, kFp8Block * args.cols, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      largest[block] = 0;
+      const int64_t last = std::min((block + 1) * kFp8Block, args.rows);
+      for (int64_t row = block * kFp8Block; row < last; ++row) {
+        const float* const x = static_cast<const float*>(args.x) + row * args.ldx;
+        largest[block] = std::max(largest[block], LargestBits(x, args.cols));
+      }
+    }
+  });
+  return blocks == 0 ? 0 : *std::max_element(largest, largest + blocks);
+}
+
+void Quantize(const Operand& operand, float tensor_scale) {
+  if (operand.codes == nullptr) return;
+  if (operand.scaling == Fp8Scaling::kTensor) operand.scales[0] = tensor_scale;
+  if (operand.k == 0) return;
+  const int64_t blocks = Fp8Blocks(operand.outer);
+  cpu::ParallelFor(blocks, kFp8Block * operand.k, [&](int64_t begin, int64_t end) {
+    Tile tile;
+    for (int64_t block = begin; block < end; ++block) {
+      if (operand.scaling == Fp8Scaling::kTensor) {
+        EncodeAll(operand, block, tensor_scale, &tile);
+      } else if (operand.scaling == Fp8Scaling::kRow) {
+        EncodeByRow(operand, block, &tile);
+      } else {
+        EncodeByTile(operand, block, &tile);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+bool Fp8QuantizeSupports(const Fp8QuantizeArgs& args) { return args.dtype == DType::kFloat32; }
+
+int64_t Fp8QuantizeWorkspaceBytes(Fp8Scaling scaling, int64_t rows, int64_t cols) {
+  return scaling == Fp8Scaling::kTensor ? cpu::AlignedFloatBytes(Fp8Blocks(rows)) : 0;
+}
+
+void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream) {
+  cpu::RequireSupported(Fp8QuantizeSupports(args), "Fp8Quantize");
+  cpu::RequireExtent(args.rows, "Fp8Quantize", "rows");
+  cpu::RequireExtent(args.cols, "Fp8Quantize", "cols");
+  if (args.ldx < args.cols) {
+    throw std::invalid_argument("Fp8Quantize: ldx is " + std::to_string(args.ldx) + ", a row has " +
+                                std::to_string(args.cols));
+  }
+  float scale = 1.0f;
+  if (args.scaling == Fp8Scaling::kTensor) {
+    if (args.amax == nullptr) {
+      const int64_t bytes = Fp8QuantizeWorkspaceBytes(args.scaling, args.rows, args.cols);
+      cpu::RequireWorkspace(args.workspace, bytes, "Fp8Quantize");
+    }
+    scale = ScaleOf(LargestOfAll(args), args.format);
+  }
+  Quantize(StraightOf(args), scale);
+  Quantize(TurnedOf(args), scale);
+}
+
+}  // namespace coxswain::kernels
