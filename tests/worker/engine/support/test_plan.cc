@@ -89,6 +89,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.recompute_every = options.recompute_every;
   plan.compute_dtype = options.compute_dtype;
   plan.quantization = options.quantization.empty() ? config.quantization : options.quantization;
+  plan.fp8 = options.fp8;
   plan.master_dtype = options.master_dtype;
   plan.gradient_dtype = options.gradient_dtype;
   Finish(&plan);

@@ -33,6 +33,7 @@ struct PlanOptions {
   int64_t max_documents_per_bin = 8;
   int64_t head_chunk = 40;   // smaller than the batches, so that chunks have a tail
   std::string quantization;  // empty: that of the model's files
+  plan::Fp8 fp8 = {};
   std::string recompute = "none";
   int64_t recompute_every = 1;
   std::string compute_dtype = "float32", master_dtype = "float32", gradient_dtype = "float32";
