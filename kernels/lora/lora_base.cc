@@ -1,6 +1,7 @@
 #include "kernels/lora/lora_base.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "kernels/products/gemm.h"
 
@@ -15,6 +16,11 @@ Workspace ProductScratch(const Workspace& workspace) {
 }  // namespace
 
 void LoraBaseOutput(const LoraLinearForwardArgs& args, bool accumulate, Stream* stream) {
+  if (args.weight == nullptr) {
+    if (args.accumulate_y && args.bias == nullptr) return;
+    throw std::invalid_argument(
+        "LoraLinear: y without a weight needs accumulate_y, and takes no bias");
+  }
   const LoraLinearSpec& spec = args.spec;
   Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.dtype, .transpose_b = true},
         .m = args.rows,
@@ -34,6 +40,10 @@ void LoraBaseOutput(const LoraLinearForwardArgs& args, bool accumulate, Stream* 
 }
 
 void LoraBaseInputGradient(const LoraLinearBackwardArgs& args, bool accumulate, Stream* stream) {
+  if (args.weight == nullptr) {
+    if (args.accumulate_dx) return;
+    throw std::invalid_argument("LoraLinear: dx without a weight needs accumulate_dx");
+  }
   const LoraLinearSpec& spec = args.spec;
   Gemm({.spec = {.dtype = spec.dtype, .output_dtype = spec.dtype},
         .m = args.rows,

@@ -6,6 +6,9 @@
 
 namespace coxswain::kernels {
 
+// Without a W neither does anything; each throws std::invalid_argument where the contract of
+// lora_linear.h asks for one then.
+
 // y = weight_scale x W^T + bias, added to y where `accumulate`.
 void LoraBaseOutput(const LoraLinearForwardArgs& args, bool accumulate, Stream* stream);
 // dx = weight_scale dy W, added to dx where `accumulate`.

@@ -53,15 +53,17 @@ int64_t LoraLinearBackwardWorkspaceBytes(const LoraLinearSpec& spec, int64_t row
 // first launch of each shape times both on its own operands.
 struct LoraLinearForwardArgs {
   LoraLinearSpec spec = {};
-  DropoutMask mask = {};         // read only when dropout_rate > 0
-  int64_t rows = 0;              // T
-  const void* x = nullptr;       // [T, K]
-  const void* weight = nullptr;  // W [N, K]
-  const void* bias = nullptr;    // [N]; null: none
-  const void* a = nullptr;       // [g r, K]: A_0, A_1, ...
-  void* h = nullptr;             // [T, g r], saved for backward
-  void* y = nullptr;             // [T, N] in rows of ldy
-  bool accumulate_y = false;     // false: overwritten
+  DropoutMask mask = {};    // read only when dropout_rate > 0
+  int64_t rows = 0;         // T
+  const void* x = nullptr;  // [T, K]
+  // W [N, K]; null, with accumulate_y and no bias: y has its product already, and gets the
+  // adapters' term alone.
+  const void* weight = nullptr;
+  const void* bias = nullptr;  // [N]; null: none
+  const void* a = nullptr;     // [g r, K]: A_0, A_1, ...
+  void* h = nullptr;           // [T, g r], saved for backward
+  void* y = nullptr;           // [T, N] in rows of ldy
+  bool accumulate_y = false;   // false: overwritten
   Workspace workspace = {};
 };
 void LoraLinearForward(const LoraLinearForwardArgs& args, Stream* stream);
@@ -70,14 +72,15 @@ struct LoraLinearBackwardArgs {
   LoraLinearSpec spec = {};
   DropoutMask mask = {};  // that of forward
   int64_t rows = 0;
-  const void* x = nullptr;       // [T, K]
-  const void* weight = nullptr;  // [N, K]; read only for dx
-  const void* a = nullptr;       // [g r, K]
-  const void* h = nullptr;       // [T, g r]
-  const void* dy = nullptr;      // [T, N] in rows of ldy
-  void* da = nullptr;            // [g r, K], accumulated
-  void* dx = nullptr;            // [T, K]; null: x needs no gradient
-  bool accumulate_dx = false;    // false: overwritten
+  const void* x = nullptr;  // [T, K]
+  // [N, K]; read only for dx; null, with accumulate_dx: dx gets the adapters' term alone.
+  const void* weight = nullptr;
+  const void* a = nullptr;     // [g r, K]
+  const void* h = nullptr;     // [T, g r]
+  const void* dy = nullptr;    // [T, N] in rows of ldy
+  void* da = nullptr;          // [g r, K], accumulated
+  void* dx = nullptr;          // [T, K]; null: x needs no gradient
+  bool accumulate_dx = false;  // false: overwritten
   Workspace workspace = {};
 };
 void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream);

@@ -65,6 +65,7 @@ struct Result {
 
 struct Wanted {
   bool dx = true, accumulate = true;
+  bool base = true;  // the product with W
 };
 
 Result Compute(const Problem& p, Wanted wanted = {}) {
@@ -85,8 +86,8 @@ Result Compute(const Problem& p, Wanted wanted = {}) {
                                 .mask = p.mask(),
                                 .rows = p.rows,
                                 .x = p.x.data(),
-                                .weight = p.w.data(),
-                                .bias = p.bias.data(),
+                                .weight = wanted.base ? p.w.data() : nullptr,
+                                .bias = wanted.base ? p.bias.data() : nullptr,
                                 .a = p.a.data(),
                                 .h = r.h.data(),
                                 .y = r.y.data(),
@@ -96,7 +97,7 @@ Result Compute(const Problem& p, Wanted wanted = {}) {
                                   .mask = p.mask(),
                                   .rows = p.rows,
                                   .x = p.x.data(),
-                                  .weight = p.w.data(),
+                                  .weight = wanted.base ? p.w.data() : nullptr,
                                   .a = p.a.data(),
                                   .h = r.h.data(),
                                   .dy = p.dy.data(),
@@ -129,12 +130,12 @@ void AddBase(const Problem& p, bool accumulate, Doubles* y, Doubles* dx) {
   for (size_t i = 0; i < y->size(); ++i) (*y)[i] += static_cast<double>(p.bias[i % 29]);
 }
 
-void CheckAgainstReference(const Problem& p, bool accumulate = true) {
-  const Result got = Compute(p, {.accumulate = accumulate});
+void CheckAgainstReference(const Problem& p, bool accumulate = true, bool base = true) {
+  const Result got = Compute(p, {.accumulate = accumulate, .base = base});
   const Doubles x = Double(p.x), mask = p.Multipliers();
   Doubles y = Double(Normal(p.rows * 29, 20)), da = Double(Normal(15 * 23, 21));
   Doubles dx = Double(Normal(p.rows * 23, 22));
-  AddBase(p, accumulate, &y, &dx);
+  if (base) AddBase(p, accumulate, &y, &dx);
   for (int64_t j = 0; j < 3; ++j) {
     const LoraMember& member = p.members[Size(j)];
     const int64_t out = member.out_features, offset = member.column_offset;
@@ -174,6 +175,13 @@ TEST(LoraLinearTest, MatchesReferenceWithDropout) {
 TEST(LoraLinearTest, OverwritesWhenTold) {
   CheckAgainstReference(Problem(131), /*accumulate=*/false);
   CheckAgainstReference(Problem(131, 0.4f), /*accumulate=*/false);
+}
+
+// The product with W is somebody else's: it is in y and dx before.
+TEST(LoraLinearTest, AddsTheAdaptersAloneWithoutAWeight) {
+  CheckAgainstReference(Problem(131), /*accumulate=*/true, /*base=*/false);
+  CheckAgainstReference(Problem(131, 0.4f), /*accumulate=*/true, /*base=*/false);
+  EXPECT_THROW(Compute(Problem(3), {.accumulate = false, .base = false}), std::invalid_argument);
 }
 
 TEST(LoraLinearTest, ScalesTheProductWithTheWeight) {

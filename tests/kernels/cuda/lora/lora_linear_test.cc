@@ -25,6 +25,7 @@ struct Case {
   bool accumulate = true;  // y and dx
   bool want_dx = true;
   bool bias = false;
+  bool base = true;  // the product with W
 };
 
 std::vector<LoraMember> MembersOf(const Case& c) {
@@ -55,7 +56,7 @@ std::string Describe(const Case& c) {
          std::to_string(c.rank) + " members " + std::to_string(c.out.size()) + " gap " +
          std::to_string(c.gap) + " rate " + std::to_string(c.rate) +
          (c.accumulate ? "" : " overwritten") + (c.want_dx ? "" : " no dx") +
-         (c.bias ? " bias" : "");
+         (c.bias ? " bias" : "") + (c.base ? "" : " no weight");
 }
 
 struct Result {
@@ -134,7 +135,7 @@ struct Problem {
                                   .mask = mask,
                                   .rows = c.rows,
                                   .x = device_x.data(),
-                                  .weight = device_w.data(),
+                                  .weight = c.base ? device_w.data() : nullptr,
                                   .bias = c.bias ? device_bias.data() : nullptr,
                                   .a = device_a.data(),
                                   .h = device_h.data(),
@@ -145,7 +146,7 @@ struct Problem {
                                     .mask = mask,
                                     .rows = c.rows,
                                     .x = device_x.data(),
-                                    .weight = device_w.data(),
+                                    .weight = c.base ? device_w.data() : nullptr,
                                     .a = device_a.data(),
                                     .h = device_h.data(),
                                     .dy = device_dy.data(),
@@ -198,7 +199,7 @@ Expected Reference(const Problem& p) {
   const double scale = static_cast<double>(p.spec.scale);
   reference::AddProduct<double>({c.rows, p.stacked, c.in}, scale, {dropped.data(), c.in},
                                 {all_a.data(), c.in, true}, e.h.data(), p.stacked);
-  AddBase(p, &e);
+  if (c.base) AddBase(p, &e);
   for (size_t j = 0; j < c.out.size(); ++j) {
     const int64_t out = c.out[j], offset = p.members[j].column_offset;
     const int64_t block = static_cast<int64_t>(j) * c.rank * c.in;
@@ -328,6 +329,22 @@ TEST_P(LoraLinearGpuTest, AddsTheBias) {
   CheckAgainstReference(c);
   c.accumulate = false;
   CheckAgainstReference(c);
+}
+
+// The product with W is somebody else's: it is in y and dx before.
+TEST_P(LoraLinearGpuTest, AddsTheAdaptersAloneWithoutAWeight) {
+  for (const float rate : {0.0f, 0.2f}) {
+    for (const int64_t gap : {0, 8}) {
+      Case c = Make(65, 64, 16, {32, 48});
+      c.rate = rate;
+      c.gap = gap;
+      c.base = false;
+      CheckAgainstReference(c);
+    }
+  }
+  Case overwritten = Make(9, 64, 16, {32, 48});
+  overwritten.base = overwritten.accumulate = false;
+  EXPECT_THROW(Problem(overwritten).Compute(), std::invalid_argument);
 }
 
 // Rows of y may lie apart.
