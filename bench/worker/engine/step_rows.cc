@@ -14,7 +14,7 @@ namespace {
 
 // All weights; of LoRA 16 (in + out) over q, k, v, o, gate, up, down of every layer.
 constexpr int64_t kHalf = 494032768, kHalfLora = 8798208, kOneAndHalf = 1543714304,
-                  kSeven = 7615616512, kSevenLora = 40370176;
+                  kThree = 3085938688, kSeven = 7615616512, kSevenLora = 40370176;
 
 // Weights rounded stochastically: what the planner takes for 7B, and asked for with 0.5B.
 constexpr const char* kBFloat16State = "precision: {master_weights: bfloat16, gradients: bfloat16}";
@@ -177,6 +177,26 @@ std::vector<Row> PackedRows() {
            .documents = Documents::kAlpaca}};
 }
 
+// Rows with the products of blocks in FP8; beside the tensorwise one of 7B the other recipes.
+std::vector<Row> Fp8Rows(const std::vector<Row>& rows) {
+  const auto in_fp8 = [](Row row, const std::string& recipe) {
+    row.name += recipe == "tensorwise" ? "_fp8" : "_fp8_" + recipe;
+    row.settings.push_back(absl::StrCat("precision: {compute: fp8, fp8: {recipe: ", recipe, "}}"));
+    row.goal = 0;
+    return row;
+  };
+  std::vector<Row> out;
+  for (const Row& row : rows) {
+    for (const char* name :
+         {"0.5b_full_1024", "1.5b_full_1024", "3b_full_1024", "7b_full_1024", "7b_lora_1024"}) {
+      if (row.name == name) out.push_back(in_fp8(row, "tensorwise"));
+    }
+    if (row.name != "7b_full_1024") continue;
+    for (const char* recipe : {"rowwise", "blockwise"}) out.push_back(in_fp8(row, recipe));
+  }
+  return out;
+}
+
 std::vector<Row> CudaRows() {
   const Row half{.name = "0.5b_full_1024",
                  .model = "0.5b",
@@ -208,6 +228,12 @@ std::vector<Row> CudaRows() {
                   .micro_bins = 32,
                   .micro_steps = 4,
                   .goal = 64500});
+  rows.push_back({.name = "3b_full_1024",
+                  .model = "3b",
+                  .parameters = kThree,
+                  .sequence_len = 1024,
+                  .micro_bins = 16,
+                  .micro_steps = 4});
   rows.push_back({.name = "7b_full_1024",
                   .model = "7b",
                   .parameters = kSeven,
@@ -283,6 +309,7 @@ std::vector<Row> CudaRows() {
   rows.push_back(variant("_fast_attention", {"attention: {deterministic: false}"}, ""));
   rows.push_back(variant("_bf16_state", {kBFloat16State},
                          "LLM.Q's weights and gradients; its moments are bfloat16, ours float32"));
+  for (Row& row : Fp8Rows(rows)) rows.push_back(std::move(row));
   for (Row& row : LongRows()) rows.push_back(std::move(row));
   for (Row& row : FamilyRows()) rows.push_back(std::move(row));
   for (Row& row : QuantizedRows()) rows.push_back(std::move(row));
