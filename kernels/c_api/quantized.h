@@ -1,4 +1,4 @@
-/* Of kernels/c_api/c_api.h: nf4.h, int8_rows.h, mxfp4.h and fp8_blocks.h. */
+/* Of kernels/c_api/c_api.h: nf4.h, int8_rows.h, mxfp4.h, fp8_blocks.h and fp8.h. */
 #ifndef COXSWAIN_KERNELS_C_API_QUANTIZED_H_
 #define COXSWAIN_KERNELS_C_API_QUANTIZED_H_
 
@@ -84,6 +84,52 @@ typedef struct {
   void* out;            /* [rows, cols] */
 } coxswain_fp8_blocks_dequantize_args;
 int coxswain_fp8_blocks_dequantize(const coxswain_fp8_blocks_dequantize_args* args, void* stream);
+
+/* Operands of products in FP8. */
+enum coxswain_fp8_format { COXSWAIN_E4M3 = 0, COXSWAIN_E5M2 = 1 };
+/* What shares a scale in [outer, k]: all, a row, 128 along k of a row, 128 x 128. */
+enum coxswain_fp8_scaling {
+  COXSWAIN_FP8_TENSOR = 0,
+  COXSWAIN_FP8_ROW = 1,
+  COXSWAIN_FP8_TILES = 2,
+  COXSWAIN_FP8_BLOCKS = 3
+};
+/* Bytes of a row of codes, and floats of scales, of an operand [outer, k]; -1: no such scaling. */
+int64_t coxswain_fp8_stride(int64_t k);
+int64_t coxswain_fp8_scales(int32_t scaling, int64_t outer, int64_t k);
+
+typedef struct {
+  int32_t dtype; /* of x */
+  int32_t format, scaling;
+  int64_t rows, cols;
+  int64_t ldx;           /* elements between rows of x; 0: cols */
+  const void* x;         /* [rows, cols] */
+  const float* amax;     /* COXSWAIN_FP8_TENSOR: of x, on the device; null: found here */
+  uint8_t* codes;        /* [rows, coxswain_fp8_stride(cols)]; null: not wanted */
+  float* scales;         /* [coxswain_fp8_scales(scaling, rows, cols)] */
+  uint8_t* turned_codes; /* [cols, coxswain_fp8_stride(rows)]; null: not wanted */
+  float* turned_scales;  /* [coxswain_fp8_scales(scaling, cols, rows)] */
+  coxswain_workspace workspace;
+} coxswain_fp8_quantize_args;
+int64_t coxswain_fp8_quantize_workspace_bytes(const coxswain_fp8_quantize_args* args);
+int coxswain_fp8_quantize(const coxswain_fp8_quantize_args* args, void* stream);
+
+/* c = a b^T + beta c (+ bias). */
+typedef struct {
+  int32_t output_dtype, bias_dtype;
+  int32_t a_format, b_format, a_scaling, b_scaling;
+  int32_t promote; /* sums leave the tensor cores every 128 of k */
+  int64_t m, n, k; /* n a multiple of 16 */
+  float beta;
+  const uint8_t *a, *b; /* codes [m, coxswain_fp8_stride(k)], [n, the same] */
+  const float *a_scales, *b_scales;
+  const void* bias; /* [n]; null: none */
+  void* c;          /* [m, n] in rows of ldc; 0: n */
+  int64_t ldc;
+  coxswain_workspace workspace;
+} coxswain_fp8_gemm_args;
+int64_t coxswain_fp8_gemm_workspace_bytes(const coxswain_fp8_gemm_args* args);
+int coxswain_fp8_gemm(const coxswain_fp8_gemm_args* args, void* stream);
 
 #ifdef __cplusplus
 }

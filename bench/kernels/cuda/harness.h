@@ -135,6 +135,7 @@ void BenchGemmPeak(Bench* bench);
 void BenchGemm(Bench* bench);
 void BenchNorms(Bench* bench);
 void BenchQuantized(Bench* bench);
+void BenchFp8(Bench* bench);
 void BenchResidual(Bench* bench);
 void BenchRotated(Bench* bench);
 void BenchRotations(Bench* bench);

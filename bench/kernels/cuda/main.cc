@@ -35,10 +35,11 @@ nlohmann::json Versions() {
 
 void BenchAll(Bench* bench) {
   bench->MeasureCopy();
-  for (auto* family : {BenchGemmPeak, BenchLmHead, BenchOptimizer, BenchNorms, BenchRotations,
-                       BenchActivations, BenchGatedLinear, BenchGrouped, BenchGroupedGated,
-                       BenchLoss, BenchRows, BenchExperts, BenchElementwise, BenchAttention,
-                       BenchLora, BenchGemm, BenchResidual, BenchRotated, BenchQuantized}) {
+  for (auto* family :
+       {BenchGemmPeak,    BenchLmHead,      BenchOptimizer,   BenchNorms,        BenchRotations,
+        BenchActivations, BenchGatedLinear, BenchGrouped,     BenchGroupedGated, BenchLoss,
+        BenchRows,        BenchExperts,     BenchElementwise, BenchAttention,    BenchLora,
+        BenchGemm,        BenchResidual,    BenchRotated,     BenchQuantized,    BenchFp8}) {
     family(bench);
   }
 }

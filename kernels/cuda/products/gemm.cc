@@ -3,33 +3,12 @@
 
 #include "kernels/cuda/products/gemm_plan.h"
 #include "kernels/cuda/products/gemm_table.h"
-#include "kernels/cuda/products/gemm_tuning.h"
 #include "kernels/cuda/stream.h"
 
 namespace coxswain::kernels {
 namespace {
 
 constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
-
-cuda::GemmChoice Choose(const GemmArgs& args, Stream* stream) {
-  cuda::GemmChoices& choices = cuda::GemmChoices::Instance();
-  const cuda::GemmKey key = cuda::MakeGemmKey(args);
-  const bool tune = cuda::MayTune(stream);
-  std::optional<cuda::GemmEntry> entry = choices.Find(key);
-  if (entry && entry->checked && (entry->settled || !tune)) return entry->choice;
-  if (entry && !entry->checked) {
-    entry->checked = cuda::GemmRuns(args, entry->choice, stream);
-    if (entry->checked) return choices.Remember(key, *entry);
-    entry.reset();
-  }
-  if (tune) {
-    return choices.Remember(
-        key, {.choice = cuda::FastestGemm(args, stream), .settled = true, .checked = true});
-  }
-  if (entry) return entry->choice;
-  return choices.Remember(key,
-                          {.choice = cuda::GemmCandidates(args, stream).front(), .checked = true});
-}
 
 void RequireStride(int64_t stride, int64_t columns, const char* name) {
   if (stride < columns) {
@@ -67,7 +46,7 @@ void Gemm(const GemmArgs& args, Stream* stream) {
     cuda::GemmFill(args, stream);
     return;
   }
-  const cuda::GemmChoice choice = Choose(args, stream);
+  const cuda::GemmChoice choice = cuda::ChooseGemm(args, stream);
   if (choice.bias_first) cuda::GemmFill(args, stream);
   cuda::CheckCublas(cuda::LaunchProduct(cuda::ProductOf(args, choice), choice, stream),
                     "cublasLtMatmul");

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
+#include "kernels/cuda/products/gemm_table.h"
+#include "kernels/cuda/products/gemm_tuning.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/time_in_turns.h"
 
@@ -16,6 +19,26 @@ namespace {
 constexpr int kMaxCandidates = 24;
 
 cudaDataType_t DataType(DType dtype) { return dtype == DType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF; }
+
+cudaDataType_t DataType(Fp8Format format) {
+  return format == Fp8Format::kE4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+bool InTiles(Fp8Scaling scaling) {
+  return scaling == Fp8Scaling::kTile || scaling == Fp8Scaling::kBlock;
+}
+int32_t ScaleMode(Fp8Scaling scaling) {
+  switch (scaling) {
+    case Fp8Scaling::kTensor:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+    case Fp8Scaling::kRow:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    case Fp8Scaling::kTile:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case Fp8Scaling::kBlock:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+  }
+  return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+}
 
 int32_t AlignmentOf(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data);
@@ -28,7 +51,7 @@ int32_t AlignmentOf(const void* data) {
 // The library's descriptions of one launch, on the stack: nothing is shared between threads.
 class Descriptors {
  public:
-  explicit Descriptors(const GemmArgs& args) {
+  explicit Descriptors(const Product& args) {
     const GemmSpec& spec = args.spec;
     // Float32 operands are multiplied in float32: this compute type never rounds them to TF32.
     CheckCublas(cublasLtMatmulDescInit(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -42,10 +65,14 @@ class Descriptors {
       Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias);
       Set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(DataType(spec.dtype)));
     }
+    if (args.fp8.used) SetFp8(args.fp8);
     const int64_t m = args.m, n = args.n, k = args.k;
+    const Fp8Terms& fp8 = args.fp8;
     const cudaDataType_t type = DataType(spec.dtype);
-    Layout(&first_, type, spec.transpose_b ? k : n, spec.transpose_b ? n : k, args.ldb);
-    Layout(&second_, type, spec.transpose_a ? m : k, spec.transpose_a ? k : m, args.lda);
+    const cudaDataType_t first_type = fp8.used ? DataType(fp8.spec.b_format) : type;
+    const cudaDataType_t second_type = fp8.used ? DataType(fp8.spec.a_format) : type;
+    Layout(&first_, first_type, spec.transpose_b ? k : n, spec.transpose_b ? n : k, args.ldb);
+    Layout(&second_, second_type, spec.transpose_a ? m : k, spec.transpose_a ? k : m, args.lda);
     Layout(&result_, DataType(spec.output_dtype), n, m, args.ldc);
   }
   cublasLtMatmulDesc_t operation() { return &operation_; }
@@ -58,6 +85,15 @@ class Descriptors {
   void Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
     CheckCublas(cublasLtMatmulDescSetAttribute(&operation_, attribute, &value, sizeof(value)),
                 "cublasLtMatmulDescSetAttribute");
+  }
+  void SetFp8(const Fp8Terms& fp8) {
+    // Tiles and blocks have their sums of 128 of k scaled, which no fast accumulation allows.
+    const bool fast = !fp8.spec.promote && !InTiles(fp8.spec.a_scaling);
+    Set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(fast));
+    Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, fp8.b_scales);
+    Set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, fp8.a_scales);
+    Set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, ScaleMode(fp8.spec.b_scaling));
+    Set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, ScaleMode(fp8.spec.a_scaling));
   }
   static void Layout(cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type, int64_t rows,
                      int64_t columns, int64_t stride) {
@@ -108,8 +144,8 @@ bool Deterministic(const cublasLtMatmulAlgo_t& algo) {
          scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 }
 
-std::vector<GemmChoice> HeuristicChoices(const GemmArgs& args, bool bias_first, Stream* stream) {
-  const GemmArgs product = ProductOf(args, {.bias_first = bias_first});
+std::vector<GemmChoice> HeuristicChoices(const Product& args, bool bias_first, Stream* stream) {
+  const Product product = ProductOf(args, {.bias_first = bias_first});
   const GemmKey key = MakeGemmKey(product);
   Descriptors descriptors(product);
   Preference preference(key);
@@ -135,6 +171,25 @@ std::vector<GemmChoice> HeuristicChoices(const GemmArgs& args, bool bias_first, 
   return choices;
 }
 
+// cuBLASLt adds a bias of the output's type alone; in FP8 one of bfloat16 alone.
+bool AddsBias(const Product& args) {
+  if (args.bias == nullptr) return true;
+  if (args.fp8.used) return args.fp8.spec.bias_dtype == DType::kBFloat16;
+  return args.spec.dtype == args.spec.output_dtype;
+}
+
+bool SameFp8(const Fp8Terms& a, const Fp8Terms& b) {
+  return a.used == b.used && a.spec.a_format == b.spec.a_format &&
+         a.spec.b_format == b.spec.b_format && a.spec.a_scaling == b.spec.a_scaling &&
+         a.spec.b_scaling == b.spec.b_scaling && a.spec.promote == b.spec.promote;
+}
+int64_t Fp8Word(const Fp8Terms& fp8) {
+  return static_cast<int64_t>(fp8.spec.a_format) << 8 |
+         static_cast<int64_t>(fp8.spec.b_format) << 7 |
+         static_cast<int64_t>(fp8.spec.a_scaling) << 5 |
+         static_cast<int64_t>(fp8.spec.b_scaling) << 3 | fp8.spec.promote << 1 | fp8.used << 0;
+}
+
 }  // namespace
 
 bool GemmKey::operator==(const GemmKey& other) const {
@@ -143,6 +198,7 @@ bool GemmKey::operator==(const GemmKey& other) const {
          spec.output_dtype == other.spec.output_dtype &&
          spec.transpose_a == other.spec.transpose_a && spec.transpose_b == other.spec.transpose_b &&
          accumulate == other.accumulate && bias == other.bias && addend == other.addend &&
+         SameFp8(fp8, other.fp8) &&
          std::equal(std::begin(alignment), std::end(alignment), std::begin(other.alignment));
 }
 
@@ -158,12 +214,13 @@ size_t GemmKeyHash::operator()(const GemmKey& key) const {
   }
   for (const int32_t bytes : key.alignment) mix(bytes);
   mix(key.addend);
+  if (key.fp8.used) mix(Fp8Word(key.fp8));
   mix(static_cast<int64_t>(key.spec.dtype) << 8 | static_cast<int64_t>(key.spec.output_dtype) << 4 |
       key.spec.transpose_a << 3 | key.spec.transpose_b << 2 | key.accumulate << 1 | key.bias << 0);
   return static_cast<size_t>(hash);
 }
 
-GemmKey MakeGemmKey(const GemmArgs& args) {
+GemmKey MakeGemmKey(const Product& args) {
   return {.m = args.m,
           .n = args.n,
           .k = args.k,
@@ -176,11 +233,12 @@ GemmKey MakeGemmKey(const GemmArgs& args) {
           .bias = args.bias != nullptr,
           .alignment = {AlignmentOf(args.a), AlignmentOf(args.b), AlignmentOf(args.c),
                         AlignmentOf(args.bias)},
-          .addend = AddendOf(args) == args.c ? 0 : AlignmentOf(args.addend)};
+          .addend = AddendOf(args) == args.c ? 0 : AlignmentOf(args.addend),
+          .fp8 = {.used = args.fp8.used, .spec = args.fp8.spec}};
 }
 
-GemmArgs ProductOf(const GemmArgs& args, const GemmChoice& choice) {
-  GemmArgs product = args;
+Product ProductOf(const Product& args, const GemmChoice& choice) {
+  Product product = args;
   if (choice.bias_first) {
     product.beta = 1.0f;
     product.bias = nullptr;
@@ -189,13 +247,13 @@ GemmArgs ProductOf(const GemmArgs& args, const GemmChoice& choice) {
   return product;
 }
 
-std::vector<GemmChoice> GemmCandidates(const GemmArgs& args, Stream* stream) {
+std::vector<GemmChoice> GemmCandidates(const Product& args, Stream* stream) {
   std::vector<GemmChoice> choices;
-  // cuBLASLt adds a bias of the output's type alone.
-  if (args.bias == nullptr || args.spec.dtype == args.spec.output_dtype) {
-    choices = HeuristicChoices(args, false, stream);
-  }
+  if (AddsBias(args)) choices = HeuristicChoices(args, false, stream);
   if (choices.empty() && args.bias != nullptr) choices = HeuristicChoices(args, true, stream);
+  const bool plain =
+      args.bias == nullptr && args.beta == 0.0f && args.spec.output_dtype == DType::kFloat32;
+  if (choices.empty() && args.fp8.used && !plain) choices.push_back({.apart = true});
   if (choices.empty()) {
     throw std::invalid_argument("Gemm: cuBLASLt has no deterministic algorithm for m " +
                                 std::to_string(args.m) + ", n " + std::to_string(args.n) + ", k " +
@@ -205,8 +263,13 @@ std::vector<GemmChoice> GemmCandidates(const GemmArgs& args, Stream* stream) {
   return choices;
 }
 
-bool GemmRuns(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {
-  const GemmArgs product = ProductOf(args, choice);
+bool HasGemm(const Product& args, Stream* stream) {
+  return AddsBias(args) && !HeuristicChoices(args, false, stream).empty();
+}
+
+bool GemmRuns(const Product& args, const GemmChoice& choice, Stream* stream) {
+  if (choice.apart) return args.fp8.used;
+  const Product product = ProductOf(args, choice);
   Descriptors descriptors(product);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = cublasLtMatmulAlgoCheck(
@@ -216,8 +279,9 @@ bool GemmRuns(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {
          choice.workspace_bytes <= static_cast<size_t>(args.workspace.bytes);
 }
 
-GemmChoice FastestGemm(const GemmArgs& args, Stream* stream) {
+GemmChoice FastestGemm(const Product& args, Stream* stream) {
   std::vector<GemmChoice> choices = GemmCandidates(args, stream);
+  if (choices.front().apart) return choices.front();
   std::vector<Alternative> alternatives;
   for (const GemmChoice& choice : choices) {
     alternatives.push_back([product = ProductOf(args, choice), choice, stream] {
@@ -236,7 +300,26 @@ GemmChoice FastestGemm(const GemmArgs& args, Stream* stream) {
   return fastest == nullptr ? choices.front() : *fastest;
 }
 
-cublasStatus_t LaunchProduct(const GemmArgs& args, const GemmChoice& choice, Stream* stream) {
+GemmChoice ChooseGemm(const Product& args, Stream* stream) {
+  GemmChoices& choices = GemmChoices::Instance();
+  const GemmKey key = MakeGemmKey(args);
+  const bool tune = MayTune(stream);
+  std::optional<GemmEntry> entry = choices.Find(key);
+  if (entry && entry->checked && (entry->settled || !tune)) return entry->choice;
+  if (entry && !entry->checked) {
+    entry->checked = GemmRuns(args, entry->choice, stream);
+    if (entry->checked) return choices.Remember(key, *entry);
+    entry.reset();
+  }
+  if (tune) {
+    return choices.Remember(
+        key, {.choice = FastestGemm(args, stream), .settled = true, .checked = true});
+  }
+  if (entry) return entry->choice;
+  return choices.Remember(key, {.choice = GemmCandidates(args, stream).front(), .checked = true});
+}
+
+cublasStatus_t LaunchProduct(const Product& args, const GemmChoice& choice, Stream* stream) {
   Descriptors descriptors(args);
   return cublasLtMatmul(stream->cublaslt(), descriptors.operation(), &args.alpha, args.b,
                         descriptors.first(), args.a, descriptors.second(), &args.beta,

@@ -1,6 +1,7 @@
 // JSON: {"device": name, "library": cublasLtGetVersion(), "gemms": [{the fields of GemmKey, "algo":
 // the bytes of cublasLtMatmulAlgo_t in hexadecimal, "workspace_bytes", "bias_first",
-// "microseconds", "tflops" (the last two 0 where not measured); no "addend" means 0}, ...],
+// "microseconds", "tflops" (the last two 0 where not measured); no "addend" means 0;
+// "fp8": formats and scalings of operands in FP8; "apart" where true}, ...],
 // "gated": [{the fields of GatedKey and FusedChoice but "settled" and "used"; no "activation" means
 // silu, no "rank" 0}, ...], "lora": [{the fields of LoraKey and FusedChoice likewise}, ...],
 // "rotated": [{those of RotatedKey}, ...]}, sorted by key. A table without "gated", "lora" or
@@ -53,6 +54,19 @@ bool ParseHexadecimal(const std::string& text, cublasLtMatmulAlgo_t* algo) {
   return true;
 }
 
+constexpr const char* kFormatNames[] = {"e4m3", "e5m2"};
+constexpr const char* kScalingNames[] = {"tensor", "row", "tile", "block"};
+
+Json Describe(const Fp8GemmSpec& spec) {
+  const auto format = [](Fp8Format f) { return kFormatNames[static_cast<size_t>(f)]; };
+  const auto scaling = [](Fp8Scaling s) { return kScalingNames[static_cast<size_t>(s)]; };
+  return {{"a_format", format(spec.a_format)},
+          {"b_format", format(spec.b_format)},
+          {"a_scaling", scaling(spec.a_scaling)},
+          {"b_scaling", scaling(spec.b_scaling)},
+          {"promote", spec.promote}};
+}
+
 Json Describe(const GemmKey& key, const GemmChoice& choice) {
   const double operations =
       2.0 * static_cast<double>(key.m) * static_cast<double>(key.n) * static_cast<double>(key.k);
@@ -77,6 +91,8 @@ Json Describe(const GemmKey& key, const GemmChoice& choice) {
       {"microseconds", choice.microseconds},
       {"tflops", choice.microseconds > 0 ? operations / choice.microseconds * 1e-6 : 0.0}};
   if (key.addend > 0) described["addend"] = key.addend;
+  if (key.fp8.used) described["fp8"] = Describe(key.fp8.spec);
+  if (choice.apart) described["apart"] = true;
   return described;
 }
 
@@ -96,6 +112,28 @@ bool Read(const Json& from, const char* name, T* value) {
   return true;
 }
 
+// The enumerator whose place in `names` a field has.
+template <typename Enum, size_t kCount>
+bool ReadName(const Json& from, const char* name, const char* const (&names)[kCount], Enum* value) {
+  std::string text;
+  if (!Read(from, name, &text)) return false;
+  const auto* const found = std::find(std::begin(names), std::end(names), text);
+  *value = static_cast<Enum>(found - std::begin(names));
+  return found != std::end(names);
+}
+
+bool ParseFp8(const Json& from, GemmKey* key) {
+  const auto fp8 = from.find("fp8");
+  if (fp8 == from.end()) return true;
+  Fp8GemmSpec* const spec = &key->fp8.spec;
+  key->fp8.used = true;
+  return fp8->is_object() && ReadName(*fp8, "a_format", kFormatNames, &spec->a_format) &&
+         ReadName(*fp8, "b_format", kFormatNames, &spec->b_format) &&
+         ReadName(*fp8, "a_scaling", kScalingNames, &spec->a_scaling) &&
+         ReadName(*fp8, "b_scaling", kScalingNames, &spec->b_scaling) &&
+         Read(*fp8, "promote", &spec->promote);
+}
+
 bool ParseEntry(const Json& from, GemmKey* key, GemmChoice* choice) {
   std::string dtype, output_dtype, algo;
   if (!from.is_object() || !Read(from, "m", &key->m) || !Read(from, "n", &key->n) ||
@@ -113,6 +151,9 @@ bool ParseEntry(const Json& from, GemmKey* key, GemmChoice* choice) {
   }
   key->spec.dtype = TypeNamed(dtype);
   key->spec.output_dtype = TypeNamed(output_dtype);
+  if (!ParseFp8(from, key) || (from.contains("apart") && !Read(from, "apart", &choice->apart))) {
+    return false;
+  }
   const auto alignment = from.find("alignment");
   if (alignment == from.end() || !alignment->is_array() || alignment->size() != 4) return false;
   for (size_t i = 0; i < 4; ++i) {

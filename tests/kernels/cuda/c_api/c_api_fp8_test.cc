@@ -1,0 +1,103 @@
+// The functions of kernels/c_api/quantized.h for products in FP8: the bits of the ops that they
+// call.
+#include "kernels/products/fp8_gemm.h"
+#include "kernels/quantize/fp8.h"
+#include "tests/kernels/cuda/c_api/c_api_twins.h"
+
+namespace coxswain::kernels {
+namespace gpu_c_api_fp8_test {
+namespace {
+
+constexpr int64_t kRows = 130, kCols = 144;
+
+// x of the test, its codes and scales in tiles, straight and turned.
+struct Operands {
+  const DeviceTensor x{DType::kBFloat16, Normal(kRows* kCols, 1, DType::kBFloat16)};
+  const ValueTwins<uint8_t> codes{std::vector<uint8_t>(Size(kRows * Fp8Stride(kCols)))};
+  const ValueTwins<uint8_t> turned{std::vector<uint8_t>(Size(kCols * Fp8Stride(kRows)))};
+  const Twins scales{Floats(Size(Fp8Scales(Fp8Scaling::kTile, kRows, kCols))), DType::kFloat32};
+  const Twins turned_scales{Floats(Size(Fp8Scales(Fp8Scaling::kTile, kCols, kRows))),
+                            DType::kFloat32};
+
+  coxswain_fp8_quantize_args Args() const {
+    coxswain_fp8_quantize_args args{};
+    args.dtype = COXSWAIN_BFLOAT16;
+    args.format = COXSWAIN_E4M3;
+    args.scaling = COXSWAIN_FP8_TILES;
+    args.rows = kRows;
+    args.cols = kCols;
+    args.x = x.data();
+    args.codes = codes.c.data();
+    args.scales = scales.c.floats();
+    args.turned_codes = turned.c.data();
+    args.turned_scales = turned_scales.c.floats();
+    return args;
+  }
+};
+
+TEST(CApiFp8GpuTest, QuantisesBothOperands) {
+  const Operands operands;
+  coxswain_fp8_quantize_args args = operands.Args();
+  EXPECT_EQ(coxswain_fp8_quantize_workspace_bytes(&args),
+            Fp8QuantizeWorkspaceBytes(Fp8Scaling::kTile, kRows, kCols));
+  EXPECT_OK(coxswain_fp8_quantize(&args, nullptr));
+  Fp8Quantize(
+      {.dtype = DType::kBFloat16,
+       .scaling = Fp8Scaling::kTile,
+       .rows = kRows,
+       .cols = kCols,
+       .x = operands.x.data(),
+       .ldx = kCols,
+       .straight = {.codes = operands.codes.op.data(), .scales = operands.scales.op.floats()},
+       .turned = {.codes = operands.turned.op.data(),
+                  .scales = operands.turned_scales.op.floats()}},
+      TestStream());
+  operands.codes.ExpectSame("codes");
+  operands.turned.ExpectSame("turned codes");
+  operands.scales.ExpectSame("scales");
+  operands.turned_scales.ExpectSame("turned scales");
+  args.rows = -1;
+  EXPECT_REFUSED(coxswain_fp8_quantize(&args, nullptr), "Fp8Quantize: rows is -1");
+  args.scaling = 4;
+  EXPECT_REFUSED(coxswain_fp8_quantize(&args, nullptr), "scaling is 4");
+  EXPECT_EQ(coxswain_fp8_stride(130), 144);
+  EXPECT_EQ(coxswain_fp8_scales(COXSWAIN_FP8_TILES, kRows, kCols),
+            Fp8Scales(Fp8Scaling::kTile, kRows, kCols));
+  EXPECT_EQ(coxswain_fp8_scales(7, 1, 1), -1);
+}
+
+// x x^T: 130 columns are no multiple of 16; of the turned operand 144 are.
+TEST(CApiFp8GpuTest, MultipliesOperands) {
+  if (!Fp8GemmSupports({})) GTEST_SKIP() << "this device has no products in FP8";
+  const ValueTwins<uint8_t> codes(std::vector<uint8_t>(Size(kCols * Fp8Stride(kRows)), 0x38));
+  const Twins scales(Floats(4, 0.5f), DType::kFloat32);
+  const Twins out(Floats(Size(kCols * kCols), 2.0f));
+  coxswain_fp8_gemm_args args{};
+  args.output_dtype = args.bias_dtype = COXSWAIN_BFLOAT16;
+  args.m = args.n = kCols;
+  args.k = kRows;
+  args.beta = 1.0f;
+  args.a = args.b = codes.c.data();
+  args.a_scales = args.b_scales = scales.c.floats();
+  args.c = out.c.data();
+  const Scratch scratch(coxswain_fp8_gemm_workspace_bytes(&args));
+  args.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_fp8_gemm(&args, nullptr));
+  Fp8GemmArgs op{.spec = {.output_dtype = DType::kBFloat16, .bias_dtype = DType::kBFloat16}};
+  op.m = op.n = op.ldc = kCols;
+  op.k = kRows;
+  op.beta = 1.0f;
+  op.a = op.b = codes.op.data();
+  op.a_scales = op.b_scales = scales.op.floats();
+  op.c = out.op.data();
+  op.workspace = scratch.workspace();
+  Synchronize(nullptr);
+  Fp8Gemm(op, TestStream());
+  out.ExpectSame("c");
+  args.n = 5;
+  EXPECT_REFUSED(coxswain_fp8_gemm(&args, nullptr), "Fp8Gemm: n is 5");
+}
+
+}  // namespace
+}  // namespace gpu_c_api_fp8_test
+}  // namespace coxswain::kernels
