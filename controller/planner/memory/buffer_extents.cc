@@ -85,8 +85,9 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
                                         CachedAttentionBytes(plan)});
 }
 
-// Of a product in FP8, [m, n] by k: the CPU decodes both operands and has the sums beside, a GPU
-// adds a float32 gradient for which the library has no sum. Quantising needs less.
+// Of a product in FP8, [m, n] by k. The CPU decodes both operands and has the sums beside. A GPU
+// has the library's scratch, float32 sums of panels of 64 MiB or 128 rows, and for tiles the scales
+// of a panel: at most 1/128 of its elements each. Quantising needs less.
 int64_t Fp8ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   if (plan.fp8.recipe == plan::Fp8Recipe::kNone) return 0;
   int64_t bytes = 0;
@@ -96,7 +97,7 @@ int64_t Fp8ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
       if (linear == nullptr || !plan::InFp8(plan, *linear, layer)) continue;
       const int64_t in = linear->in_features, out = linear->out_features;
       bytes =
-          std::max(bytes, plan.device == "cuda" ? (int64_t{64} << 20) + 4 * in * out
+          std::max(bytes, plan.device == "cuda" ? (int64_t{192} << 20) + 512 * std::max(in, out)
                                                 : 4 * (n.tokens * (in + out) + in * out) + 4096);
     }
   }
