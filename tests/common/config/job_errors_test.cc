@@ -231,6 +231,21 @@ TEST(JobErrorsTest, RulesOfDeviceAndPrecision) {
   });
 }
 
+TEST(JobErrorsTest, RulesOfFp8) {
+  ExpectErrors({
+      {"  adapter: qlora\n  precision: {compute: fp8}\n", "spec.precision.compute", 8,
+       "qlora keeps its base in fewer bits"},
+      {"  precision: {compute: bfloat16, fp8: {recipe: rowwise}}\n", "spec.precision.fp8.recipe", 7,
+       "goes with precision.compute: fp8"},
+      {"  precision: {fp8: {exclude: [o_proj]}}\n", "spec.precision.fp8.exclude", 7,
+       "goes with precision.compute: fp8"},
+      {"  precision: {compute: fp8, fp8: {recipe: delayed}}\n", "spec.precision.fp8.recipe", 7,
+       "delayed is not supported yet"},
+      {"  resources: {device: cpu}\n  precision: {compute: fp8, gradients: bf16}\n",
+       "spec.precision.gradients", 8, "needs precision.compute: bfloat16"},
+  });
+}
+
 TEST(JobErrorsTest, ASchedulerRefusesTheKeysOfOthers) {
   ExpectErrors({
       {"  train:\n    lr_scheduler_kwargs: {num_cycles: 2}\n",

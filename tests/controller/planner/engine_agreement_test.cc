@@ -161,6 +161,27 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;
                                               }},
+                                         Case{"Fp8Tensorwise",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.fp8.emplace().keeps_activations = true;
+                                                model.intermediate_size = 48;
+                                              }},
+                                         Case{"Fp8BlockwiseLoraZero3",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.fp8.emplace().recipe =
+                                                    config::Fp8Recipe::kBlockwise;
+                                                job.workers = 3;
+                                                job.zero = 3;
+                                                model.intermediate_size = 144;
+                                              }},
+                                         Case{"Fp8RowwiseWithFfnRecompute",
+                                              [](config::JobSpec& job, model::ModelConfig&) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.fp8.emplace().recipe =
+                                                    config::Fp8Recipe::kRowwise;
+                                                job.recompute = config::Recompute::kFfn;
+                                              }},
                                          Case{"StatesInBlocksZero3",
                                               [](config::JobSpec& job, model::ModelConfig& model) {
                                                 job.adapter = config::Adapter::kNone;

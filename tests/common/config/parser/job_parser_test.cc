@@ -158,6 +158,30 @@ TEST(JobParserTest, PrecisionDependsOnTheDevice) {
   EXPECT_EQ(plain.master_dtype, "float32");
 }
 
+TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
+  EXPECT_FALSE(ParseSpec("  resources: {device: cuda}\n").fp8.has_value());
+  const JobSpec cpu = ParseSpec("  resources: {device: cpu}\n  precision: {compute: fp8}\n");
+  EXPECT_EQ(cpu.compute_dtype, "float32");
+  EXPECT_EQ(cpu.master_dtype, "float32");
+  ASSERT_TRUE(cpu.fp8.has_value());
+  EXPECT_EQ(cpu.fp8->recipe, Fp8Recipe::kTensorwise);
+  EXPECT_FALSE(cpu.fp8->e4m3_gradients);
+  EXPECT_TRUE(cpu.fp8->keeps_activations);
+  EXPECT_TRUE(cpu.fp8->exclude.empty());
+  const JobSpec cuda = ParseSpec(
+      "  resources: {device: cuda}\n"
+      "  precision: {compute: fp8, gradients: bf16, fp8: {recipe: rowwise, activations: bf16, "
+      "exclude: [down_proj]}}\n");
+  EXPECT_EQ(cuda.compute_dtype, "bfloat16");
+  EXPECT_EQ(cuda.master_dtype, "auto");
+  EXPECT_EQ(cuda.gradient_dtype, "bfloat16");
+  ASSERT_TRUE(cuda.fp8.has_value());
+  EXPECT_EQ(cuda.fp8->recipe, Fp8Recipe::kRowwise);
+  EXPECT_TRUE(cuda.fp8->e4m3_gradients);
+  EXPECT_FALSE(cuda.fp8->keeps_activations);
+  EXPECT_EQ(cuda.fp8->exclude, std::vector<std::string>{"down_proj"});
+}
+
 TEST(JobParserTest, AutoResourcesAreWhatIsChosen) {
   const std::string yaml = WithSpec("  resources: {device: auto, workers: auto}\n");
   const JobSpec open = ParseSpec("  resources: {device: auto, workers: auto}\n");

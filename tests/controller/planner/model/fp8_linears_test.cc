@@ -1,0 +1,103 @@
+#include "controller/planner/model/fp8_linears.h"
+
+#include <gtest/gtest.h>
+
+#include "common/model/family.h"
+#include "common/model/parameter_table.h"
+#include "common/plan/fp8_rows.h"
+#include "tests/controller/planner/job_fixture.h"
+
+namespace coxswain::planner {
+namespace fp8_linears_test {
+namespace {
+
+config::JobSpec JobOf(config::Fp8Recipe recipe, std::vector<std::string> exclude = {}) {
+  config::JobSpec job = SmallJob();
+  job.adapter = config::Adapter::kNone;
+  config::Fp8Spec fp8;
+  fp8.recipe = recipe;
+  fp8.keeps_activations = true;
+  fp8.exclude = std::move(exclude);
+  job.fp8 = fp8;
+  return job;
+}
+
+plan::Plan PlanOf(const model::ModelConfig& model, const char* device = "cuda") {
+  plan::Plan plan;
+  plan.model = model;
+  plan.device = device;
+  plan.architecture = model::ArchitectureOf(model);
+  plan.parameters = model::BaseParameterTable(plan.architecture);
+  return plan;
+}
+
+// 16, 32 and 48 wide: all linears can be in FP8.
+model::ModelConfig EvenModel() {
+  model::ModelConfig model = SmallModel();
+  model.intermediate_size = 48;
+  return model;
+}
+
+std::string Refusal(const config::JobSpec& job, int32_t capability, plan::Plan plan) {
+  return std::string(ChooseFp8(job, capability, &plan).message());
+}
+
+TEST(Fp8LinearsTest, AJobWithoutItHasNone) {
+  plan::Plan plan = PlanOf(EvenModel());
+  ASSERT_TRUE(ChooseFp8(SmallJob(), 90, &plan).ok());
+  EXPECT_EQ(plan.fp8, plan::Fp8{});
+}
+
+// A width that is no multiple of 16 stays as it is: down reads 40 here.
+TEST(Fp8LinearsTest, CountsTheLinearsWhoseWidthsFit) {
+  for (const auto& [model, in_fp8] : {std::pair{EvenModel(), 12}, {SmallModel(), 9}}) {
+    plan::Plan plan = PlanOf(model);
+    ASSERT_TRUE(ChooseFp8(JobOf(config::Fp8Recipe::kRowwise), 90, &plan).ok());
+    EXPECT_EQ(plan.fp8.recipe, plan::Fp8Recipe::kRowwise);
+    EXPECT_EQ(CountFp8(plan).in_fp8, in_fp8);
+    EXPECT_EQ(CountFp8(plan).all, 12);
+  }
+}
+
+TEST(Fp8LinearsTest, ExcludesByPartsOfNames) {
+  const std::pair<const char*, int> cases[] = {
+      {"down_proj", 9},   {"layers.1", 8},      {"q_proj", 9},
+      {"mlp.up_proj", 9}, {"layers.1.mlp", 10}, {"model\\.layers\\.[02]\\.self_attn\\.o_proj", 10}};
+  for (const auto& [name, left] : cases) {
+    plan::Plan plan = PlanOf(EvenModel());
+    const absl::Status status = ChooseFp8(JobOf(config::Fp8Recipe::kTensorwise, {name}), 90, &plan);
+    ASSERT_TRUE(status.ok()) << name << ": " << status;
+    EXPECT_EQ(CountFp8(plan).in_fp8, left) << name;
+  }
+  EXPECT_EQ(Refusal(JobOf(config::Fp8Recipe::kTensorwise, {"down"}), 90, PlanOf(EvenModel())),
+            "precision.fp8.exclude: \"down\" means no linear of a block; parts of a name between "
+            "dots mean it, as of \"model.layers.0.self_attn.q_proj\"");
+}
+
+TEST(Fp8LinearsTest, RefusesWhatAGpuHasNot) {
+  const plan::Plan plan = PlanOf(EvenModel());
+  const config::JobSpec tensorwise = JobOf(config::Fp8Recipe::kTensorwise);
+  const config::JobSpec blockwise = JobOf(config::Fp8Recipe::kBlockwise);
+  EXPECT_NE(Refusal(tensorwise, 80, plan).find("compute capability 8.0"), std::string::npos);
+  EXPECT_EQ(Refusal(tensorwise, 89, plan), "");
+  EXPECT_EQ(Refusal(tensorwise, 100, plan), "");
+  EXPECT_NE(Refusal(blockwise, 89, plan).find("set recipe: tensorwise"), std::string::npos);
+  EXPECT_EQ(Refusal(blockwise, 90, plan), "");
+  EXPECT_EQ(Refusal(blockwise, 0, plan), "");
+  EXPECT_EQ(Refusal(blockwise, 80, PlanOf(EvenModel(), "cpu")), "");
+}
+
+TEST(Fp8LinearsTest, RefusesAQuantisedBaseAndAModelWithoutALinearLeft) {
+  plan::Plan plan = PlanOf(EvenModel());
+  plan.quantization = "nf4";
+  EXPECT_NE(Refusal(JobOf(config::Fp8Recipe::kTensorwise), 90, plan).find("kept in nf4"),
+            std::string::npos);
+  EXPECT_NE(
+      Refusal(JobOf(config::Fp8Recipe::kTensorwise, {"model.layers"}), 90, PlanOf(EvenModel()))
+          .find("no linear of a block is left"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace fp8_linears_test
+}  // namespace coxswain::planner
