@@ -91,6 +91,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.quantization = options.quantization.empty() ? config.quantization : options.quantization;
   plan.master_dtype = options.master_dtype;
   plan.gradient_dtype = options.gradient_dtype;
+  plan.gradient_sum = options.gradient_sum;
   Finish(&plan);
   return plan;
 }
