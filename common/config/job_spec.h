@@ -254,6 +254,8 @@ struct JobSpec {
   std::string compute_dtype;
   // "float32" | "bfloat16" | "auto": by memory, with compute bfloat16 only.
   std::string master_dtype, gradient_dtype;
+  // "auto" | "nearest" | "stochastic" | "compensated": of gradients in bfloat16.
+  std::string gradient_sum = "auto";
   bool attention_deterministic{};
   std::optional<double> attention_workspace_gib;  // nullopt: by what memory is left
   LossHead loss_head{};

@@ -86,6 +86,7 @@ constexpr std::initializer_list<const char*> kPossible = {
     "precision.compute",
     "precision.master_weights",
     "precision.gradients",
+    "precision.gradient_sum",
 };
 
 Json::json_pointer PointerOf(const std::string& key) {

@@ -99,7 +99,7 @@ spec:
                reference: null, desirable_weight: null, undesirable_weight: null}
   reward: {center_coefficient: null}
   classification: {num_labels: null, label_names: null, problem: null}
-  precision: {compute: auto, master_weights: auto, gradients: auto}
+  precision: {compute: auto, master_weights: auto, gradients: auto, gradient_sum: auto}
   recompute: block
   attention: {deterministic: true, workspace_gib: 4}
   loss: {head: chunked, head_memory_mib: 256}
