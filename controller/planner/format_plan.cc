@@ -13,6 +13,7 @@
 #include "common/plan/buffer_rows.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
+#include "controller/planner/layout/gradient_sum.h"
 #include "controller/planner/memory/attention_kernels.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/usual_settings.h"
@@ -248,7 +249,8 @@ std::string DequantizedText(const plan::Plan& plan) {
 }
 
 // What computes, in which number formats.
-void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page) {
+void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
+               Page& page) {
   const plan::Plan& plan = planned.plan;
   std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
   if (plan.compute_dtype == "bfloat16") {
@@ -257,6 +259,8 @@ void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page
                     ", gradients ", plan::TrainsBase(plan) ? plan.gradient_dtype : "float32");
   }
   page.Row("Device", text);
+  const std::string sum = GradientSumText(job, recipe.global_batch_bins(), plan);
+  if (!sum.empty()) page.Row("  sums", absl::StrCat("of gradients in bfloat16: ", sum));
   if (!plan.quantization.empty()) {
     const bool experts = plan.quantization == plan::StorageName(plan::Storage::kMxfp4);
     page.Row("  base",
@@ -346,7 +350,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   AddModel(job, recipe, planned, page);
   AddData(job, recipe, data, page);
   AddSteps(recipe, planned.plan, page);
-  AddDevice(job, planned, page);
+  AddDevice(job, recipe, planned, page);
   AddEstimate(planned, page);
   AddCommunication(planned.plan, page);
   page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));

@@ -1,7 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files/hash.h"
+#include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
+#include "controller/planner/layout/gradient_sum.h"
 #include "controller/planner/memory/attention_kernels.h"
 #include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/planner.h"
@@ -108,7 +110,7 @@ Json OptimizerJson(const plan::Plan& plan) {
   return {{"name", optimizer.name}, {"states", states}};
 }
 
-Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
+Json LayoutJson(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned) {
   const plan::Plan& plan = planned.plan;
   return {{"replicate", plan.replicate},
           {"shard", plan.shard},
@@ -128,6 +130,8 @@ Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
           {"quantization", plan.quantization.empty() ? Json(nullptr) : Json(plan.quantization)},
           {"master_dtype", plan.master_dtype},
           {"gradient_dtype", plan.gradient_dtype},
+          {"gradient_sum", plan::GradientSumName(plan.gradient_sum)},
+          {"gradient_terms", GradientTermsOfStep(recipe.global_batch_bins(), plan)},
           {"optimizer", OptimizerJson(plan)},
           {"fusions", plan.fusions},
           {"attention_kernels", AttentionKernelsJson(planned)},
@@ -192,7 +196,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                      {"groups", GroupsJson(job, planned.plan)},
                      {"data", DataJson(job, recipe, data)},
                      {"schedule", ScheduleJson(recipe)},
-                     {"layout", LayoutJson(job, planned)},
+                     {"layout", LayoutJson(job, recipe, planned)},
                      {"memory_bytes_per_rank",
                       {{"weights", e.weights},
                        {"gradients", e.gradients},
