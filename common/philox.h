@@ -19,6 +19,7 @@ enum class RandomPurpose : uint32_t {
   kStochasticRounding = 7,
   kStateRounding = 8,
   kSampling = 9,
+  kGradientRounding = 10,
 };
 
 inline std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,

@@ -265,6 +265,8 @@ struct JobSpec {
   std::optional<Fp8Spec> fp8;  // nullopt: products are in compute_dtype
   // "float32" | "bfloat16" | "auto": by memory, with compute bfloat16 only.
   std::string master_dtype, gradient_dtype;
+  // "auto" | "nearest" | "stochastic" | "compensated": of gradients in bfloat16.
+  std::string gradient_sum = "auto";
   bool attention_deterministic{};
   std::optional<double> attention_workspace_gib;  // nullopt: by what memory is left
   LossHead loss_head{};

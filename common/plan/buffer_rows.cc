@@ -11,6 +11,7 @@
 #include "common/plan/expert_ranges.h"
 #include "common/plan/fp8_rows.h"
 #include "common/plan/gradient_rows.h"
+#include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/rope_rows.h"
 #include "common/plan/routers.h"
@@ -55,6 +56,7 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Class(MemoryClass::kGradients);
   table->Some("gradients", map.gradients);
   table->Some("gradient_slots", kGradientSlots * map.gradient_slot);
+  table->Some("gradient_companions", map.companions);
   table->Class(MemoryClass::kOptimizer);
   const std::vector<OptimizerState>& states = OptimizerOf(plan).states;
   for (size_t s = 0; s < states.size(); ++s) table->Some(states[s].row, map.states[s]);
@@ -125,6 +127,7 @@ void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
 void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Class(MemoryClass::kWorkspace);
   const int64_t element = ComputeBytes(plan);
+  table->Some("gradient_term", GradientTermBytes(plan));
   if (plan.trains()) table->Row("dres", element * n.tokens * plan.model.hidden_size);
   for (const GradientSlot& slot : GradientSlots(plan.architecture)) {
     if (!plan.trains() && !slot.in_forward) continue;
@@ -229,6 +232,7 @@ void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
     }
   }
   table->Row("batch.cu_seqlens", 4 * (n.documents + 1));
+  if (plan.gradient_sum == GradientSum::kStochastic) table->Row("batch.first_bin", 4);
   AddRouters(plan, n, table);
   AddDocuments(plan, n, table);
   AddPolicy(plan, n, table);

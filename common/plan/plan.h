@@ -56,6 +56,10 @@ enum class MemoryClass : uint32_t {
   kHost = 6,  // of the host, pageable; not device memory
 };
 
+// How a gradient in bfloat16 takes what another micro-step or chunk of the head adds to it
+// (kernels/tensors/gradient_sum.h).
+enum class GradientSum : uint32_t { kNearest = 0, kStochastic = 1, kCompensated = 2 };
+
 // One allocation of the worker. The engine allocates each once at Prepare and nothing after.
 struct Buffer {
   std::string name;  // e.g. "weights", "adam.m", "layer0.qkv", "logits"
@@ -183,6 +187,8 @@ struct Plan {
   // "float32" | "bfloat16": of the gradients of matrices of the base model. Vectors, a tied
   // embedding and adapters accumulate in float32 always (storage.h).
   std::string gradient_dtype = "float32";
+  // Of gradients in bfloat16 (gradient_sum.h).
+  GradientSum gradient_sum = GradientSum::kNearest;
   bool attention_deterministic = true;
   // An algorithm that needs more is not taken.
   int64_t attention_workspace_bytes = int64_t{4} << 30;

@@ -98,11 +98,15 @@ void PlaceWeights(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) {
 
 void PlaceGradient(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) {
   const int64_t whole = StorageBytes(*flat->storage.gradient, flat->elements);
-  if (plan.zero >= 2 && IsBlock(plan, flat->unit)) {
+  if (HasGradientSlot(plan, flat->unit)) {
     flat->gradient_slot = Take(&slot->gradients, whole);
     flat->gradient = Take(&map->gradients, StorageBytes(flat->reduced_gradient(), flat->owned));
   } else {
     flat->gradient = Take(&map->gradients, whole);
+    const bool rounded = flat->storage.gradient == Storage::kBfloat16;
+    if (rounded && plan.gradient_sum == GradientSum::kCompensated) {
+      flat->companion = Take(&map->companions, whole);
+    }
   }
 }
 
@@ -151,6 +155,10 @@ int64_t StateElements(const OptimizerState& state, const Flat& flat) {
 }
 
 }  // namespace
+
+bool HasGradientSlot(const Plan& plan, int32_t unit) {
+  return plan.zero >= 2 && IsBlock(plan, unit);
+}
 
 int64_t Flat::ScaleOffset(int64_t elements) const {
   return Aligned(StorageBytes(storage.weights, elements));

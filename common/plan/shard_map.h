@@ -39,6 +39,9 @@ inline constexpr int64_t kShardAlignment = 64;
 
 inline constexpr int32_t kEmbeddingUnit = 0;
 
+// Whether the gradients of a unit are those of one micro-step, in a slot, and summed in float32.
+bool HasGradientSlot(const Plan& plan, int32_t unit);
+
 // Offsets are bytes into the row named in the comment; -1: not in one.
 struct Flat {
   int32_t unit = 0;
@@ -58,6 +61,7 @@ struct Flat {
   // "gradients": where backward accumulates. Slotted: the owned range alone, always float32.
   int64_t gradient = -1;
   int64_t gradient_slot = -1;  // "gradient_slots", inside either slot
+  int64_t companion = -1;      // "gradient_companions": of `gradient`, where sums are compensated
   int64_t master = -1;         // "master": owned range
   // By state of the optimizer (optimizer_states.h), in its row. Empty: frozen.
   std::vector<int64_t> states;
@@ -110,7 +114,7 @@ struct ShardMap {
   // Bytes of the rows. Slot rows: of one slot.
   int64_t weights = 0, weight_slot = 0;
   int64_t packed_slot = 0, weight_scales = 0;
-  int64_t gradients = 0, gradient_slot = 0;
+  int64_t gradients = 0, gradient_slot = 0, companions = 0;
   int64_t masters = 0;
   std::vector<int64_t> states;  // by state of the optimizer
   int64_t corrections = 0;      // "router.corrections"

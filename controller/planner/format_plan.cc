@@ -14,6 +14,7 @@
 #include "common/plan/fp8_rows.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
+#include "controller/planner/layout/gradient_sum.h"
 #include "controller/planner/memory/attention_kernels.h"
 #include "controller/planner/model/fp8_linears.h"
 #include "controller/planner/planner.h"
@@ -258,7 +259,8 @@ std::string Fp8Text(const plan::Plan& plan) {
 }
 
 // What computes, in which number formats.
-void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page) {
+void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
+               Page& page) {
   const plan::Plan& plan = planned.plan;
   std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
   if (plan.compute_dtype == "bfloat16") {
@@ -268,6 +270,8 @@ void AddDevice(const config::JobSpec& job, const PlannedJob& planned, Page& page
   }
   page.Row("Device", text);
   if (plan.fp8.recipe != plan::Fp8Recipe::kNone) page.Row("  products", Fp8Text(plan));
+  const std::string sum = GradientSumText(job, recipe.global_batch_bins(), plan);
+  if (!sum.empty()) page.Row("  sums", absl::StrCat("of gradients in bfloat16: ", sum));
   if (!plan.quantization.empty()) {
     const bool experts = plan.quantization == plan::StorageName(plan::Storage::kMxfp4);
     page.Row("  base",
@@ -357,7 +361,7 @@ std::string FormatPlan(const config::JobSpec& job, const Recipe& recipe, const P
   AddModel(job, recipe, planned, page);
   AddData(job, recipe, data, page);
   AddSteps(recipe, planned.plan, page);
-  AddDevice(job, planned, page);
+  AddDevice(job, recipe, planned, page);
   AddEstimate(planned, page);
   AddCommunication(planned.plan, page);
   page.Row("Recipe", ToHex(recipe.hash()).substr(0, 16));

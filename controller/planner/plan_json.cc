@@ -2,7 +2,9 @@
 
 #include "common/files/hash.h"
 #include "common/plan/fp8_rows.h"
+#include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
+#include "controller/planner/layout/gradient_sum.h"
 #include "controller/planner/memory/attention_kernels.h"
 #include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/model/fp8_linears.h"
@@ -121,7 +123,7 @@ Json Fp8Json(const plan::Plan& plan) {
           {"of_linears", count.all}};
 }
 
-Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
+Json LayoutJson(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned) {
   const plan::Plan& plan = planned.plan;
   return {{"replicate", plan.replicate},
           {"shard", plan.shard},
@@ -142,6 +144,8 @@ Json LayoutJson(const config::JobSpec& job, const PlannedJob& planned) {
           {"quantization", plan.quantization.empty() ? Json(nullptr) : Json(plan.quantization)},
           {"master_dtype", plan.master_dtype},
           {"gradient_dtype", plan.gradient_dtype},
+          {"gradient_sum", plan::GradientSumName(plan.gradient_sum)},
+          {"gradient_terms", GradientTermsOfStep(recipe.global_batch_bins(), plan)},
           {"optimizer", OptimizerJson(plan)},
           {"fusions", plan.fusions},
           {"attention_kernels", AttentionKernelsJson(planned)},
@@ -206,7 +210,7 @@ std::string PlanJson(const config::JobSpec& job, const Recipe& recipe, const Pla
                      {"groups", GroupsJson(job, planned.plan)},
                      {"data", DataJson(job, recipe, data)},
                      {"schedule", ScheduleJson(recipe)},
-                     {"layout", LayoutJson(job, planned)},
+                     {"layout", LayoutJson(job, recipe, planned)},
                      {"memory_bytes_per_rank",
                       {{"weights", e.weights},
                        {"gradients", e.gradients},

@@ -18,6 +18,7 @@
 #include "kernels/device.h"
 #include "kernels/dtype.h"
 #include "kernels/loss/cross_entropy.h"
+#include "kernels/tensors/gradient_sum.h"
 
 namespace coxswain::kernels {
 
@@ -65,6 +66,10 @@ struct CutCrossEntropyBackwardArgs {
   float* dx = nullptr;                    // [N, H], float32; null: not wanted
   void* dweight = nullptr;                // [V, H] of weight_gradient_dtype; null: W is frozen
   bool accumulate = false;                // dW is added to what is there
+  // Of dW in bfloat16: each panel's product is a term of its rows, by SummedProduct in `term`.
+  // Without, the product adds itself.
+  GradientSum sum = {};
+  Workspace term = {};
   Workspace workspace = {};
 };
 void CutCrossEntropyBackward(const CutCrossEntropyBackwardArgs& args, Stream* stream);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/products/gemm.h"
+#include "kernels/products/summed_product.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -88,21 +89,23 @@ void AddToInput(const CutCrossEntropyBackwardArgs& args, const CutSpace& space,
 void WriteWeight(const CutCrossEntropyBackwardArgs& args, const CutSpace& space,
                  const CutPanel& panel, Stream* stream) {
   const CutCrossEntropySpec& spec = args.spec;
-  const int64_t offset = panel.first * spec.hidden * DTypeBytes(spec.weight_gradient_dtype);
-  Gemm({.spec = ProductSpec(spec, spec.weight_gradient_dtype, true, false),
-        .m = panel.columns,
-        .n = spec.hidden,
-        .k = args.rows,
-        .alpha = spec.logit_scale,
-        .a = panel.values,
-        .lda = panel.ld,
-        .b = args.x,
-        .ldb = spec.hidden,
-        .beta = args.accumulate ? 1.0f : 0.0f,
-        .c = static_cast<char*>(args.dweight) + offset,
-        .ldc = spec.hidden,
-        .workspace = space.products},
-       stream);
+  const int64_t first = panel.first * spec.hidden;
+  const GemmArgs product{
+      .spec = ProductSpec(spec, spec.weight_gradient_dtype, true, false),
+      .m = panel.columns,
+      .n = spec.hidden,
+      .k = args.rows,
+      .alpha = spec.logit_scale,
+      .a = panel.values,
+      .lda = panel.ld,
+      .b = args.x,
+      .ldb = spec.hidden,
+      .beta = args.accumulate ? 1.0f : 0.0f,
+      .c = static_cast<char*>(args.dweight) + first * DTypeBytes(spec.weight_gradient_dtype),
+      .ldc = spec.hidden,
+      .workspace = space.products};
+  if (args.sum.mode == GradientSumMode::kNearest) return Gemm(product, stream);
+  SummedProduct({.product = product, .sum = args.sum.From(first), .term = args.term}, stream);
 }
 
 template <typename Args>

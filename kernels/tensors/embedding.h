@@ -6,6 +6,7 @@
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/tensors/gradient_sum.h"
 
 namespace coxswain::kernels {
 
@@ -39,6 +40,7 @@ struct EmbeddingBackwardArgs {
   const void* dout = nullptr;    // [T, H]
   void* dweight = nullptr;       // [V, H], accumulated
   int64_t begin = 0, end = -1;   // elements of dweight that are added to; end -1: V H
+  GradientSum sum = {};          // of dweight in bfloat16: a term is the sum of a row's tokens
   Workspace workspace = {};
 };
 void EmbeddingBackward(const EmbeddingBackwardArgs& args, Stream* stream);

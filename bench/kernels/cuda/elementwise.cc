@@ -4,6 +4,7 @@
 #include "kernels/tensors/add.h"
 #include "kernels/tensors/checksum.h"
 #include "kernels/tensors/convert.h"
+#include "kernels/tensors/gradient_sum.h"
 #include "kernels/tensors/random_fill.h"
 #include "kernels/tensors/reduce.h"
 #include "kernels/tensors/scale.h"
@@ -25,6 +26,27 @@ void BenchAdd(Bench* bench, const Shape& m) {
                                     .y = memory->BFloat16(n)};
                  return [=](Stream* s) { Add(args, s); };
                }});
+}
+
+// A term in float32, a gradient in bfloat16, and its companion.
+void BenchGradientSum(Bench* bench, const Shape& m) {
+  const int64_t n = m.tokens * m.hidden;
+  for (const bool compensated : {false, true}) {
+    bench->Time({.name = compensated ? "gradient sum compensated" : "gradient sum stochastic",
+                 .extents = Extents(m.tokens, m.hidden),
+                 .bytes = (compensated ? 12.0 : 8.0) * static_cast<double>(n),
+                 .make = [=](Memory* memory) -> Launch {
+                   const AddToGradientArgs args{
+                       .count = n,
+                       .term = memory->Floats(n),
+                       .gradient = memory->BFloat16(n),
+                       .sum = {.mode = compensated ? GradientSumMode::kCompensated
+                                                   : GradientSumMode::kStochastic,
+                               .companion = compensated ? memory->Zeros(2 * n) : nullptr,
+                               .key = {1, 2}}};
+                   return [=](Stream* s) { AddToGradient(args, s); };
+                 }});
+  }
 }
 
 void BenchScale(Bench* bench, const Shape& m) {
@@ -137,6 +159,7 @@ void BenchReductions(Bench* bench, const Shape& m) {
 void BenchElementwise(Bench* bench) {
   for (const Shape& m : kShapes) {
     BenchAdd(bench, m);
+    BenchGradientSum(bench, m);
     BenchScale(bench, m);
     BenchConvert(bench, m);
     BenchDropout(bench, m);

@@ -297,6 +297,7 @@ void ReadPrecision(const Json& spec, JobSpec* job) {
   ReadFp8(spec, job);
   job->master_dtype = precision["master_weights"];
   job->gradient_dtype = precision["gradients"];
+  job->gradient_sum = precision["gradient_sum"];
   const Json& recompute = spec["recompute"];
   job->recompute_every = 1;
   if (recompute.is_object()) {

@@ -377,6 +377,25 @@ void CheckDevice(Validated* job) {
   }
 }
 
+// A sum that nothing is added by.
+void CheckGradientSum(Validated* job) {
+  const std::string path = "spec.precision.gradient_sum";
+  const Json& sum = At(job->effective, path);
+  if (sum != "stochastic" && sum != "compensated") return;
+  const Json& compute = At(job->effective, "spec.precision.compute");
+  const bool cpu = At(job->effective, "spec.resources.device") == "cpu";
+  std::string why;
+  if (cpu || compute == "float32") {
+    why = "which need precision.compute: bfloat16";
+  } else if (At(job->effective, "spec.precision.gradients") == "float32") {
+    why = "precision.gradients is float32";
+  }
+  if (why.empty()) return;
+  job->errors.push_back(
+      {path, LineOf(*job, path),
+       absl::StrCat(sum.get<std::string>(), " is of gradients in bfloat16, ", why, "; give auto")});
+}
+
 void ResolveScheduler(Json* train) {
   const Json& scheduler = (*train)["lr_scheduler"];
   Json& kwargs = (*train)["lr_scheduler_kwargs"];
@@ -443,7 +462,7 @@ void ResolveDefaults(Json* effective) {
     return;
   }
   for (auto& [name, value] : precision.items()) {
-    if (value == "auto") value = "float32";
+    if (value == "auto") value = name == "gradient_sum" ? "nearest" : "float32";
   }
 }
 
@@ -471,6 +490,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckFp8(job);
   CheckMesh(job);
   CheckDevice(job);
+  CheckGradientSum(job);
   if (job->errors.empty()) ResolveDefaults(&job->effective);
 }
 

@@ -86,6 +86,7 @@ constexpr std::initializer_list<const char*> kPossible = {
     "precision.compute",
     "precision.master_weights",
     "precision.gradients",
+    "precision.gradient_sum",
     "precision.fp8.recipe",
     "precision.fp8.gradients",
     "precision.fp8.activations",

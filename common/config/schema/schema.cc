@@ -318,6 +318,15 @@ void AppendExecution(std::vector<Key>* t) {
        .doc = "Format of the gradients of the base model's matrices; all others accumulate in "
               "float32. `auto`: float32 when it fits the memory.",
        .short_forms = FloatShortForms()},
+      {.path = "spec.precision.gradient_sum", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "nearest", "stochastic", "compensated"},
+       .doc = "How gradients in bfloat16 are added over micro-steps and chunks of the head. "
+              "`nearest`: what is below half an ulp of the sum is lost. `stochastic`: rounded up "
+              "or down by chance, right in the mean. `compensated`: Kahan's sum, what was rounded "
+              "away is kept in bfloat16 beside the gradient, in as much memory. `auto`: to nearest "
+              "up to 64 additions in a step; above that the first that fits the memory of float32 "
+              "gradients (with `gradients: auto`), compensated, stochastic.",
+       .before = "nearest"},
       {.path = "spec.recompute", .type = Type::kWord, .def = "auto",
        .range = {.min = 1, .max = 10000},
        .words = {"auto", "none", "norm_swiglu", "expert_out", "ffn", "block"},

@@ -385,6 +385,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_snapshot_in_slices(plan.snapshot_in_slices);
   out->set_master_dtype(plan.master_dtype);
   out->set_gradient_dtype(plan.gradient_dtype);
+  out->set_gradient_sum(static_cast<uint32_t>(plan.gradient_sum));
   out->set_attention_deterministic(plan.attention_deterministic);
   out->set_attention_workspace_bytes(plan.attention_workspace_bytes);
   if (plan.router_losses != RouterLosses{}) {
@@ -442,6 +443,7 @@ Plan FromProto(const v1::Plan& in) {
   plan.snapshot_in_slices = in.snapshot_in_slices();
   plan.master_dtype = in.master_dtype();
   plan.gradient_dtype = in.gradient_dtype();
+  plan.gradient_sum = static_cast<GradientSum>(in.gradient_sum());
   plan.attention_deterministic = in.attention_deterministic();
   plan.attention_workspace_bytes = in.attention_workspace_bytes();
   plan.router_losses = {.balance = in.router_losses().balance(),

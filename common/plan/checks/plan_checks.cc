@@ -408,6 +408,10 @@ absl::Status CheckScalars(const Plan& plan) {
       OneOf("quantization", plan.quantization, {"", "nf4", "nf4_double", "int8", "mxfp4"}));
   RETURN_IF_ERROR(OneOf("master_dtype", plan.master_dtype, {"float32", "bfloat16"}));
   RETURN_IF_ERROR(OneOf("gradient_dtype", plan.gradient_dtype, {"float32", "bfloat16"}));
+  const bool rounded = plan.gradient_dtype == "bfloat16";
+  RETURN_IF_ERROR(
+      Within("gradient_sum", static_cast<int64_t>(plan.gradient_sum), 0,
+             static_cast<int64_t>(rounded ? GradientSum::kCompensated : GradientSum::kNearest)));
   RETURN_IF_ERROR(
       Within("attention_workspace_bytes", plan.attention_workspace_bytes, 1, kMaxBytes));
   RETURN_IF_ERROR(Within("replicate", plan.replicate, 1, 1 << 16));

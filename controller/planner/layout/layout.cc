@@ -12,7 +12,7 @@
 #include "common/format.h"
 #include "common/plan/storage.h"
 #include "common/status_macros.h"
-#include "controller/planner/layout/fit_experts.h"
+#include "controller/planner/layout/gradient_sum.h"
 #include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "controller/planner/memory/ceil_div.h"
@@ -195,7 +195,7 @@ bool LayoutFits(const config::JobSpec& job, const LayoutLimits& limits, const La
   ApplyLayout(layout, plan);
   const bool within =
       !job.head_memory_mib.has_value() || plan->lm_head_panel_bytes <= FixedLogitsBytes(job);
-  return within && FitExperts(limits.memory_bytes, plan);
+  return within && FitGradientSum(job, limits.global_batch_bins, limits.memory_bytes, plan);
 }
 
 // The head of the smallest layout that `loss.head: auto` takes where its usual chunks do not fit:
@@ -260,6 +260,7 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
     if (!LayoutFits(job, limits, layout, plan)) continue;
     AddWhatIsLeft(job, limits, plan);
     if (plan->device == "cuda" && !job.head_memory_mib.has_value()) AddHeadRows(limits, plan);
+    DropNeedlessSum(job, limits.global_batch_bins, plan);
     return absl::OkStatus();
   }
   const bool open = job.loss_head == config::LossHead::kAuto && !job.head_memory_mib.has_value();

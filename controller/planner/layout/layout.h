@@ -10,10 +10,11 @@
 
 namespace coxswain::planner {
 
-// Fills master_dtype, gradient_dtype, zero, weight_slots, experts_at_once, micro_batch_bins,
-// recompute, recompute_every, lm_head_chunk_tokens, lm_head_panel_bytes, attention_workspace_bytes
-// and buffers. The other fields of the plan must be final. It takes the first of LayoutsToTry that
-// fits, with fewer quantised experts at a time where need be (fit_experts.h). Memory that is then
+// Fills master_dtype, gradient_dtype, gradient_sum, zero, weight_slots, experts_at_once,
+// micro_batch_bins, recompute, recompute_every, lm_head_chunk_tokens, lm_head_panel_bytes,
+// attention_workspace_bytes and buffers. The other fields of the plan must be final. It takes the
+// first of LayoutsToTry that fits, with fewer quantised experts at a time where need be
+// (fit_experts.h) and the first sum of gradients that fits (gradient_sum.h). Memory that is then
 // left goes, in this order, to the fastest algorithm of attention, to more gathered blocks under
 // ZeRO 3, and to larger LM-head chunks if the head is trained and nothing is recomputed. Where
 // nothing fits and loss.head is auto, a GPU's plan takes smaller chunks or the cut head, by their

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/plan/storage.h"
-#include "controller/planner/layout/fit_experts.h"
+#include "controller/planner/layout/gradient_sum.h"
 #include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "controller/planner/memory/ceil_div.h"
@@ -171,6 +171,7 @@ LayoutList ListLayouts(const config::JobSpec& job, const LayoutLimits& limits,
 void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->master_dtype = layout.master_dtype;
   plan->gradient_dtype = layout.gradient_dtype;
+  plan->gradient_sum = plan::GradientSum::kNearest;
   plan->zero = layout.zero;
   plan->weight_slots = layout.zero == 3 ? layout.weight_slots : kLeastWeightSlots;
   plan->experts_at_once = 0;
@@ -234,7 +235,7 @@ uint64_t SmallestLayoutBytes(const config::JobSpec& job, const LayoutLimits& lim
                              plan::Plan plan) {
   ApplyLayout(LayoutsToTry(job, limits, plan).back(), &plan);
   constexpr uint64_t kLeast = 1;
-  FitExperts(kLeast, &plan);
+  FitGradientSum(job, limits.global_batch_bins, kLeast, &plan);
   return PlannedMemory(plan).total();
 }
 

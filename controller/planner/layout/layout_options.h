@@ -51,8 +51,8 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
                                  const plan::Plan& plan);
 
 // Fills the fields that the layout decides, those of the LM head and buffers. A cut head takes what
-// it needs at least, if that is above logits_bytes. Quantised experts are
-// dequantised with their block.
+// it needs at least, if that is above logits_bytes. Quantised experts are dequantised with their
+// block, and gradients are summed to nearest.
 void ApplyLayout(const Layout& layout, plan::Plan* plan);
 
 // On cuda: enlarges LM-head chunks to 5 GiB of logits, because each chunk reads and writes the

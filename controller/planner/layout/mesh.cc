@@ -19,7 +19,8 @@ void SetMesh(const config::JobSpec& job, plan::Plan* plan) {
 
 bool IsAsGood(const plan::Plan& plan, const plan::Plan& other) {
   return plan.master_dtype == other.master_dtype && plan.gradient_dtype == other.gradient_dtype &&
-         plan.recompute == other.recompute && plan.micro_batch_bins >= other.micro_batch_bins;
+         plan.gradient_sum == other.gradient_sum && plan.recompute == other.recompute &&
+         plan.micro_batch_bins >= other.micro_batch_bins;
 }
 
 std::string Why(const plan::Plan& plan, const std::string& reason) {

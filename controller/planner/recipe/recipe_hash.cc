@@ -277,6 +277,10 @@ void AddPrecision(const RecipeFacts& facts, Lines& lines) {
   if (facts.job.compute_dtype != "float32") {
     lines.Text("master_dtype", facts.job.master_dtype);
     lines.Text("gradient_dtype", facts.job.gradient_dtype);
+    // Without a line, as jobs had none before there was a choice, whose sums were to nearest:
+    // `auto` differs from these by what number of terms and memory come to.
+    const std::string& sum = facts.job.gradient_sum;
+    if (sum != "auto" && sum != "nearest") lines.Text("gradient_sum", sum);
   }
 }
 

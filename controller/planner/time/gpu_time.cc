@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/model/flops.h"
+#include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/memory/attention_kernels.h"
@@ -131,13 +132,20 @@ struct MicroStepSeconds {
   double forward = 0, backward = 0;  // backward with recomputation
 };
 
+// What a sum that is not to nearest moves of an element beside the gradient: the term, written and
+// read, and a companion. It is a launch of its own, which no product hides.
+double SumBytes(const plan::Plan& plan) {
+  if (plan.gradient_sum == plan::GradientSum::kNearest) return 0;
+  return plan.gradient_sum == plan::GradientSum::kCompensated ? 12 : 8;
+}
+
 // Every product reads its weights once, whatever the tokens, and adds to a gradient that it reads
 // and writes. Products of many tokens hide a part of that.
 MicroStepSeconds WeightTraffic(const plan::Plan& plan, const GpuRates& rates) {
   constexpr double kNotHidden = 0.7, kGradientsNotHidden = 0.35;
   const BlockProducts products = BlockProductsOf(plan);
   const double element = kNotHidden * static_cast<double>(plan::ComputeBytes(plan));
-  double dense = 0, experts = 0, in_blocks = 0, gradients = 0;
+  double dense = 0, experts = 0, in_blocks = 0, gradients = 0, sums = 0;
   for (const Parameter& p : plan.parameters) {
     if (!Multiplies(plan, p)) continue;
     const auto elements = static_cast<double>(p.elements());
@@ -146,12 +154,13 @@ MicroStepSeconds WeightTraffic(const plan::Plan& plan, const GpuRates& rates) {
     if (!p.trainable()) continue;
     const plan::Storage gradient = *plan::StorageOf(plan, p).gradient;
     gradients += 2 * static_cast<double>(plan::StorageBytes(gradient, p.elements()));
+    if (plan::IsSummedInBfloat16(plan, p)) sums += SumBytes(plan) * elements;
   }
   double again = plan.recompute == "block" ? in_blocks : products.linears_again;
   if (products.experts > 0) again += experts * products.experts_again / products.experts;
   const double once = element * (dense + experts) / rates.copy_bytes_per_second;
   return {.forward = once,
-          .backward = once + (element * again + kGradientsNotHidden * gradients) /
+          .backward = once + (element * again + kGradientsNotHidden * gradients + sums) /
                                  rates.copy_bytes_per_second};
 }
 

@@ -10,8 +10,11 @@
 // Tokens whose row lies outside of the range that is added to get the key V, which sorts behind all
 // ids, and are not read.
 //
+// A row's sum of a micro-step is one term of its gradient (gradient_sum.h): other rows stay as they
+// are under each of its modes.
+//
 // Bytes: sizeof(T) per element of dout, 2 sizeof(gradient) per element of the rows of dweight that
-// occur; the sort moves about 60 bytes per token.
+// occur, 2 more of each companion; the sort moves about 60 bytes per token.
 #include "kernels/tensors/embedding.h"
 
 #include <algorithm>
@@ -22,6 +25,7 @@
 #include <string>
 
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/tensors/gradient_sum.cuh"
 #include "kernels/cuda/vector.cuh"
 #include "kernels/tensors/row_gather.h"
 
@@ -116,12 +120,23 @@ __device__ __forceinline__ int LoadChunk(int64_t begin, int64_t tokens, const ui
   return count;
 }
 
+template <typename G, int W>
+__device__ __forceinline__ void AddToRow(const cuda::SumParameter& how, int64_t element,
+                                         const float (&term)[W], cuda::Vector<G, W>* gradient) {
+  if constexpr (sizeof(G) == sizeof(cuda::bf16)) {
+    cuda::AddTerms(how, element, true, term, gradient);
+  } else {
+#pragma unroll
+    for (int j = 0; j < W; ++j) gradient->value[j] += term[j];
+  }
+}
+
 // Block (x, y): chunk x, columns from y kThreads W on.
 template <typename T, typename G, int W>
 __global__ void __launch_bounds__(kThreads)
     EmbeddingSumRunsKernel(int64_t tokens, int64_t hidden, Target target, const uint32_t* ids,
                            const uint32_t* order, const T* dout, float scale, float* partial,
-                           G* dweight) {
+                           cuda::SumParameter how, G* dweight) {
   using Input = cuda::Vector<T, W>;
   using Gradient = cuda::Vector<G, W>;
   __shared__ Chunk chunk;
@@ -162,8 +177,7 @@ __global__ void __launch_bounds__(kThreads)
       if (whole[k] && target.Has(element)) {
         Gradient gradient;
         gradient.Unpack(held[k]);
-#pragma unroll
-        for (int j = 0; j < W; ++j) gradient.value[j] += sum.value[j];
+        AddToRow(how, element, sum.value, &gradient);
         gradient.Store(dweight + element);
       } else if (!whole[k]) {
         sum.Store(partial + (id == before ? 2 * c - 1 : 2 * c) * hidden + column);
@@ -204,7 +218,7 @@ __device__ __forceinline__ int64_t EndOfRun(int64_t first, int64_t chunks, const
 template <typename G, int W>
 __global__ void __launch_bounds__(kThreads)
     EmbeddingAddPartialsKernel(int64_t tokens, int64_t hidden, Target target, const uint32_t* ids,
-                               const float* partial, G* dweight) {
+                               const float* partial, cuda::SumParameter how, G* dweight) {
   const int64_t c = blockIdx.x, begin = c * kChunk, end = begin + kChunk;
   const int64_t column = (int64_t{blockIdx.y} * kThreads + threadIdx.x) * W;
   if (end >= tokens || column >= hidden) return;
@@ -224,8 +238,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   cuda::Vector<G, W> gradient;
   gradient.Load(dweight + element);
-#pragma unroll
-  for (int j = 0; j < W; ++j) gradient.value[j] += sum.value[j];
+  AddToRow(how, element, sum.value, &gradient);
   gradient.Store(dweight + element);
 }
 
@@ -251,11 +264,12 @@ void SumRuns(const EmbeddingBackwardArgs& args, const Target& target, const Back
   const dim3 grid(static_cast<unsigned>(cuda::CeilDiv(args.tokens, kChunk)),
                   static_cast<unsigned>(cuda::CeilDiv(hidden, kThreads * W)));
   G* dweight = static_cast<G*>(args.dweight);
+  const cuda::SumParameter how = cuda::MakeSum(args.sum);
   EmbeddingSumRunsKernel<T, G, W><<<grid, kThreads, 0, stream>>>(
       args.tokens, hidden, target, memory.ids, memory.order, static_cast<const T*>(args.dout),
-      args.spec.scale, memory.partial, dweight);
+      args.spec.scale, memory.partial, how, dweight);
   EmbeddingAddPartialsKernel<G, W><<<grid, kThreads, 0, stream>>>(
-      args.tokens, hidden, target, memory.ids, memory.partial, dweight);
+      args.tokens, hidden, target, memory.ids, memory.partial, how, dweight);
 }
 
 }  // namespace
@@ -307,6 +321,7 @@ void EmbeddingBackward(const EmbeddingBackwardArgs& args, Stream* stream) {
       using G = decltype(gradient_zero);
       const bool aligned = cuda::Aligned<float>(args.dout, args.spec.hidden) &&
                            cuda::Aligned<float>(args.dweight, args.spec.hidden) &&
+                           cuda::Aligned<float>(args.sum.companion, args.spec.hidden) &&
                            target.begin % kColumns == 0 && target.end % kColumns == 0;
       if (aligned) {
         SumRuns<T, G, kColumns>(args, target, memory, handle);

@@ -228,6 +228,11 @@ TEST(JobErrorsTest, RulesOfDeviceAndPrecision) {
        "spec.precision.master_weights", 7, "needs precision.compute: bfloat16"},
       {"  resources: {device: cuda}\n  precision: {compute: float32, gradients: bf16}\n",
        "spec.precision.gradients", 8, "needs precision.compute: bfloat16"},
+      {"  resources: {device: cpu}\n  precision: {gradient_sum: compensated}\n",
+       "spec.precision.gradient_sum", 8, "which need precision.compute: bfloat16"},
+      {"  resources: {device: cuda}\n"
+       "  precision: {gradients: float32, gradient_sum: stochastic}\n",
+       "spec.precision.gradient_sum", 8, "precision.gradients is float32"},
   });
 }
 

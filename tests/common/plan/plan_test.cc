@@ -101,6 +101,7 @@ Plan Full() {
   plan.compute_dtype = "bfloat16";
   plan.master_dtype = "bfloat16";
   plan.gradient_dtype = "bfloat16";
+  plan.gradient_sum = GradientSum::kCompensated;
   plan.attention_deterministic = false;
   plan.attention_workspace_bytes = 1 << 20;
   plan.generation = {.sequences = 3, .length = 100};
@@ -347,6 +348,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.model.quantization = "int8"; },
       [](Plan& p) { p.master_dtype = "float32"; },
       [](Plan& p) { p.gradient_dtype = "float32"; },
+      [](Plan& p) { p.gradient_sum = GradientSum::kStochastic; },
       [](Plan& p) { p.attention_deterministic = true; },
       [](Plan& p) { ++p.attention_workspace_bytes; },
       [](Plan& p) { ++p.generation.sequences; },
@@ -435,6 +437,8 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.fusions = {"everything"}; }, "fusions");
   ExpectRefused([](Plan& p) { p.master_dtype = "float16"; }, "master_dtype");
   ExpectRefused([](Plan& p) { p.gradient_dtype = ""; }, "gradient_dtype");
+  ExpectRefused([](Plan& p) { p.gradient_sum = static_cast<GradientSum>(3); }, "gradient_sum");
+  ExpectRefused([](Plan& p) { p.gradient_dtype = "float32"; }, "gradient_sum");
   ExpectRefused([](Plan& p) { p.attention_workspace_bytes = 0; }, "attention_workspace_bytes");
   ExpectRefused([](Plan& p) { p.lora.rank = -1; }, "lora.rank");
   ExpectRefused([&](Plan& p) { p.lora.scale = nan; }, "lora.scale");

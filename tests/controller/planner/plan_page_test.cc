@@ -54,6 +54,29 @@ TEST_F(PlanPageTest, PageShowsWhatAUserDecidesBy) {
   }
 }
 
+TEST_F(PlanPageTest, SaysHowGradientsAreAddedAndWhy) {
+  Make();
+  EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("of gradients in"), std::string::npos);
+  job_.device = config::Device::kCuda;
+  job_.adapter = config::Adapter::kNone;
+  job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = "bfloat16";
+  job_.gradient_sum = "auto";
+  model_.head_dim = 8;
+  job_.workers = 1;
+  job_.train.micro_batch_size = 1;
+  job_.train.global_batch_size = 65;
+  data_ = SmallData(2000, 60);
+  Make();
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("  sums         of gradients in bfloat16: compensated, 65 terms in a step, "
+                      "more than 64\n"),
+            std::string::npos)
+      << page;
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["gradient_sum"], "compensated");
+  EXPECT_EQ(json["layout"]["gradient_terms"], 65);
+}
+
 TEST_F(PlanPageTest, SaysWhatAPreferenceMethodTrains) {
   Make();
   EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("Loss  "), std::string::npos);

@@ -157,6 +157,7 @@ BatchStager::Slot::Slot(const plan::Plan& plan)
       bin_positions(plan::BatchExtents(plan).tokens),
       row_bins(plan::BatchExtents(plan).target_rows),
       row_positions(plan::BatchExtents(plan).target_rows),
+      first_bin(1),
       rope_rows(plan::LongDocumentRow(plan) > 0 ? plan::BatchExtents(plan).tokens : 0),
       padding(plan::BatchExtents(plan).tokens),
       router_factors(2 * plan.micro_batch_bins),
@@ -174,6 +175,7 @@ BatchStager::BatchStager(const plan::Plan& plan)
       dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
       head_dropout_(dropout_ && plan::HasAdapterOf(plan, model::Kind::kHead)),
       padded_(plan.device == "cuda"),
+      names_first_bin_(plan.gradient_sum == plan::GradientSum::kStochastic),
       marks_padding_(padded_ && plan.model.mixture.experts > 0),
       document_loss_(plan.document_loss),
       pad_token_(plan.model.pad_token),
@@ -332,8 +334,8 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
        {&slot_->tokens, &slot_->positions, &slot_->rows, &slot_->labels, &slot_->cu_seqlens}) {
     array->clear();
   }
-  for (PinnedArray<uint32_t>* array :
-       {&slot_->bins, &slot_->bin_positions, &slot_->row_bins, &slot_->row_positions}) {
+  for (PinnedArray<uint32_t>* array : {&slot_->bins, &slot_->bin_positions, &slot_->row_bins,
+                                       &slot_->row_positions, &slot_->first_bin}) {
     array->clear();
   }
   slot_->rope_rows.clear();
@@ -346,6 +348,9 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->bin_ends.clear();
   slot_->bin_targets.clear();
   slot_->cu_seqlens.push_back(0);
+  if (names_first_bin_) {
+    slot_->first_bin.push_back(static_cast<uint32_t>(bins.bin_ids[cursor->bin]));
+  }
   max_length_ = padded_ ? sequence_len_ : 0;
   dense_ = padded_ && NextIsDense(bins, *cursor);
   for (int64_t i = 0; i < micro_batch_bins_; ++i) {
@@ -364,6 +369,7 @@ MicroBatch BatchStager::StageNext(const BinBatch& bins, const Buffers& buffers,
   slot_->bin_positions.CopyTo(buffers.bin_positions, stream);
   slot_->row_bins.CopyTo(buffers.row_bins, stream);
   slot_->row_positions.CopyTo(buffers.row_positions, stream);
+  slot_->first_bin.CopyTo(buffers.first_bin, stream);
   slot_->padding.CopyTo(buffers.padding, stream);
   slot_->router_factors.CopyTo(buffers.router_factors, stream);
   slot_->scored.CopyTo(buffers.documents.rows, stream);

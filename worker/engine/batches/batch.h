@@ -78,6 +78,7 @@ class BatchStager {
   const int64_t long_row_;   // plan::LongDocumentRow
   const int64_t documents_;  // capacity of the list of documents
   const bool dropout_, head_dropout_, padded_;
+  const bool names_first_bin_;
   const bool marks_padding_;
   const plan::DocumentLoss document_loss_;
   const std::optional<int64_t> pad_token_;
@@ -92,7 +93,7 @@ class BatchStager {
   struct Slot {
     explicit Slot(const plan::Plan& plan);
     PinnedArray<int32_t> tokens, positions, rows, labels, cu_seqlens;
-    PinnedArray<uint32_t> bins, bin_positions, row_bins, row_positions;
+    PinnedArray<uint32_t> bins, bin_positions, row_bins, row_positions, first_bin;
     PinnedArray<int32_t> rope_rows;     // where long_row_ > 0
     PinnedArray<int32_t> padding;       // -1: a row of it
     PinnedArray<float> router_factors;  // two of each pool

@@ -4,6 +4,7 @@
 #include "kernels/tensors/reduce.h"
 #include "kernels/tensors/row_gather.h"
 #include "worker/engine/ops/dense.h"
+#include "worker/engine/ops/gradient_sum.h"
 
 namespace coxswain::engine {
 namespace {
@@ -92,6 +93,8 @@ void CutGradients(const Sweep& sweep, const LossHead& head, const float* row_wei
                                     .dx = static_cast<float*>(buffers.head_dx),
                                     .dweight = weight.gradient,
                                     .accumulate = FindsGradient(sweep, weight),
+                                    .sum = SumOf(sweep, weight),
+                                    .term = buffers.gradient_term,
                                     .workspace = CutWorkspace(sweep, head)},
                                    sweep.stream);
   kernels::RowGatherArgs scatter = CutRows(sweep);

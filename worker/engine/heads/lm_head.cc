@@ -16,6 +16,7 @@ namespace {
 // Rows [begin, begin + count) of the list of rows with a target.
 struct Chunk {
   int64_t begin = 0, count = 0;
+  int64_t number = 0;  // of the chunk
 };
 
 Chunk AllRows(const Sweep& sweep) { return {0, sweep.batch.target_rows}; }
@@ -135,7 +136,7 @@ void Gradients(const Sweep& sweep, Chunk chunk) {
   const Dense head = Head(sweep, chunk);
   if (sweep.model.head.gradient != nullptr) {
     const bool accumulate = chunk.begin > 0 || FindsGradient(sweep, sweep.model.head);
-    DenseWeightGradient(sweep, head, {buffers.logits, buffers.head_x, accumulate});
+    DenseWeightGradient(sweep, head, {buffers.logits, buffers.head_x, accumulate, chunk.number});
   }
   if (Adapted(sweep)) {
     AdaptedBackward(sweep, chunk);
@@ -177,7 +178,8 @@ void BeginGradients(const Sweep& sweep) {
 template <typename OfChunk>
 void ForChunks(const Sweep& sweep, int64_t chunk_rows, const OfChunk& of_chunk) {
   for (int64_t begin = 0; begin < sweep.batch.target_rows; begin += chunk_rows) {
-    of_chunk(Chunk{begin, std::min(chunk_rows, sweep.batch.target_rows - begin)});
+    const int64_t count = std::min(chunk_rows, sweep.batch.target_rows - begin);
+    of_chunk(Chunk{begin, count, begin / chunk_rows});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
 
@@ -54,6 +55,7 @@ void PlaceGradient(const plan::Flat& flat, const ParameterLayout& layout, const 
   } else {
     out->gradient = in_row;
     out->reduced = in_row + plan::StorageBytes(storage, layout.place.shard * flat.owned);
+    if (flat.companion >= 0) out->companion = rows.gradient_companions + flat.companion;
   }
 }
 
@@ -87,6 +89,8 @@ void ViewParameters(const Views& view, Buffers* out) {
   view.Set("weight_scales", out->weight_scales);
   view.Set("gradients", out->gradients);
   view.Set("gradient_slots", out->gradient_slots);
+  view.Set("gradient_companions", out->gradient_companions);
+  view.Set("gradient_term", out->gradient_term.data);
   view.Set("master", out->master);
   view.Set("snapshot", out->snapshot);
   view.Set("router.corrections", out->router_corrections);
@@ -120,6 +124,7 @@ void ViewBatch(const Views& view, Buffers* out) {
   view.Set("batch.rows", out->rows);
   view.Set("batch.bins", out->bins);
   view.Set("batch.bin_positions", out->bin_positions);
+  view.Set("batch.first_bin", out->first_bin);
   view.Set("batch.row_bins", out->row_bins);
   view.Set("batch.row_positions", out->row_positions);
   view.Set("batch.cu_seqlens", out->cu_seqlens);
@@ -167,6 +172,7 @@ absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayou
   }
   const Views view(out);
   ViewParameters(view, &out);
+  out.gradient_term.bytes = plan::GradientTermBytes(plan);
   for (const plan::OptimizerState& state : plan::OptimizerOf(plan).states) {
     out.states.push_back(static_cast<char*>(out.At(state.row)));
   }

@@ -93,8 +93,10 @@ struct Buffers {
   char* packed_slot = nullptr;     // null unless quantised weights are gathered
   float* weight_scales = nullptr;  // of quantised matrices: plan::ScaleConstants
   char *gradients = nullptr, *gradient_slots = nullptr;
-  char* master = nullptr;     // null: every weight is its own master
-  std::vector<char*> states;  // rows of the optimizer, as its table lists them
+  char* gradient_companions = nullptr;  // null unless sums of gradients are compensated
+  kernels::Workspace gradient_term;     // of one product; null where products add themselves
+  char* master = nullptr;               // null: every weight is its own master
+  std::vector<char*> states;            // rows of the optimizer, as its table lists them
   std::vector<FlatMemory> flats;
   char* snapshot = nullptr;                    // common/plan/snapshot_map.h; may be host memory
   void* final_norm = nullptr;                  // [T, H]
@@ -117,6 +119,7 @@ struct Buffers {
   int32_t* rope_rows = nullptr;                        // [T], of common/plan/rope_rows.h
   int32_t *labels = nullptr, *rows = nullptr;          // [R]
   uint32_t *bins = nullptr, *bin_positions = nullptr;  // [T]; null without dropout
+  uint32_t* first_bin = nullptr;                       // [1]; null unless gradients are drawn for
   // [R]: bins and positions of the rows with a target; null unless the head is adapted and has
   // dropout
   uint32_t *row_bins = nullptr, *row_positions = nullptr;

@@ -40,6 +40,7 @@ class Table {
       : plan_(plan), layout_(layout), flats_(flats) {}
 
   absl::Status Index() {
+    int64_t next = 0;
     for (size_t i = 0; i < plan_.parameters.size(); ++i) {
       const model::Parameter& parameter = plan_.parameters[i];
       const Place place{parameter.layer, parameter.tensor, parameter.part};
@@ -47,6 +48,8 @@ class Table {
         return absl::InvalidArgumentError(
             absl::StrCat(Where(place), " appears twice: \"", parameter.name, "\""));
       }
+      numbers_.push_back(next);
+      next += (parameter.elements() + 7) / 8 * 8;
     }
     return absl::OkStatus();
   }
@@ -140,7 +143,10 @@ class Table {
     if (!plan_.parameters[i].trainable()) return tensor;
     tensor.gradient_dtype = flat.gradient_dtype;
     tensor.gradient_slotted = flat.gradient_slotted;
-    tensor.gradient = After(flat.gradient, place.offset * kernels::DTypeBytes(flat.gradient_dtype));
+    const int64_t offset = place.offset * kernels::DTypeBytes(flat.gradient_dtype);
+    tensor.gradient = After(flat.gradient, offset);
+    if (flat.companion != nullptr) tensor.companion = After(flat.companion, offset);
+    tensor.number = numbers_[i];
     return tensor;
   }
 
@@ -148,6 +154,7 @@ class Table {
   const ParameterLayout& layout_;
   const std::vector<FlatMemory>& flats_;
   std::map<Place, size_t> index_;
+  std::vector<int64_t> numbers_;  // Tensor::number, by parameter
 };
 
 // Where the adapters of the next linear lie, and the number of its dropout.
@@ -412,6 +419,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.lora_rank = plan.lora.rank;
   model.dora = plan.lora.dora;
   model.seed = plan.seed;
+  model.gradient_sum = plan.gradient_sum;
   model.router_losses = plan.router_losses;
   model.router_spec = {.experts = c.mixture.experts, .chosen = c.mixture.chosen};
   model.router_loss_sums = plan::RouterUseDoubles(plan) - 2;

@@ -26,6 +26,10 @@ struct Tensor {
   kernels::DType dtype = kernels::DType::kFloat32;
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
   bool gradient_slotted = false;  // the gradient is that of one micro-step, in a slot
+  void* companion = nullptr;  // of a compensated sum (kernels/tensors/gradient_sum.h), else null
+  // Of its first element among those of all parameters in the plan's order, each of which begins at
+  // a multiple of 8: the same on every mesh.
+  int64_t number = 0;
 };
 
 // The adapters of a packed linear: y[:, column_j .. column_j + out_j) += scale (x A_j^T) B_j^T.
@@ -117,7 +121,8 @@ struct Model {
   double lora_scale = 0, lora_dropout = 0;
   int64_t lora_rank = 0;
   bool dora = false;
-  uint64_t seed = 0;  // of dropout
+  uint64_t seed = 0;  // of dropout, and of how gradients are rounded
+  plan::GradientSum gradient_sum = plan::GradientSum::kNearest;
   plan::RouterLosses router_losses;
   kernels::RouterLossSpec router_spec;  // of every layer with experts
   int64_t router_loss_sums = 0;         // first double of those of losses in "router.use"
@@ -157,6 +162,7 @@ struct FlatMemory {
   PackedMemory packed, owned_packed;
   float* constants = nullptr;  // those of all flats
   void* gradient = nullptr;    // [elements], accumulated by backward
+  void* companion = nullptr;   // [elements], of `gradient`; null: not a compensated sum
   void* reduced = nullptr;     // [owned], the gradient summed over micro-steps and ranks
   void* master = nullptr;      // [owned], written by updates if weights are copies of it
   kernels::DType dtype = kernels::DType::kFloat32;  // of values

@@ -1,6 +1,8 @@
 #include "worker/engine/ops/dense.h"
 
 #include "kernels/products/gemm.h"
+#include "kernels/products/summed_product.h"
+#include "worker/engine/ops/gradient_sum.h"
 
 namespace coxswain::engine {
 namespace {
@@ -69,7 +71,11 @@ void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
   gemm.c = dense.weight->gradient;
   gemm.ldc = dense.in;
   gemm.workspace = sweep.buffers.scratch;
-  kernels::Gemm(gemm, sweep.stream);
+  if (!TakesTerms(sweep, *dense.weight)) return kernels::Gemm(gemm, sweep.stream);
+  kernels::SummedProduct({.product = gemm,
+                          .sum = SumOf(sweep, *dense.weight, args.part),
+                          .term = sweep.buffers.gradient_term},
+                         sweep.stream);
 }
 
 bool FindsGradient(const Sweep& sweep, const Tensor& weight) {

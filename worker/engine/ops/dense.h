@@ -41,6 +41,7 @@ struct DenseWeightGradientArgs {
   const void* dy = nullptr;  // [rows, out]
   const void* x = nullptr;   // [rows, in]
   bool accumulate = false;
+  int64_t part = 0;  // of the products that add to dW in a micro-step
 };
 void DenseWeightGradient(const Sweep& sweep, const Dense& dense,
                          const DenseWeightGradientArgs& args);

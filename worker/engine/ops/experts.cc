@@ -4,6 +4,7 @@
 
 #include "worker/engine/memory/quantized_weights.h"
 #include "worker/engine/ops/dense.h"
+#include "worker/engine/ops/gradient_sum.h"
 
 namespace coxswain::engine {
 namespace {
@@ -159,6 +160,33 @@ void AdapterBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
   kernels::GroupedLoraBackward(adapter, sweep.stream);
 }
 
+// The gradients of as many experts at a time as Buffers::gradient_term holds, in float32, each
+// added to the stack's.
+void AddExpertTerms(const Sweep& sweep, const Tensor& weight,
+                    const kernels::GroupedLinearWeightGradientArgs& all) {
+  const kernels::Workspace& term = sweep.buffers.gradient_term;
+  const int64_t matrix = all.spec.in_features * all.spec.out_features;
+  const int64_t bytes = matrix * kernels::DTypeBytes(kernels::DType::kFloat32);
+  const int64_t held = std::max<int64_t>(1, term.bytes / bytes);
+  const kernels::GradientSum sum = SumOf(sweep, weight);
+  for (int64_t first = 0; first < all.spec.experts; first += held) {
+    kernels::GroupedLinearWeightGradientArgs range = all;
+    range.spec.experts = std::min(held, all.spec.experts - first);
+    range.spec.grad_dtype = kernels::DType::kFloat32;
+    range.offsets = all.offsets + first;
+    range.accumulate = false;
+    range.dweight = term.data;
+    kernels::GroupedLinearWeightGradient(range, sweep.stream);
+    kernels::AddToGradient({.count = range.spec.experts * matrix,
+                            .term = static_cast<const float*>(term.data),
+                            .accumulate = all.accumulate,
+                            .gradient = static_cast<char*>(weight.gradient) +
+                                        first * matrix * kernels::DTypeBytes(weight.gradient_dtype),
+                            .sum = sum.From(first * matrix)},
+                           sweep.stream);
+  }
+}
+
 }  // namespace
 
 void ExpertsBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
@@ -173,7 +201,11 @@ void ExpertsBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
     gradient.spec.grad_dtype = weight.gradient_dtype;
     gradient.accumulate = FindsGradient(sweep, weight);
     gradient.dweight = weight.gradient;
-    kernels::GroupedLinearWeightGradient(gradient, sweep.stream);
+    if (TakesTerms(sweep, weight)) {
+      AddExpertTerms(sweep, weight, gradient);
+    } else {
+      kernels::GroupedLinearWeightGradient(gradient, sweep.stream);
+    }
   }
   if (bias.gradient != nullptr) {
     gradient.spec.grad_dtype = bias.gradient_dtype;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/products/fp8_gemm.h"
 #include "kernels/quantize/fp8.h"
+#include "worker/engine/ops/gradient_sum.h"
 
 namespace coxswain::engine {
 namespace {
@@ -97,7 +98,18 @@ void WeightGradient(const Sweep& sweep, const BoundLinear& op) {
   gemm.spec = OfWeightGradient(op.fp8.formats, linear.weight.gradient_dtype);
   gemm.beta = FindsGradient(sweep, linear.weight) ? 1.0f : 0.0f;
   gemm.c = linear.weight.gradient;
+  if (!TakesTerms(sweep, linear.weight)) return kernels::Fp8Gemm(gemm, sweep.stream);
+  gemm.spec.output_dtype = gemm.spec.bias_dtype = kernels::DType::kFloat32;
+  const bool accumulate = gemm.beta != 0.0f;
+  gemm.beta = 0.0f;
+  gemm.c = sweep.buffers.gradient_term.data;
   kernels::Fp8Gemm(gemm, sweep.stream);
+  kernels::AddToGradient({.count = linear.out * linear.in,
+                          .term = static_cast<const float*>(gemm.c),
+                          .accumulate = accumulate,
+                          .gradient = linear.weight.gradient,
+                          .sum = SumOf(sweep, linear.weight)},
+                         sweep.stream);
 }
 
 void InputGradient(const Sweep& sweep, const BoundLinear& op) {

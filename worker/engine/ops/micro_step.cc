@@ -7,6 +7,7 @@
 #include "worker/engine/ops/block.h"
 #include "worker/engine/ops/dense.h"
 #include "worker/engine/ops/dora.h"
+#include "worker/engine/ops/gradient_sum.h"
 #include "worker/engine/ops/run_ops.h"
 
 namespace coxswain::engine {
@@ -62,8 +63,10 @@ void Embed(const Sweep& sweep) {
   AdapterEmbed(sweep);
 }
 
-// Of this rank's lookups the whole matrix, of all ranks' the range that this one owns.
-void EmbeddingBackward(const Sweep& sweep, const EmbeddingRows& lookups) {
+// Of this rank's lookups the whole matrix, of all ranks' the range that this one owns. Those come
+// behind the reduction, which no companion outlives, and every replica adds them: to nearest.
+void EmbeddingBackward(const Sweep& sweep, const EmbeddingRows& lookups,
+                       const kernels::GradientSum& sum) {
   kernels::EmbeddingBackwardArgs embedding;
   embedding.spec = TokenEmbeddingSpec(sweep.model);
   embedding.tokens = lookups.tokens;
@@ -72,6 +75,7 @@ void EmbeddingBackward(const Sweep& sweep, const EmbeddingRows& lookups) {
   embedding.dweight = sweep.model.embedding.gradient;
   embedding.begin = lookups.owned.begin;
   embedding.end = lookups.owned.end;
+  embedding.sum = sum;
   embedding.workspace = sweep.buffers.scratch;
   kernels::EmbeddingBackward(embedding, sweep.stream);
 }
@@ -151,9 +155,10 @@ void BackwardFromFinalNorm(const Sweep& sweep) {
     if (!sweep.idle()) BlockBackward(sweep, layer);
     sweep.units->ReduceGradients(UnitOf(layer));
   }
-  if (rows) return EmbeddingBackward(sweep, sweep.units->TakeRows());
-  if (!sweep.idle() && sweep.model.embedding.gradient != nullptr) {
-    EmbeddingBackward(sweep, OwnRows(sweep));
+  if (rows) return EmbeddingBackward(sweep, sweep.units->TakeRows(), {});
+  const Tensor& embedding = sweep.model.embedding;
+  if (!sweep.idle() && embedding.gradient != nullptr) {
+    EmbeddingBackward(sweep, OwnRows(sweep), SumOf(sweep, embedding));
   }
   if (!sweep.idle()) AdapterEmbedBackward(sweep);
   sweep.units->ReduceGradients(plan::kEmbeddingUnit);

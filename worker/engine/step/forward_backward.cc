@@ -28,8 +28,11 @@ void ComputeHead(const plan::Plan& plan, const Sweep& sweep) {
   LmHead(sweep, LossHeadOf(plan));
 }
 
-// All but slots, which are cleared when a unit takes them, and but `written` bytes.
+// All but slots, which are cleared when a unit takes them, and but `written` bytes. Companions are
+// cleared whole: those of gradients that no product writes begin at zero too.
 void ClearGradients(State& state, const std::vector<plan::Range>& written) {
+  kernels::SetMemory(state.buffers.gradient_companions, 0, state.layout.map.companions,
+                     state.stream);
   for (const plan::Range& bytes : Beside(written, state.layout.map.gradients)) {
     kernels::SetMemory(state.buffers.gradients + bytes.begin, 0, bytes.count(), state.stream);
   }

@@ -142,17 +142,21 @@ TEST(JobParserTest, PrecisionDependsOnTheDevice) {
   EXPECT_EQ(cpu.compute_dtype, "float32");
   EXPECT_EQ(cpu.master_dtype, "float32");
   EXPECT_EQ(cpu.gradient_dtype, "float32");
+  EXPECT_EQ(cpu.gradient_sum, "nearest");
   const JobSpec cuda = ParseSpec("  resources: {device: cuda}\n");
   EXPECT_EQ(cuda.device, Device::kCuda);
   EXPECT_EQ(cuda.compute_dtype, "bfloat16");
   EXPECT_EQ(cuda.master_dtype, "auto");
   EXPECT_EQ(cuda.gradient_dtype, "auto");
+  EXPECT_EQ(cuda.gradient_sum, "auto");
   const JobSpec given = ParseSpec(
       "  resources: {device: cuda}\n"
-      "  precision: {compute: bf16, master_weights: bf16, gradients: bfloat16}\n");
+      "  precision: {compute: bf16, master_weights: bf16, gradients: bfloat16,\n"
+      "              gradient_sum: compensated}\n");
   EXPECT_EQ(given.compute_dtype, "bfloat16");
   EXPECT_EQ(given.master_dtype, "bfloat16");
   EXPECT_EQ(given.gradient_dtype, "bfloat16");
+  EXPECT_EQ(given.gradient_sum, "compensated");
   const JobSpec plain = ParseSpec("  resources: {device: cuda}\n  precision: {compute: float32}\n");
   EXPECT_EQ(plain.compute_dtype, "float32");
   EXPECT_EQ(plain.master_dtype, "float32");

@@ -93,6 +93,15 @@ TEST(StoredJobTest, AKeyThatIsNewerThanTheJobHasItsDefault) {
   EXPECT_EQ(stored.spec.datasets.at(0).weight, 1);
 }
 
+// Its gradients were added to nearest: a default that came later does not reach it.
+TEST(StoredJobTest, AJobFromBeforeGradientSumsRoundsToNearest) {
+  const std::string yaml = WithSpec("  resources: {device: cuda}\n");
+  Json job = Accepted(yaml);
+  EXPECT_EQ(Stored(job, yaml).spec.gradient_sum, "auto");
+  job["spec"]["precision"].erase("gradient_sum");
+  EXPECT_EQ(Stored(job, yaml).spec.gradient_sum, "nearest");
+}
+
 TEST(StoredJobTest, WithTodaysDataRulesIsTheSameJobOtherwise) {
   Json job = Accepted(kSmallJob);
   job["spec"]["data_rules"] = 1;

@@ -437,6 +437,22 @@ TEST(RecipeTest, HashDoesNotChangeWithPlacementOrOutput) {
   EXPECT_EQ(MustMake(SmallJob(), data).hash(), base);
 }
 
+// As jobs had no such line before there was a choice, what they did and `auto` have none.
+TEST(RecipeTest, HashKnowsHowGradientsInBfloat16AreAddedWhereTheJobSaysIt) {
+  const data::PreparedData data = SmallData(40);
+  config::JobSpec job = SmallJob();
+  job.compute_dtype = "bfloat16";
+  const std::string hash = MustMake(job, data).hash();
+  job.gradient_sum = "nearest";
+  EXPECT_EQ(MustMake(job, data).hash(), hash);
+  job.gradient_sum = "stochastic";
+  const std::string stochastic = MustMake(job, data).hash();
+  EXPECT_NE(stochastic, hash);
+  job.gradient_sum = "compensated";
+  EXPECT_NE(MustMake(job, data).hash(), hash);
+  EXPECT_NE(MustMake(job, data).hash(), stochastic);
+}
+
 // A safetensors file whose data is `fill` throughout.
 void WriteWeights(const std::string& folder, char fill) {
   const std::string header = R"({"a":{"dtype":"U8","shape":[100000],"data_offsets":[0,100000]}})";

@@ -29,6 +29,7 @@ struct Setting {
   double loss_tolerance, norm_tolerance;  // relative
   int32_t vocab = 131;  // 20011: embeddings of a size that is copied between GPUs, rows exchanged
   const char* kind = nullptr;  // of block_kinds.h, with experts
+  plan::GradientSum sum = plan::GradientSum::kNearest;
 };
 
 constexpr const char* kShared = "SharedExperts";
@@ -48,6 +49,7 @@ PlanOptions Options(const Setting& setting, int32_t world) {
   }
   options.compute_dtype = setting.dtype;
   options.gradient_dtype = setting.lora_rank == 0 ? setting.dtype : "float32";
+  options.gradient_sum = setting.sum;
   return options;
 }
 
@@ -134,6 +136,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"large_float32_zero1", 0, "float32", 1, 1, 1e-5, 1e-4, 20011},
                     Setting{"large_float32_zero3", 0, "float32", 1, 3, 1e-5, 1e-4, 20011},
                     Setting{"large_bfloat16_zero2", 0, "bfloat16", 1, 2, 1e-2, 5e-2, 20011},
+                    Setting{"compensated_zero1", 0, "bfloat16", 1, 1, 1e-2, 5e-2, 20011, nullptr,
+                            plan::GradientSum::kCompensated},
+                    Setting{"stochastic_zero1", 0, "bfloat16", 1, 1, 1e-2, 5e-2, 20011, nullptr,
+                            plan::GradientSum::kStochastic},
+                    Setting{"hybrid_compensated", 0, "bfloat16", 2, 2, 1e-2, 5e-2, 20011, nullptr,
+                            plan::GradientSum::kCompensated},
                     Setting{"lora_bfloat16", 4, "bfloat16", 1, 0, 1e-2, 5e-2},
                     Setting{"lora_bfloat16_zero3", 4, "bfloat16", 1, 3, 1e-2, 5e-2},
                     Setting{"experts_float32", 0, "float32", 1, 0, 1e-5, 1e-4, 131, kShared},

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/gradient_sum.h"
 #include "tests/worker/engine/support/block_kinds.h"
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
@@ -53,6 +54,12 @@ std::vector<Job> FullJobs() {
     jobs.back().options.compute_dtype = "bfloat16";
     jobs.back().options.gradient_dtype = gradient;
   }
+  for (const auto sum : {plan::GradientSum::kStochastic, plan::GradientSum::kCompensated}) {
+    jobs.push_back(jobs.back());
+    jobs.back().name = std::string("gradients ") + plan::GradientSumName(sum);
+    jobs.back().config.tie_embeddings = false;
+    jobs.back().options.gradient_sum = sum;
+  }
   return jobs;
 }
 
@@ -72,6 +79,8 @@ std::vector<Job> AdapterJobs() {
 
 void FillGradients(const State& state, int byte) {
   kernels::SetMemory(state.buffers.gradients, byte, state.layout.map.gradients, state.stream);
+  kernels::SetMemory(state.buffers.gradient_companions, byte, state.layout.map.companions,
+                     state.stream);
 }
 
 // 0xFF is NaN in both types.

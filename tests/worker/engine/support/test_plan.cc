@@ -92,6 +92,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.fp8 = options.fp8;
   plan.master_dtype = options.master_dtype;
   plan.gradient_dtype = options.gradient_dtype;
+  plan.gradient_sum = options.gradient_sum;
   Finish(&plan);
   return plan;
 }

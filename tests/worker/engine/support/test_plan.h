@@ -37,6 +37,7 @@ struct PlanOptions {
   std::string recompute = "none";
   int64_t recompute_every = 1;
   std::string compute_dtype = "float32", master_dtype = "float32", gradient_dtype = "float32";
+  plan::GradientSum gradient_sum = plan::GradientSum::kNearest;
 };
 
 // Throws std::runtime_error with the status of what failed.
