@@ -171,7 +171,7 @@ TEST(LargeProductsGpuTest, LoraGatedLinear) {
   const DeviceTensor up(kType, Whole(2 * i * h, 1)), down(kType, Whole(h * i, 2));
   const DeviceTensor up_a(kType, Whole(2 * r * h, 3)), up_b(kType, Whole(2 * i * r, 4));
   const DeviceTensor down_a(kType, Whole(r * i, 5)), down_b(kType, Whole(h * r, 6));
-  const DeviceTensor db(DType::kFloat32, Floats(Size(h * r), 0.0f));
+  DeviceTensor db(DType::kFloat32, Floats(Size(h * r), 0.0f));
   const LoraMember gates[] = {{.out_features = i, .b = up_b.data()},
                               {.out_features = i,
                                .column_offset = i,
