@@ -132,7 +132,8 @@ run_optimizers() {
 # One process a row: what breaks one leaves the others.
 run_steps() {
   have gpu_step_bench || return 1
-  local row bad=0
+  local row more bad=0
+  read -ra more <<<"${STEP_OPTIONS:-}"
   for row in "${rows[@]}"; do
     local left=$((deadline - SECONDS))
     if [[ $left -lt $((step_seconds + 15)) ]]; then
@@ -141,7 +142,7 @@ run_steps() {
       continue
     fi
     (cd "$repository" && timeout "$((left < 150 ? left : 150))" env LD_PRELOAD="$bundle/lib/libsync_counter.so" \
-      gpu_step_bench --row "$row" --seconds "$step_seconds" ${STEP_OPTIONS:-} --json "$out/steps.json") ||
+      gpu_step_bench --row "$row" --seconds "$step_seconds" "${more[@]}" --json "$out/steps.json") ||
       { echo "$row: exit code $?"; bad=1; }
   done
   return $bad
