@@ -114,15 +114,19 @@ def quantized():
 
 def gangs():
     ours, peers = load('h200x2_gang.json'), load('h200x2_peers.json')
-    rows = [row for row in ours['rows'] if row['row'] == 'llama8b_full_512']
-    best = max(rows, key=lambda row: row['gang']['tokens_per_second'])
-    for name, liger in (('FSDP2', False), ('FSDP2 + Liger', True)):
-        theirs = max((row for row in peers['rows'] if ('_liger_' in row['row']) == liger and 'tokens_per_second' in row),
-                     key=lambda row: row['tokens_per_second'])
-        source = Source('h200x2_gang.json', 'bench/device.sh --gpus 2 --gang llama8b_full_512', peers['script'],
-                        best['commit'], peers['device'])
-        yield Comparison('training', 'llama8b_full_512, two GPUs', name, best['gang']['tokens_per_second'],
-                         theirs['tokens_per_second'], 'tokens/s', source)
+    for label in ('llama8b_full_512', '7b_full_512'):
+        best = max((row for row in ours['rows'] if row['row'] == label), key=lambda row: row['gang']['tokens_per_second'],
+                   default=None)
+        for name, liger in (('FSDP2', False), ('FSDP2 + Liger', True)) if best else ():
+            theirs = max((row for row in peers['rows'] if row['row'].startswith(f'{label}_peer') and
+                          ('_liger_' in row['row']) == liger and 'tokens_per_second' in row),
+                         key=lambda row: row['tokens_per_second'], default=None)
+            if theirs is None:
+                continue
+            source = Source('h200x2_gang.json', f'bench/device.sh --gpus 2 --gang {label}', peers['script'],
+                            best['commit'], peers['device'])
+            yield Comparison('training', f'{label}, two GPUs', name, best['gang']['tokens_per_second'],
+                             theirs['tokens_per_second'], 'tokens/s', source)
 
 
 ATTENTION_PEERS = {'cudnn_deterministic': 'cuDNN deterministic', 'cudnn_atomics': 'cuDNN atomics',
