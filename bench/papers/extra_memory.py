@@ -16,7 +16,7 @@ def kernels():
 
 
 def ratios(of):
-    return [at['ours'] / at['liger'] for at in of.values() if 'ours' in at and 'liger' in at]
+    return [at['ours'] / max(1, at['liger']) for at in of.values() if 'ours' in at and 'liger' in at]
 
 
 def cell(of):
