@@ -2,7 +2,7 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW[:VARIANT]...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
-#                   [--papers attention|kernels|lm_head|memory|convergence|ablation|packing|lora_plus]
+#                   [--papers attention|kernels|lm_head|memory|convergence|ablation|packing|lora_plus|adamw] [--unsloth]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
@@ -12,9 +12,12 @@
 # --checkpoints: what saving costs, and how long a killed job takes to train again, with 140 GB of memory and disk.
 # --hosts-played, of 2 or 4 GPUs: a job over two hosts played on this one goes on over one, and over two again.
 # --torch: the wheel of deploy/wheel.sh in .carry/wheels, with Liger's beside it: tests of tests/kernels/torch, on a machine
-# with two GPUs also DDP and FSDP2 over them, then rows of torch_train.py.
+# with two GPUs also DDP and FSDP2 over them, then rows of torch_train.py, none for the row "none". TORCH_TESTS: these
+# tests alone.
 # --papers: one table of bench/papers, kernels and lm_head with the same wheels; what has not begun or ended by DEADLINE
-# is not run. To publish it: papers_NAME.json to bench/results, then bench/papers/page.py.
+# is not run. To publish it: papers_NAME.json to bench/results, then bench/papers/page.py. May be given several times.
+# One word "NAME/PART OPTION..." runs NAME with these options, into papers_NAME_PART.json.
+# --unsloth: rows 0.5b_full_512 and 0.5b_lora_512 and the same by peer_unsloth.py; the wheels that it needs in .carry/wheels.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
 # may lie in .carry/wheels; BATCH: sequences of a micro-step. Plain gets half of the time left, Liger what then is left.
 # --step-peers: each row, and the same by peer_step.py with torch.compile; then, in the time that is left, each with Liger,
@@ -32,7 +35,7 @@
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
 # ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, sanitize.json, job.json, nccl.xml,
 # comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, peer_ROW_VARIANT.txt, torch_train.json, torch_ops.txt and others of those tests, papers_*.json; PEER_OPTIONS: more options of peer_fsdp.py;
-# STEP_SECONDS (20) of each row; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
+# STEP_SECONDS (20) of each row, STEP_OPTIONS more of gpu_step_bench's; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
 set -uo pipefail
 repository=$(cd "$(dirname "$0")/.." && pwd)
@@ -42,7 +45,7 @@ deadline=${DEADLINE:-525}
 mkdir -p "$out"
 
 parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() energy=() rows=()
-gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() torch_rows=() paper=kernels dispatch_workers=1,64,1024
+gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() torch_rows=() papers=() dispatch_workers=1,64,1024
 while [[ $# -gt 0 ]]; do
   part=$1; shift
   case $part in
@@ -62,10 +65,10 @@ while [[ $# -gt 0 ]]; do
     --dispatch) [[ $# -gt 0 && $1 != --* ]] && { dispatch_workers=$1; shift; } ;;
     --gang) while [[ $# -gt 0 && $1 != --* ]]; do gang_rows+=("$1"); shift; done ;;
     --torch) while [[ $# -gt 0 && $1 != --* ]]; do torch_rows+=("$1"); shift; done ;;
-    --papers) [[ $# -gt 0 && $1 != --* ]] && { paper=$1; shift; } ;;
+    --papers) if [[ $# -gt 0 && $1 != --* ]]; then papers+=("$1"); shift; else papers+=(kernels); fi ;;
     --peers) while [[ $# -gt 0 && $1 != --* ]]; do peer_batches+=("$1"); shift; done ;;
     --nccl) [[ $# -gt 0 && $1 != --* ]] && { nccl_filter=$1; shift; } ;;
-    --qlora | --job | --large | --optimizers | --comm | --fault | --checkpoints | --hosts-played) ;;
+    --qlora | --unsloth | --job | --large | --optimizers | --comm | --fault | --checkpoints | --hosts-played) ;;
     *) echo "device.sh: unknown argument $part" >&2; exit 2 ;;
   esac
 done
@@ -129,7 +132,8 @@ run_optimizers() {
 # One process a row: what breaks one leaves the others.
 run_steps() {
   have gpu_step_bench || return 1
-  local row bad=0
+  local row more bad=0
+  read -ra more <<<"${STEP_OPTIONS:-}"
   for row in "${rows[@]}"; do
     local left=$((deadline - SECONDS))
     if [[ $left -lt $((step_seconds + 15)) ]]; then
@@ -138,7 +142,7 @@ run_steps() {
       continue
     fi
     (cd "$repository" && timeout "$((left < 150 ? left : 150))" env LD_PRELOAD="$bundle/lib/libsync_counter.so" \
-      gpu_step_bench --row "$row" --seconds "$step_seconds" --json "$out/steps.json") ||
+      gpu_step_bench --row "$row" --seconds "$step_seconds" "${more[@]}" --json "$out/steps.json") ||
       { echo "$row: exit code $?"; bad=1; }
   done
   return $bad
@@ -202,7 +206,8 @@ run_step_peer() {
 unpack_wheels() {
   local wheels=("$repository"/.carry/wheels/*.whl)
   [[ -f ${wheels[0]} ]] || return 0
-  python3 -m pip install -q --no-index --no-deps --target "$scratch/wheels" "${wheels[@]}" || return 1
+  [[ -d $scratch/wheels ]] ||
+    python3 -m pip install -q --no-index --no-deps --target "$scratch/wheels" "${wheels[@]}" || return 1
   PYTHONPATH=$scratch/wheels${PYTHONPATH:+:$PYTHONPATH}
 }
 
@@ -269,25 +274,47 @@ run_torch() {
   local -x PYTHONPATH=${PYTHONPATH:-} PYTHONDONTWRITEBYTECODE=1 COXSWAIN_TORCH_DEVICE=cuda
   unpack_wheels || return 1
   python3 -c 'import coxswain_kernels' || { echo "no coxswain_kernels here: deploy/wheel.sh makes it"; return 1; }
-  for test in ops layers patch auto trainer sharded; do
+  for test in ${TORCH_TESTS:-ops layers patch auto trainer sharded}; do
     [[ $test == sharded ]] && visible=$all || visible=${all%%,*} # Trainer spreads a model over all that it sees
     (cd "$repository/tests/kernels/torch" && CUDA_VISIBLE_DEVICES=$visible timeout 150 python3 "${test}_test.py") >"$out/torch_$test.txt" 2>&1 || bad=1
     echo "${test}_test.py: $(tail -n 1 "$out/torch_$test.txt")"
   done
+  [[ ${torch_rows[*]} != none ]] || return $bad
   timeout "$((deadline - SECONDS))" python3 "$repository/bench/torch_train.py" "${torch_rows[@]}" --limit 60 --profile \
     --json "$out/torch_train.json" || bad=1
   return $bad
 }
 
+# The next table of those asked for.
 run_papers() {
-  local options=() commit
+  local options paper commit
+  read -ra options <<<"${papers[0]}"
+  papers=("${papers[@]:1}")
+  paper=${options[0]%%/*}
   commit=$(cox version 2>/dev/null | sed -n 's/^cox .*(\(.*\))$/\1/p')
   local -x PYTHONPATH=${PYTHONPATH:-} PYTHONDONTWRITEBYTECODE=1 COXSWAIN_COMMIT=${COXSWAIN_COMMIT:-$commit}
   [[ -f $repository/bench/papers/$paper.py ]] || { echo "device.sh: no table $paper in bench/papers"; return 1; }
   unpack_wheels || return 1
-  [[ $paper == lora_plus ]] && options=(--shape "$bundle/models/qwen2.5-0.5b" --start 5e-4 --at-once 5)
-  timeout "$((deadline - SECONDS))" python3 "$repository/bench/papers/$paper.py" "${options[@]}" \
-    --json "$out/papers_$paper.json"
+  local file=$out/papers_${options[0]//\//_}.json
+  options=("${options[@]:1}")
+  [[ $paper == lora_plus ]] && options+=(--shape "$bundle/models/qwen2.5-0.5b" --start 5e-4 --at-once 5)
+  timeout "$((deadline - SECONDS))" python3 "$repository/bench/papers/$paper.py" "${options[@]}" --json "$file"
+}
+
+run_unsloth() {
+  local rows=(0.5b_full_512 0.5b_lora_512) row again bad=0
+  local -x PYTHONPATH=${PYTHONPATH:-}
+  unpack_wheels || return 1
+  run_steps || bad=1
+  for row in "${rows[@]}"; do
+    for again in "" --checkpoint; do
+      timeout "$((deadline - SECONDS))" python3 "$repository/bench/peer_unsloth.py" "$row" $again --steps 100 \
+        --seconds "$step_seconds" --tokenizer "$bundle/models/qwen2.5-0.5b" --json "$out/steps.json" \
+        >"$out/unsloth_$row$again.txt" 2>&1 || { bad=1; tail -n 25 "$out/unsloth_$row$again.txt"; }
+      grep "^$row" "$out/unsloth_$row$again.txt"
+    done
+  done
+  return $bad
 }
 
 run_peers() {

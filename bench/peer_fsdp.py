@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Row llama8b_full_512 of gang_jobs.py by transformers and torch's FSDP2 on the same GPUs: the peer of a gang.
+"""Rows llama8b_full_512 and 7b_full_512 of gang_jobs.py by transformers and torch's FSDP2 on the same GPUs: the peer of a
+gang.
 
-  bench/peer_fsdp.py --gpus N [--batch SEQUENCES...] [--accumulate MICRO_STEPS] [--liger] [--recompute] [--compile]
+  bench/peer_fsdp.py --gpus N [--row ROW] [--batch SEQUENCES...] [--accumulate MICRO_STEPS] [--liger] [--recompute] [--compile]
                      [--reduce-each] [--attention sdpa|flash_attention_2] [--steps N] [--warmup N] [--seconds S]
                      [--deadline S] [--json FILE]
   bench/peer_fsdp.py --tiny     two processes on the CPU, two layers: that the script works
@@ -24,11 +25,10 @@ import torch.multiprocessing as mp
 import transformers
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 import gang_jobs
 
-ROW = 'llama8b_full_512'
+ROWS = ('llama8b_full_512', '7b_full_512')
 TINY = dict(gang_jobs.LLAMA, vocab_size=256, hidden_size=64, intermediate_size=160, num_hidden_layers=2,
             num_attention_heads=4, num_key_value_heads=2)
 OUT_OF_MEMORY = 3  # exit code of a rank
@@ -39,15 +39,23 @@ COLUMNS = ('GPUs', 'batch', 'tokens/step', 'tokens/s', 'ms/step', 'peak GiB', 'r
 def parameter_count(shape):
     hidden, heads = shape['hidden_size'], shape['num_attention_heads']
     attention = 2 * hidden * hidden + 2 * hidden * (hidden // heads * shape['num_key_value_heads'])
+    if 'model_type' not in shape:  # Qwen2, with biases of q, k and v
+        attention += hidden + 2 * (hidden // heads * shape['num_key_value_heads'])
     layer = attention + 3 * hidden * shape['intermediate_size'] + 2 * hidden
     return 2 * shape['vocab_size'] * hidden + shape['num_hidden_layers'] * layer + hidden
 
 
+def config_of(shape):
+    """Of Llama where the shape says so, else of Qwen2.5."""
+    keys = {key: value for key, value in shape.items() if key not in ('architectures', 'model_type', 'rope_theta')}
+    kind = transformers.LlamaConfig if 'model_type' in shape else transformers.Qwen2Config
+    rope = {'rope_type': 'default', 'rope_theta': shape.get('rope_theta', 1e6)}
+    return kind(**keys, rope_parameters=rope, use_cache=False)
+
+
 def make_model(shape, args, device):
     """Sharded before any weight exists; each rank then draws its own shards."""
-    keys = {key: value for key, value in shape.items() if key not in ('architectures', 'model_type', 'rope_theta')}
-    config = transformers.LlamaConfig(
-        **keys, rope_parameters={'rope_type': 'default', 'rope_theta': shape['rope_theta']}, use_cache=False)
+    config = config_of(shape)
     with torch.device('meta'):
         model = transformers.AutoModelForCausalLM.from_config(
             config, attn_implementation=args.attention, dtype=torch.bfloat16)
@@ -57,12 +65,12 @@ def make_model(shape, args, device):
         fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
     fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
     model.to_empty(device=device)
-    model.model.rotary_emb = LlamaRotaryEmbedding(config).to(device)
+    model.model.rotary_emb = type(model.model.rotary_emb)(config).to(device)
     random = torch.Generator(device=device).manual_seed(1 + dist.get_rank())
     with torch.no_grad():
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
             shard = parameter.to_local()
-            shard.fill_(1) if parameter.dim() == 1 else shard.normal_(0, 0.02, generator=random)
+            shard.fill_(not name.endswith('bias')) if parameter.dim() == 1 else shard.normal_(0, 0.02, generator=random)
     if args.recompute:
         model.gradient_checkpointing_enable({'use_reentrant': False})
     if args.compile:
@@ -180,8 +188,8 @@ def work(rank, args, shape, sequence, port, file):
     if args.compile:
         torch._dynamo.config.recompile_limit = 64  # a size is a compilation
     if args.liger:
-        from liger_kernel.transformers import apply_liger_kernel_to_llama
-        apply_liger_kernel_to_llama()  # its linear layer and cross entropy fused: its default
+        from liger_kernel.transformers import _apply_liger_kernel
+        _apply_liger_kernel(config_of(shape).model_type)  # its linear layer and cross entropy fused: its default
     dist.init_process_group('gloo' if args.tiny else 'nccl', init_method=f'tcp://127.0.0.1:{port}', rank=rank,
                             world_size=args.gpus, device_id=None if args.tiny else device)
     try:
@@ -252,11 +260,11 @@ def run_ranks(args, shape, sequence):
 
 
 def parse():
-    row = gang_jobs.ROWS[ROW]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--gpus', type=int, default=2)
+    parser.add_argument('--row', choices=ROWS, default=ROWS[0])
     parser.add_argument('--batch', type=int, nargs='+', default=[4, 8, 16, 24, 32, 48, 64])
-    parser.add_argument('--accumulate', type=int, default=row.micro_steps)
+    parser.add_argument('--accumulate', type=int, help="default: the row's")
     parser.add_argument('--liger', action='store_true')
     parser.add_argument('--recompute', action='store_true', help='of each layer')
     parser.add_argument('--compile', action='store_true')
@@ -270,6 +278,8 @@ def parse():
     parser.add_argument('--tiny', action='store_true')
     args = parser.parse_args()
     args.end = time.monotonic() + args.deadline
+    row = gang_jobs.ROWS[args.row]
+    args.accumulate = args.accumulate or row.micro_steps
     if args.tiny:
         args.gpus, args.batch, args.steps, args.warmup = 2, [2, 4], 3, 2
     elif torch.cuda.device_count() < args.gpus:
@@ -286,7 +296,7 @@ def main():
     args, shape, sequence = parse()
     options = [name for name in ('liger', 'recompute', 'reduce_each') if getattr(args, name)]
     kind = 'compiled' if args.compile else 'plain'
-    name = '_'.join([f"{'tiny' if args.tiny else ROW}_peer_fsdp_{kind}_bf16", *options])
+    name = '_'.join([f"{'tiny' if args.tiny else args.row}_peer_fsdp_{kind}_bf16", *options])
     print(f'{name}, {args.accumulate} micro-steps, gradients reduced in '
           f"{'each' if args.reduce_each else 'the last'}; weights and moments bfloat16, rounded to nearest")
     print(line(COLUMNS), flush=True)

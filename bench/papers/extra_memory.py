@@ -1,7 +1,7 @@
 """Memory above the inputs, ours beside Liger's: of kernels and of the LM head, from bench/results."""
 import statistics
 
-from rivals import load
+from rivals import kernel_rows, load
 
 MIB = 2 ** 20
 
@@ -9,14 +9,14 @@ MIB = 2 ** 20
 def kernels():
     """By op: {width: {variant: bytes}}."""
     found = {}
-    for row in (load('papers_kernels.json') or {}).get('rows', []):
+    for row, _, _ in kernel_rows():
         if row.get('extra_bytes') is not None:
             found.setdefault(row['op'], {}).setdefault(row['width'], {})[row['variant']] = row['extra_bytes']
     return found
 
 
 def ratios(of):
-    return [at['ours'] / at['liger'] for at in of.values() if 'ours' in at and 'liger' in at]
+    return [at['ours'] / max(1, at['liger']) for at in of.values() if 'ours' in at and 'liger' in at]
 
 
 def cell(of):

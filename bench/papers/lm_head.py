@@ -4,13 +4,15 @@
   bench/papers/lm_head.py [--shape ROWS,WIDTH,VOCABULARY]... [--seconds S] [--json FILE] [--curve MIB,MIB,...]
 
 ours, liger (0.8.5's fused linear cross-entropy), eager and compile (whole logits); ours_frozen: no gradient of the
-weight. One call is loss and gradients, which ours and Liger compute in forward. Each is run for --seconds without a
+weight; ours_cut: no chunk of logits. Where the wheel cut-cross-entropy is importable, cce: its linear_cross_entropy as it
+comes, which leaves out what softmax makes smaller than 2^-12 of a gradient, and cce_exact, which does not: with random
+weights that is nearly all, so each row has the norms of its gradients. One call is loss and gradients, which ours and Liger compute in forward. Each is run for --seconds without a
 pause before it is timed, so that the numbers are of a warm card at its power limit, whose clock is kept with them.
 --curve runs ours alone, with logits of at most so many MiB at a time: ours_MIB is what the head costs held to that memory,
 ours_cut the head without chunks, in 136 MiB.
 Products of ours are tuned in the first call. A variant that does not fit has an error. Needs coxswain_kernels.
 """
-import argparse, functools, sys, time
+import argparse, functools, importlib.util, sys, time
 
 import torch
 import torch.nn.functional as F
@@ -39,11 +41,15 @@ def curve(sizes, vocabulary):
 def variants():
     import coxswain_kernels
     ours = functools.partial(coxswain_kernels.linear_cross_entropy, overwrites=True)
-    found = {'ours': ours, 'ours_frozen': ours,
+    found = {'ours': ours, 'ours_frozen': ours, 'ours_cut': functools.partial(ours, cut=True),
              'eager': eager, 'compile': torch.compile(eager, dynamic=False)}
     if timing.DEVICE == 'cuda':
         from liger_kernel.transformers.functional import liger_fused_linear_cross_entropy
         found['liger'] = liger_fused_linear_cross_entropy
+        if importlib.util.find_spec('cut_cross_entropy'):
+            from cut_cross_entropy import linear_cross_entropy
+            found['cce'] = linear_cross_entropy
+            found['cce_exact'] = functools.partial(linear_cross_entropy, filter_eps=None)
     return found
 
 
@@ -70,7 +76,8 @@ def measure(name, function, x, weight, targets, seconds):
     call()
     busy = warm(call, seconds)
     row = {'milliseconds': timing.milliseconds(call, seconds, warmup=0), 'gpu_under_load': busy,
-           'extra_bytes': timing.extra_bytes(call), 'loss': function(x, weight, targets).item()}
+           'extra_bytes': timing.extra_bytes(call), 'loss': function(x, weight, targets).item(),
+           'gradient_norms': [gradient.norm(dtype=torch.float32).item() for gradient in call()]}
     products = 2 if name == 'ours_frozen' else 3
     row['tflop_per_s'] = products * 2 * x.shape[0] * weight.numel() / row['milliseconds'][1] / 1e9
     return row
@@ -100,9 +107,10 @@ def main():
             try:
                 row.update(measure(name, function, x, weight, targets, args.seconds))
                 print(f'{shape} {name}: {row["milliseconds"][1]:.2f} ms, {row["tflop_per_s"]:.0f} TFLOP/s, '
-                      f'{(row["extra_bytes"] or 0) / 2 ** 30:.2f} GiB, loss {row["loss"]:.4f}', flush=True)
-            except torch.OutOfMemoryError as error:
-                row['error'] = str(error).split('. ')[0]
+                      f'{(row["extra_bytes"] or 0) / 2 ** 30:.2f} GiB, loss {row["loss"]:.4f}, norms '
+                      + ', '.join(f'{norm:.5f}' for norm in row['gradient_norms']), flush=True)
+            except Exception as error:  # of memory, or of a peer's compiler: the others go on
+                row['error'] = (str(error) or type(error).__name__).split('. ')[0][:300]
                 print(f'{shape} {name}: {row["error"]}', flush=True)
             rows.append(row)
             if args.json:

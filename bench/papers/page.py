@@ -36,7 +36,7 @@ def named(found):
 def minute(found):
     lines = ['## In one minute']
     names = {'training': 'Training steps', 'attention': 'Attention, forward and backward', 'kernels': 'Other kernels, forward '
-             'and backward', 'head': 'LM head with its loss'}
+             'and backward', 'head': 'LM head with its loss', 'update': 'AdamW of all parameters'}
     for group, name in names.items():
         mine = [c for c in found if c.group == group]
         if not mine:
@@ -92,14 +92,16 @@ def section(title, made, plots):
 def page():
     """(the text of README.md, plots by name)"""
     found = list(rivals.comparisons())
-    groups = {g: [c for c in found if c.group == g] for g in ('training', 'attention', 'kernels', 'head')}
+    groups = {g: [c for c in found if c.group == g] for g in ('training', 'attention', 'kernels', 'head', 'update')}
     plots = {'training': sections.ratio_plot('How many times as fast: training', groups['training'])}
 
     lines = minute(found) + training(groups['training'])
     for title, made in (('Attention', attention_section.attention(groups['attention'])),
                         ('1. Kernels', sections.kernels(groups['kernels'])), ('2. LM head', sections.head()),
+                        ('2a. Update', sections.update(groups['update'])),
                         ('3. Ablation', sections.ablation()), ('4. LoRA+', sections.lora_plus()),
                         ('5. Packing', sections.packing()), ('6. Memory', sections.memory()),
+                        ('6a. Context', sections.context()),
                         ('7. Convergence', sections.convergence()), ('8. Efficiency over GPUs', scaling_section.scaling()),
                         ('9. Recovery', sections.recovery())):
         lines += section(title, made, plots)

@@ -18,7 +18,7 @@ class Source:
 
 @dataclass
 class Comparison:
-    group: str  # training | attention | kernels | head
+    group: str  # training | attention | kernels | head | update
     label: str
     peer: str
     ours: float
@@ -114,15 +114,19 @@ def quantized():
 
 def gangs():
     ours, peers = load('h200x2_gang.json'), load('h200x2_peers.json')
-    rows = [row for row in ours['rows'] if row['row'] == 'llama8b_full_512']
-    best = max(rows, key=lambda row: row['gang']['tokens_per_second'])
-    for name, liger in (('FSDP2', False), ('FSDP2 + Liger', True)):
-        theirs = max((row for row in peers['rows'] if ('_liger_' in row['row']) == liger and 'tokens_per_second' in row),
-                     key=lambda row: row['tokens_per_second'])
-        source = Source('h200x2_gang.json', 'bench/device.sh --gpus 2 --gang llama8b_full_512', peers['script'],
-                        best['commit'], peers['device'])
-        yield Comparison('training', 'llama8b_full_512, two GPUs', name, best['gang']['tokens_per_second'],
-                         theirs['tokens_per_second'], 'tokens/s', source)
+    for label in ('llama8b_full_512', '7b_full_512'):
+        best = max((row for row in ours['rows'] if row['row'] == label), key=lambda row: row['gang']['tokens_per_second'],
+                   default=None)
+        for name, liger in (('FSDP2', False), ('FSDP2 + Liger', True)) if best else ():
+            theirs = max((row for row in peers['rows'] if row['row'].startswith(f'{label}_peer') and
+                          ('_liger_' in row['row']) == liger and 'tokens_per_second' in row),
+                         key=lambda row: row['tokens_per_second'], default=None)
+            if theirs is None:
+                continue
+            source = Source('h200x2_gang.json', f'bench/device.sh --gpus 2 --gang {label}', peers['script'],
+                            best['commit'], peers['device'])
+            yield Comparison('training', f'{label}, two GPUs', name, best['gang']['tokens_per_second'],
+                             theirs['tokens_per_second'], 'tokens/s', source)
 
 
 ATTENTION_PEERS = {'cudnn_deterministic': 'cuDNN deterministic', 'cudnn_atomics': 'cuDNN atomics',
@@ -144,21 +148,55 @@ def attention():
                 yield Comparison('attention', f'{heads}, {documents}', name, ours, times[heads, documents, peer], 'us', source)
 
 
+def unsloth():
+    results = load('h200_unsloth.json')
+    rows = {row['row']: row for row in (results or {}).get('rows', [])}
+    for name in ('0.5b_full_512', '0.5b_lora_512'):
+        for suffix, label in (('_peer_unsloth', 'Unsloth'), ('_peer_unsloth_checkpoint', 'Unsloth, recomputing')):
+            peer = rows.get(name + suffix, {})
+            if 'tokens_per_second' not in peer or 'error' in peer:
+                continue
+            command = f'bench/peer_unsloth.py {name}{" --checkpoint" if "checkpoint" in suffix else ""}'
+            source = Source('h200_unsloth.json', 'bench/device.sh --unsloth', f'{command}, Unsloth {peer["unsloth"]}',
+                            rows[name].get('commit', results['commit']), machine_of(results))
+            yield Comparison('training', name, label, rows[name]['tokens_per_second'], peer['tokens_per_second'],
+                             'tokens/s', source)
+
+
+KERNEL_FILES = ('papers_kernels.json', 'papers_kernels_rotations.json')  # a shape of a later one takes the place
+
+
+def kernel_rows():
+    """(row, its file, the file's results) of each op, width and variant."""
+    found = {}
+    for file in KERNEL_FILES:
+        results = load(file) or {'rows': []}
+        for row in results['rows']:
+            found[row['op'], row['width'], row['variant']] = (row, file, results)
+    return list(found.values())
+
+
+HEAD_PEERS = {'eager': 'eager', 'compile': 'compile', 'liger': 'liger', 'cce_exact': 'cut-cross-entropy, all gradients'}
+
+
 def torch_tables():
-    """Kernels and LM head of bench/papers: ours beside each other variant of the same shape."""
-    for file, group, time, shape in (
-            ('papers_kernels.json', 'kernels', lambda r: r['full_ms'][1], lambda r: f'{r["op"]} {r["width"]}'),
-            ('papers_lm_head.json', 'head', lambda r: r['milliseconds'][1],
-             lambda r: f'{r["rows"]} x {r["width"]} x {r["vocabulary"]}')):
-        results = load(file)
-        rows = [row for row in (results or {}).get('rows', []) if 'error' not in row]
-        for ours in (row for row in rows if row['variant'] == 'ours'):
-            for row in rows:
-                if shape(row) == shape(ours) and row['variant'] in ('eager', 'compile', 'liger'):
+    """Kernels, LM head and update of bench/papers: ours beside each other variant of the same shape."""
+    kernels = [(f'{row["op"]} {row["width"]}', row['full_ms'][1], row, file, results)
+               for row, file, results in kernel_rows() if 'error' not in row]
+    head = [(f'{row["rows"]} x {row["width"]} x {row["vocabulary"]}', row['milliseconds'][1], row, 'papers_lm_head.json', results)
+            for results in [load('papers_lm_head.json') or {'rows': []}] for row in results['rows'] if 'error' not in row]
+    update = [(f'adamw {row["model"]}, {row["dtype"]}{", clipped" if row["clipped"] else ""}', row['milliseconds'][1], row,
+               'papers_adamw.json', results)
+              for results in [load('papers_adamw.json') or {'rows': []}] for row in results['rows']]
+    peers = {'kernels': dict.fromkeys(('eager', 'compile', 'liger')), 'head': HEAD_PEERS, 'update': {'fused': 'fused'}}
+    for group, rows in (('kernels', kernels), ('head', head), ('update', update)):
+        for shape, time, row, file, results in rows:
+            for other, theirs, peer, _, _ in rows if row['variant'] == 'ours' else ():
+                if other == shape and peer['variant'] in peers[group]:
                     source = Source(file, results['command'], 'the same', results['commit'], results['machine'])
-                    yield Comparison(group, shape(ours), row['variant'], time(ours), time(row), 'ms', source)
+                    yield Comparison(group, shape, peers[group][peer['variant']] or peer['variant'], time, theirs, 'ms', source)
 
 
 def comparisons():
-    for collect in (families, step_files, torch_loops, quantized, gangs, attention, torch_tables):
+    for collect in (families, step_files, torch_loops, quantized, gangs, unsloth, attention, torch_tables):
         yield from collect()

@@ -4,7 +4,7 @@ import statistics
 import extra_memory
 import intervals
 import svg
-from rivals import load, machine_of
+from rivals import kernel_rows, load, machine_of
 
 PEAK_FLOPS = 989.4e12  # dense bfloat16 of an H100 or H200. Source: NVIDIA H200 data sheet
 LEVEL = 0.02  # nearer to 1 than this is level: chips of one kind differ by so much
@@ -79,6 +79,8 @@ def head():
     load_of = next((r['gpu_under_load'] for r in results['rows'] if r.get('gpu_under_load')), None)
     clock = f' {load_of["sm_mhz"]} MHz and {load_of["watts"]} W under load.' if load_of else ''
     lines += ['Loss and gradients, on a card kept warm, memory above the inputs; ours_frozen: no gradient of the weight.' + clock +
+              ' cce: cut-cross-entropy as it comes, which leaves out small gradients, with random weights nearly all of them; '
+              'cce_exact: all.' * any(v.startswith('cce') for v in variants) +
               ' Published for 4096 x 4096 x 128256 on an H200, not measured here: QuACK 17.33 ms, LigerCute 18.06, Liger Triton '
               'about 141.', ''] + origin(results)
     return lines, {}
@@ -106,8 +108,7 @@ def kernels(found):
 
 def lora_times():
     """Milliseconds of forward and backward of a LoRA linear by (variant, rank)."""
-    rows = (load('papers_kernels.json') or {}).get('rows', [])
-    return {(r['variant'], r['width']): r['full_ms'][1] for r in rows if r['op'] == 'lora'}
+    return {(r['variant'], r['width']): r['full_ms'][1] for r, _, _ in kernel_rows() if r['op'] == 'lora'}
 
 
 def over_unfused():
@@ -123,9 +124,31 @@ def over_unfused():
 
 
 def beside(found):
-    s = found[0].source
-    return [f'`{s.command}`, commit {s.commit[:12]}, {s.machine}; peers in the same call. Quantiles, forward, backward and '
-            f'memory: `bench/results/{s.file}`.', '']
+    lines = []
+    for s in {c.source.file: c.source for c in found}.values():
+        lines += [f'`{s.command}`, commit {s.commit[:12]}, {s.machine}; peers in the same call. Quantiles, forward, backward and '
+                  f'memory: `bench/results/{s.file}`.', '']
+    return lines
+
+
+def update(found):
+    """AdamW of a whole model beside torch's fused one."""
+    results = load('papers_adamw.json')
+    if not results:
+        return missing('adamw'), {}
+    rows = {}
+    for r in results['rows']:
+        rows.setdefault((r['model'], r['dtype'], r['clipped']), {})[r['variant']] = r
+
+    def cell(r):
+        return f'{r["milliseconds"][1]:.2f} ms, {r["state_bytes"] / r["parameters"]:.0f} B' if r else 'not run'
+    lines = table(['model', 'values and gradients', 'clipped', 'ours', 'torch, fused', 'times as fast'], [
+        [model, dtype, 'yes' if clipped else 'no', cell(of.get('ours')), cell(of.get('fused')),
+         f'{of["fused"]["milliseconds"][1] / of["ours"]["milliseconds"][1]:.2f}' if len(of) == 2 else '']
+        for (model, dtype, clipped), of in rows.items()])
+    lines += ['Of all tensors, and the bytes of a parameter with gradient and moments: in bfloat16 ours keeps moments in float32 '
+              'and rounds values stochastically, torch keeps moments in bfloat16. Clipped: with the global norm.', '']
+    return lines + beside(found), {}
 
 
 def ablation():
@@ -146,7 +169,33 @@ def ablation():
             svg.Bar(part if i == 0 else f'+ {part}', speed_of(step), f'{speed_of(step):,.0f}')
             for i, (part, step) in enumerate(zip(parts, steps)) if speed_of(step)])
     lines = table(header, rows) + [f'Gradient norms of the first step over all ways: {"; ".join(notes)}.', '']
-    return lines + origin(results), plots
+    return lines + origin(results) + padded(), plots
+
+
+def padded():
+    """From the batches that trainers have without packing."""
+    results = load('papers_ablation_padded.json')
+    rows = {}
+    for r in (results or {}).get('rows', []):
+        rows.setdefault(r['row'], {})[r['how']] = r
+    if not rows:
+        return ['From padded batches: not measured. `bench/device.sh --papers "ablation/padded --padded"` measures it.', '']
+    ways = ('with all', 'padded', 'padded, without the rest')
+    lines = table(['row', 'padded to', *ways, 'all over none'], [
+        [name, '512' if name.endswith('_512') else 'the longest of 16', *(cells_of_padded(of.get(way)) for way in ways),
+         ratio_of(of.get(ways[0]), of.get(ways[2]))] for name, of in rows.items()])
+    return lines + ['Real tokens/s, the part of the slots that they fill, and the gradient norm of the first step; '
+                    'without the rest: none of the parts above.', ''] + origin(results)
+
+
+def cells_of_padded(row):
+    if not speed_of(row):
+        return 'not run'
+    return f'{speed_of(row):,.0f}, {100 * row["tokens_per_step"] / row["slots_per_step"]:.0f} %, {row["grad_norm"][0]:.5f}'
+
+
+def ratio_of(fast, slow):
+    return f'{speed_of(fast) / speed_of(slow):.2f}' if speed_of(fast) and speed_of(slow) else ''
 
 
 def speed_of(row):
@@ -238,11 +287,40 @@ def memory():
                     f'{r["memory_gib"]["peak"]:.1f} GiB, {r["tokens_per_second"]:,.0f} tokens/s') for r in rows])
     else:
         lines += missing('memory')
+    lines += precisions()
     if limits:
         lines += ['The longest micro-step of one bin that fits into a card, by the plan (within 3 % of measured peaks), none '
                   'recomputed / blocks recomputed; *all*: as long as the model was made for; 0: not even 1,024 tokens:', '']
         lines += limit_table(limits) + origin(limits)
     return lines, plots
+
+
+def precisions():
+    """Memory of 8 bins of 2,048 tokens by format."""
+    results = load('papers_memory_precisions.json')
+    if not results:
+        return ['By precision: not measured. `bench/device.sh --papers "memory/precisions --precisions"` measures it.', '']
+    classes = ('weights', 'gradients', 'optimizer', 'activations', 'workspace')
+    rows = [r for r in results['rows'] if 'tokens_per_second' in r]
+    lines = table(['row', 'precision', 'plan', 'measured', *classes, 'tokens/s'], [
+        [r['row'], r['precision'], f'{r["memory_gib"]["plan"]:.2f}', f'{r["memory_gib"]["peak"]:.2f}',
+         *(f'{r["memory_gib"][c]:.2f}' for c in classes), f'{r["tokens_per_second"]:,.0f}'] for r in rows])
+    return lines + ['GiB, measured, of one micro-step of 8 documents of 2,048 tokens.', ''] + origin(results)
+
+
+def context():
+    """One document of many tokens on one GPU."""
+    results = load('h200_context.json')
+    if not results:
+        return ['Not measured. `bench/device.sh --steps qwen3_4b_lora_65536 llama31_8b_lora_32768` measures it.', ''], {}
+    rows = [r for r in results['rows'] if 'tokens_per_second' in r]
+    lines = table(['row', 'tokens/s', 's a step', 'recompute', 'GiB, plan / measured', 'MFU %'], [
+        [r['row'], f'{r["tokens_per_second"]:,.0f}', f'{r["ms_per_step"] / 1e3:.1f}', r['layout']['recompute'],
+         f'{r["memory_gib"]["plan"]:.1f} / {r["memory_gib"]["peak"]:.1f}',
+         f'{100 * r["tokens_per_second"] * r["flops_per_token"] / PEAK_FLOPS:.1f}'] for r in rows])
+    lines += ['LoRA of rank 16, one document a step, bfloat16, exact attention. Published for Qwen3-4B at 65,536 tokens on one '
+              'H100, not measured here: prime-rl 4,160 tokens/s.', '']
+    return lines + origin(results, 'bench/device.sh --steps ROW'), {}
 
 
 def limit_table(limits):

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAPERS = os.path.join(ROOT, 'bench', 'papers')
 sys.path.insert(0, PAPERS)
-import convergence, extra_memory, intervals, lora_plus, page, rivals, sections  # noqa: E402
+import ablation, convergence, extra_memory, intervals, lora_plus, page, rivals, sections  # noqa: E402
 
 SMALL = {'memory': ('--row', 'tiny_lora_512', '--seconds', '0.1'),
          'ablation': ('--seconds', '0.1'),
@@ -119,7 +119,7 @@ class PageTest(unittest.TestCase):
         results, rivals.RESULTS = rivals.RESULTS, folder
         self.addCleanup(setattr, rivals, 'RESULTS', results)
         text, _ = page.page()
-        for part in ('attention', 'kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence'):
+        for part in ('attention', 'kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence', 'adamw'):
             self.assertIn(f'`bench/device.sh --papers {part}`', text)
 
     def test_says_what_memory_the_kernels_take_beside_ligers(self):
@@ -139,12 +139,70 @@ class PageTest(unittest.TestCase):
         self.assertIn('swiglu 2.0 times; cross_entropy 5 to 5 MiB against none', said)
         self.assertEqual(extra_memory.cell(extra_memory.kernels()['swiglu']), '16: 12 / 9 / 12')
 
+    def folder_with(self, **files):
+        """Results are those of the files alone."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        results, rivals.RESULTS = rivals.RESULTS, folder
+        self.addCleanup(setattr, rivals, 'RESULTS', results)
+        for name, content in files.items():
+            with open(os.path.join(folder, f'{name}.json'), 'w', encoding='utf-8') as file:
+                json.dump(content, file)
+
+    def test_a_later_file_of_kernels_takes_the_place_of_its_shapes(self):
+        def results(machine, ours, liger):
+            rows = [{'op': 'lora', 'width': 8, 'variant': v, 'full_ms': [t] * 3} for v, t in (('ours', ours), ('liger', liger))]
+            return {'command': f'on {machine}', 'commit': 'c', 'machine': machine, 'rows': rows}
+        older, newer = results('H100', 1, 3), results('H200', 1, 2)
+        older['rows'] += [{**row, 'width': 16} for row in older['rows']]
+        self.folder_with(papers_kernels=older, papers_kernels_rotations=newer)
+        found = {c.label: c for c in rivals.torch_tables()}
+        self.assertEqual({label: (c.ratio, c.source.machine) for label, c in found.items()},
+                         {'lora 8': (2, 'H200'), 'lora 16': (3, 'H100')})
+        self.assertEqual(sum('peers in the same call' in line for line in sections.beside(list(found.values()))), 2)
+
+    def test_update_is_beside_torchs_of_the_same_types(self):
+        rows = [{'model': 'm', 'dtype': dtype, 'clipped': True, 'variant': v, 'milliseconds': [t] * 3, 'state_bytes': b,
+                 'parameters': 2} for dtype, v, t, b in (('bfloat16', 'ours', 1, 24), ('bfloat16', 'fused', 3, 16),
+                                                          ('float32', 'ours', 2, 32))]
+        self.folder_with(papers_adamw={'command': 'x', 'commit': 'c', 'machine': 'm', 'rows': rows})
+        found = list(rivals.torch_tables())
+        self.assertEqual([(c.label, c.ratio) for c in found], [('adamw m, bfloat16, clipped', 3)])
+        lines, _ = sections.update(found)
+        self.assertIn('| m | bfloat16 | yes | 1.00 ms, 12 B | 3.00 ms, 8 B | 3.00 |', lines)
+        self.assertIn('| m | float32 | yes | 2.00 ms, 16 B | not run |  |', lines)
+
+    def test_padded_batches_say_what_part_is_real(self):
+        def row(how, speed, slots):
+            return {'row': 'r_2048', 'how': how, 'tokens_per_second': speed, 'tokens_per_step': 50, 'slots_per_step': slots,
+                    'grad_norm': [1.5]}
+        rows = [row('with all', 300.0, 50), row('padded', 120.0, 100), row('padded, without the rest', 60.0, 100)]
+        self.folder_with(papers_ablation_padded={'command': 'x', 'commit': 'c', 'machine': 'm', 'rows': rows})
+        self.assertIn('| r_2048 | the longest of 16 | 300, 100 %, 1.50000 | 120, 50 %, 1.50000 | 60, 50 %, 1.50000 | 5.00 |',
+                      sections.padded())
+
+    def test_unsloth_without_a_gradient_has_no_speed(self):
+        def row(name, **more):
+            return {'row': name, 'tokens_per_second': 10.0, **more}
+        rows = [row('0.5b_full_512', commit='c'), row('0.5b_lora_512', commit='c'),
+                row('0.5b_full_512_peer_unsloth', unsloth='1', error='gradient norms from 0'),
+                row('0.5b_lora_512_peer_unsloth', unsloth='1')]
+        self.folder_with(h200_unsloth={'commit': 'c', 'machine': 'm', 'device': 'd', 'rows': rows})
+        self.assertEqual([c.label for c in rivals.unsloth()], ['0.5b_lora_512'])
+
     def test_a_ratio_is_how_many_times_as_fast(self):
         def comparison(unit):
             return rivals.Comparison('training', 'row', 'peer', 200.0, 100.0, unit, None)
         self.assertEqual(comparison('tokens/s').ratio, 2.0)
         self.assertEqual(comparison('ms').ratio, 0.5)
         self.assertEqual([sections.kind_of(r) for r in (1.03, 1.01, 0.99, 0.97)], ['win', 'other', 'other', 'loss'])
+
+
+class PaddedTest(unittest.TestCase):
+    def test_the_base_is_a_padded_batch_and_not_a_bin_of_one_document(self):
+        for row, base in (('0.5b_packed_2048_x1', 'lengths'), (ablation.PADDED_TO_512, 'packing')):
+            lists = [set(without) for _, without in ablation.padded_lists(row)]
+            self.assertEqual(lists, [set(), {base}, {base} | set(ablation.PARTS) - {'packing'}])
 
 
 class StatisticsTest(unittest.TestCase):

@@ -48,10 +48,12 @@ TEST_F(StepRowsTest, PlansTheNumberFormatsOfTheTable) {
     EXPECT_EQ(plan.compute_dtype, "bfloat16") << row.name;
     EXPECT_EQ(plan.master_dtype, rounded ? "bfloat16" : "float32") << row.name;
     EXPECT_EQ(plan.attention_deterministic, !row.name.ends_with("_fast_attention")) << row.name;
-    const bool experts = plan.model.mixture.experts > 0;  // take the level that fits
+    // These take the level that fits.
+    const bool automatic = plan.model.mixture.experts > 0 ||
+                           (!row.settings.empty() && row.settings[0] == "recompute: auto");
     const char* again = row.name.ends_with("_norm_swiglu") ? "norm_swiglu" : "none";
     const bool block = row.memory_limit > 0 || row.name.ends_with("_block");
-    EXPECT_EQ(plan.recompute, block ? "block" : experts ? plan.recompute : again) << row.name;
+    EXPECT_EQ(plan.recompute, block ? "block" : automatic ? plan.recompute : again) << row.name;
     const bool mxfp4 = row.name.find("_mxfp4_") != std::string::npos;
     const char* format = mxfp4 ? "mxfp4" : "nf4_double";
     EXPECT_EQ(plan.quantization, row.quantized ? format : "") << row.name;

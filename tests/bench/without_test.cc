@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "bench/worker/engine/step_data.h"
 #include "bench/worker/engine/step_plan.h"
 
@@ -21,15 +24,15 @@ PlannedRow PlanOf(const std::string& name) {
 }
 
 TEST(WithoutTest, KnowsEveryPartByItsWord) {
-  const auto all =
-      ParseWithout({"packing", "chunks", "fusions", "fused_update", "tuning", "graphs", "balance"});
+  const auto all = ParseWithout(
+      {"packing", "lengths", "chunks", "fusions", "fused_update", "tuning", "graphs", "balance"});
   ASSERT_TRUE(all.ok()) << all.status();
-  EXPECT_TRUE(all->packing && all->chunks && all->fusions && all->fused_update && all->tuning &&
-              all->graphs && all->balance);
+  EXPECT_TRUE(all->packing && all->lengths && all->chunks && all->fusions && all->fused_update &&
+              all->tuning && all->graphs && all->balance);
   const auto none = ParseWithout({});
   ASSERT_TRUE(none.ok());
-  EXPECT_FALSE(none->packing || none->chunks || none->fusions || none->fused_update ||
-               none->tuning || none->graphs || none->balance);
+  EXPECT_FALSE(none->packing || none->lengths || none->chunks || none->fusions ||
+               none->fused_update || none->tuning || none->graphs || none->balance);
   EXPECT_EQ(ParseWithout({"speed"}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -77,6 +80,41 @@ TEST(WithoutTest, UnpackedStepHasTheSameDocumentsInABinEach) {
   EXPECT_EQ(step.bins.bin_ids.size(), documents);
   EXPECT_EQ(step.bins.bin_ids.back(), static_cast<int64_t>(documents) - 1);
   EXPECT_EQ(step.bins.token_ids, packed.bins.token_ids);
+  EXPECT_EQ(step.loss_denominator, packed.loss_denominator);
+}
+
+TEST(WithoutTest, PaddedStepHasRowsOfTheLongestOfSixteenDocumentsAndTheSameTargets) {
+  const PlannedRow row = PlanOf("0.5b_packed_2048_x1");
+  const engine::TrainStep packed = MakeStep(*row.recipe, *row.data.train, 0);
+  engine::TrainStep step = packed;
+  PadLengths(row.planned.plan, &step);
+  const std::vector<int32_t>& lengths = packed.bins.document_lengths;
+  ASSERT_EQ(step.bins.document_lengths.size(), lengths.size());
+  ASSERT_EQ(step.bins.targets.size(), step.bins.token_ids.size());
+  size_t from = 0, to = 0;
+  for (size_t d = 0; d < lengths.size(); ++d) {
+    const auto first = lengths.begin() + static_cast<int64_t>(d / kCollated * kCollated);
+    const auto last =
+        lengths.end() - first > int64_t{kCollated} ? first + kCollated : lengths.end();
+    const int32_t longest = step.bins.document_lengths[d];
+    ASSERT_EQ(longest, *std::max_element(first, last)) << d;
+    for (int32_t t = 0; t < longest; ++t, ++to) {
+      const bool real = t < lengths[d];
+      ASSERT_EQ(step.bins.token_ids[to], real ? packed.bins.token_ids[from] : 0) << d << " " << t;
+      ASSERT_EQ(step.bins.targets[to], real ? packed.bins.targets[from] : 0) << d << " " << t;
+      from += real ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(from, packed.bins.token_ids.size());
+  EXPECT_GT(to, from);
+  size_t document = 0;
+  for (const int32_t count : step.bins.documents_per_bin) {
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < count; ++i) tokens += step.bins.document_lengths[document++];
+    EXPECT_LE(tokens, row.planned.plan.sequence_len);
+    EXPECT_LE(count, row.planned.plan.max_documents_per_bin);
+  }
+  EXPECT_EQ(document, lengths.size());
   EXPECT_EQ(step.loss_denominator, packed.loss_denominator);
 }
 

@@ -72,6 +72,8 @@ struct Measured {
   std::vector<engine::PhaseSeconds> phases;  // likewise
   engine::StepStats first, last;
   int64_t trained = 0;  // steps, warm-up included
+  int64_t tokens = 0;   // of the last step, without padding
+  int64_t slots = 0;    // of its bins
   int64_t denominator = 1;
   nlohmann::json under_load;
   std::optional<double> watts;     // of the GPU, likewise; none: not told
@@ -118,7 +120,11 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
         MakeStep(recipe, *prepared.data.train, step, prepared.planned.plan.document_loss,
                  prepared.planned.plan.model.vocab_size);
     const bool whole = batch.bins.bin_ids.size() == full;
+    measured.tokens = static_cast<int64_t>(batch.bins.token_ids.size());
     if (without.packing) Unpack(&batch);
+    if (without.lengths) PadLengths(prepared.planned.plan, &batch);
+    measured.slots =
+        static_cast<int64_t>(batch.bins.bin_ids.size()) * prepared.planned.plan.sequence_len;
     const Clock::time_point begin = Clock::now();
     ASSIGN_OR_RETURN(const engine::StepStats stats, engine->Train(batch));
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -140,7 +146,7 @@ absl::StatusOr<Measured> Train(const PlannedRow& prepared, const Flags& flags,
     SetProfilerWindow(false);  // one step is enough
     if (!whole) continue;
     timed += seconds;
-    measured.rates.push_back(static_cast<double>(stats.tokens) / seconds);
+    measured.rates.push_back(static_cast<double>(measured.tokens) / seconds);
     measured.seconds.push_back(seconds);
     measured.phases.push_back(stats.seconds);
     const auto count = static_cast<int64_t>(measured.rates.size());
@@ -171,7 +177,8 @@ Json Speed(const Row& row, const Measured& measured) {
                {"ms_per_step", 1e3 * Median(measured.seconds)},
                {"steps_timed", measured.rates.size()},
                {"steps_warm_up", measured.trained - static_cast<int64_t>(measured.rates.size())},
-               {"tokens_per_step", measured.last.tokens}};
+               {"tokens_per_step", measured.tokens},
+               {"slots_per_step", measured.slots}};
   if (measured.waits.has_value()) {
     json["host_waits"] = {{"count", measured.waits->count}, {"calls", measured.waits->calls}};
   }
@@ -381,9 +388,9 @@ int main(int argc, char** argv) {
   app.add_option("--gemm-table", flags.gemm_table,
                  "file of the products' algorithms, so that processes run the same");
   app.add_option("--set", flags.settings, "a line of the job's spec; may be repeated");
-  app.add_option(
-      "--without", flags.without,
-      "packing, chunks, fusions, fused_update, tuning, graphs or balance; may be repeated");
+  app.add_option("--without", flags.without,
+                 "packing, lengths, chunks, fusions, fused_update, tuning, graphs or balance; may "
+                 "be repeated");
   CLI11_PARSE(app, argc, argv);
   return coxswain::bench::Run(std::move(flags));
 }

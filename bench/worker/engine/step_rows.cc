@@ -66,6 +66,43 @@ std::vector<Row> FamilyRows() {
           lora("qwen3_14b", 64225280)};
 }
 
+// One document in a micro-step, of as many tokens as others publish; the planner chooses what is
+// computed again. LoRA of Qwen3-4B has 16 x 57,344 elements a layer.
+std::vector<Row> ContextRows() {
+  const auto lora = [](const std::string& model, int64_t parameters, int64_t length) {
+    return Row{.name = absl::StrCat(model, "_lora_", length),
+               .model = model,
+               .parameters = parameters,
+               .sequence_len = length,
+               .micro_bins = 1,
+               .lora_rank = 16,
+               .settings = {"recompute: auto"}};
+  };
+  return {lora("llama31_8b", 41943040, 32768), lora("llama31_8b", 41943040, 131072),
+          lora("qwen3_4b", 33030144, 65536)};
+}
+
+// The shapes of Chronicals, arXiv 2601.02609: 16 documents of 512 tokens, all weights or LoRA of
+// rank 32; 8 of 2,048.
+std::vector<Row> SmallBatchRows() {
+  const Row full{.name = "0.5b_full_512",
+                 .model = "0.5b",
+                 .parameters = kHalf,
+                 .sequence_len = 512,
+                 .micro_bins = 16};
+  Row lora = full, longer = full;
+  lora.name = "0.5b_lora_512";
+  lora.lora_rank = 32;
+  lora.parameters = 2 * kHalfLora;
+  longer.name = "0.5b_full_2048_x8";
+  longer.sequence_len = 2048;
+  longer.micro_bins = 8;
+  Row states = longer;
+  states.name += "_adamw_8bit";
+  states.optimizer = "adamw_8bit";
+  return {full, lora, longer, states};
+}
+
 // A quantised base: the row of LoRA beside it, and models that have to fit into a memory.
 std::vector<Row> QuantizedRows() {
   Row seven{.name = "7b_qlora_1024",
@@ -158,7 +195,10 @@ std::vector<Row> PackedRows() {
                  .sequence_len = 2048,
                  .micro_bins = 16,
                  .documents = Documents::kAlpaca};
-  Row gsm8k = half, chat = half;
+  Row gsm8k = half, chat = half, shorter = half;
+  shorter.name = "0.5b_packed_512";
+  shorter.sequence_len = 512;
+  shorter.micro_bins = 64;
   gsm8k.name = "0.5b_gsm8k_2048";
   gsm8k.documents = Documents::kGsm8k;
   chat.name = "0.5b_chat_8192";
@@ -168,6 +208,7 @@ std::vector<Row> PackedRows() {
   return {half,
           gsm8k,
           chat,
+          shorter,
           {.name = "llama31_8b_lora_packed_2048",
            .model = "llama31_8b",
            .parameters = 41943040,
@@ -312,6 +353,8 @@ std::vector<Row> CudaRows() {
   for (Row& row : Fp8Rows(rows)) rows.push_back(std::move(row));
   for (Row& row : LongRows()) rows.push_back(std::move(row));
   for (Row& row : FamilyRows()) rows.push_back(std::move(row));
+  for (Row& row : ContextRows()) rows.push_back(std::move(row));
+  for (Row& row : SmallBatchRows()) rows.push_back(std::move(row));
   for (Row& row : QuantizedRows()) rows.push_back(std::move(row));
   for (Row& row : PackedRows()) rows.push_back(std::move(row));
   for (Row& row : ExpertRows()) rows.push_back(std::move(row));

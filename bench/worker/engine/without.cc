@@ -1,5 +1,6 @@
 #include "bench/worker/engine/without.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
@@ -35,9 +36,13 @@ double WidthOfFullest(int64_t experts, int64_t chosen, double share) {
 
 absl::StatusOr<Without> ParseWithout(const std::vector<std::string>& words) {
   constexpr std::pair<const char*, bool Without::*> kWords[] = {
-      {"packing", &Without::packing}, {"chunks", &Without::chunks},
-      {"fusions", &Without::fusions}, {"fused_update", &Without::fused_update},
-      {"tuning", &Without::tuning},   {"graphs", &Without::graphs},
+      {"packing", &Without::packing},
+      {"lengths", &Without::lengths},
+      {"chunks", &Without::chunks},
+      {"fusions", &Without::fusions},
+      {"fused_update", &Without::fused_update},
+      {"tuning", &Without::tuning},
+      {"graphs", &Without::graphs},
       {"balance", &Without::balance}};
   Without without;
   for (const std::string& word : words) {
@@ -73,6 +78,38 @@ void Unpack(engine::TrainStep* step) {
   bins.documents_per_bin.assign(documents, 1);
   bins.bin_ids.resize(documents);
   std::iota(bins.bin_ids.begin(), bins.bin_ids.end(), int64_t{0});
+}
+
+void PadLengths(const plan::Plan& plan, engine::TrainStep* step) {
+  const engine::BinBatch packed = std::move(step->bins);
+  engine::BinBatch& padded = step->bins;
+  padded = {};
+  const std::vector<int32_t>& lengths = packed.document_lengths;
+  int64_t left = 0;  // of the last bin
+  size_t begin = 0;  // of the document's tokens
+  int32_t longest = 0;
+  for (size_t d = 0; d < lengths.size(); ++d) {
+    if (d % kCollated == 0) {
+      const size_t end = std::min(d + kCollated, lengths.size());
+      longest = *std::max_element(lengths.data() + d, lengths.data() + end);
+    }
+    if (left < longest || padded.documents_per_bin.back() >= plan.max_documents_per_bin) {
+      padded.bin_ids.push_back(static_cast<int64_t>(padded.bin_ids.size()));
+      padded.documents_per_bin.push_back(0);
+      left = plan.sequence_len;
+    }
+    padded.documents_per_bin.back() += 1;
+    padded.document_lengths.push_back(longest);
+    left -= longest;
+    const size_t end = begin + static_cast<size_t>(lengths[d]);
+    padded.token_ids.insert(padded.token_ids.end(), packed.token_ids.data() + begin,
+                            packed.token_ids.data() + end);
+    padded.targets.insert(padded.targets.end(), packed.targets.data() + begin,
+                          packed.targets.data() + end);
+    padded.token_ids.resize(padded.token_ids.size() + static_cast<size_t>(longest - lengths[d]), 0);
+    padded.targets.resize(padded.token_ids.size(), 0);
+    begin = end;
+  }
 }
 
 }  // namespace coxswain::bench

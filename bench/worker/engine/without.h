@@ -15,6 +15,7 @@ namespace coxswain::bench {
 
 struct Without {
   bool packing = false;       // a bin holds one document; the batch the same documents
+  bool lengths = false;       // documents are as long as the longest of their kCollated
   bool chunks = false;        // the logits of all rows of a micro-step are there at once
   bool fusions = false;       // of the plan: ops one by one
   bool fused_update = false;  // AdamW launched for each tensor, after the host has decided on it
@@ -41,6 +42,14 @@ absl::Status RemoveFromPlan(const Without& without, planner::PlannedJob* planned
 
 // The same documents, each in a bin of its own: more micro-steps.
 void Unpack(engine::TrainStep* step);
+
+// Documents that a trainer without packing puts into one tensor.
+inline constexpr size_t kCollated = 16;
+
+// The same documents and targets, each made as long as the longest of its kCollated by tokens that
+// are no targets, as a padded batch has them: rows of that length lie in the bins of `plan` in
+// their order, as many as fit. What a bin leaves at its end is less than a row.
+void PadLengths(const plan::Plan& plan, engine::TrainStep* step);
 
 }  // namespace coxswain::bench
 

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/cached_attention.h"
 #include "kernels/experts/grouped_gated_linear.h"
 #include "kernels/experts/grouped_linear.h"
 #include "kernels/experts/grouped_lora.h"
+#include "kernels/lora/lora_gated_linear.h"
 #include "kernels/products/gated_linear.h"
 #include "kernels/products/rotated_linear.h"
 #include "tests/kernels/cuda/large_tensor.h"
@@ -160,6 +162,84 @@ TEST(LargeProductsGpuTest, GatedLinear) {
   backward(kLast, few_dout.data(), few_gate_up.data(), few_y.data());
   ExpectLast(gate_up, few_gate_up, "gradient of gate and up");
   ExpectLast(y, few_y, "gated again");
+}
+
+// Forward of gate and up, and backward of down, which read the same gate and up.
+TEST(LargeProductsGpuTest, LoraGatedLinear) {
+  SKIP_WITHOUT_MEMORY_FOR(5);
+  const int64_t h = 64, i = 4096, r = 8, rows = RowsOf(i);
+  const DeviceTensor up(kType, Whole(2 * i * h, 1)), down(kType, Whole(h * i, 2));
+  const DeviceTensor up_a(kType, Whole(2 * r * h, 3)), up_b(kType, Whole(2 * i * r, 4));
+  const DeviceTensor down_a(kType, Whole(r * i, 5)), down_b(kType, Whole(h * r, 6));
+  DeviceTensor db(DType::kFloat32, Floats(Size(h * r), 0.0f));
+  const LoraMember gates[] = {{.out_features = i, .b = up_b.data()},
+                              {.out_features = i,
+                               .column_offset = i,
+                               .b = static_cast<const uint16_t*>(up_b.data()) + i * r}};
+  const LoraMember rest{.out_features = h, .b = down_b.data(), .db = db.data()};
+  const LoraLinearSpec to_gates{
+      .dtype = kType, .in_features = h, .rank = r, .members = gates, .ldy = 2 * i, .scale = 1.0f};
+  const LoraLinearSpec from_gates{
+      .dtype = kType, .in_features = i, .rank = r, .members = {&rest, 1}, .ldy = h, .scale = 1.0f};
+  const Floats last = Whole(kLast * h, 7), last_dy = Whole(kLast * h, 8);
+  const LargeTensor x(rows, h, last), low(rows, 2 * r), gate_up(rows, 2 * i), product(rows, i);
+  const Floats last_down = Whole(kLast * r, 9);
+  const LargeTensor dy(rows, h, last_dy), of_down(rows, r, last_down);
+  const DeviceTensor few(kType, last), few_low(kType, kLast * 2 * r), few_dy(kType, last_dy);
+  const DeviceTensor few_down(kType, last_down);
+  const DeviceTensor few_gate_up(kType, kLast * 2 * i), few_product(kType, kLast * i);
+  const auto forward = [&](int64_t count, const void* in, void* lows, void* both, void* out) {
+    const Scratch scratch(LoraLinearForwardWorkspaceBytes(to_gates, count));
+    LoraGatedLinearForward({.linear = {.spec = to_gates,
+                                       .rows = count,
+                                       .x = in,
+                                       .weight = up.data(),
+                                       .a = up_a.data(),
+                                       .h = lows,
+                                       .y = both,
+                                       .workspace = scratch.workspace()},
+                            .product = out},
+                           TestStream());
+    Synchronize(TestStream());  // before the scratch goes
+  };
+  // The product comes back in dx. Returns dA, and dB behind it.
+  const auto backward = [&](int64_t count, const void* gradient, const void* lows, void* both,
+                            void* again) {
+    const DeviceTensor da(DType::kFloat32, Floats(Size(r * i), 0.0f));
+    db.Write(Floats(Size(h * r), 0.0f));
+    const Scratch scratch(LoraLinearBackwardWorkspaceBytes(from_gates, count));
+    LoraGatedLinearBackward({.linear = {.spec = from_gates,
+                                        .rows = count,
+                                        .weight = down.data(),
+                                        .a = down_a.data(),
+                                        .h = lows,
+                                        .dy = gradient,
+                                        .da = da.data(),
+                                        .dx = again,
+                                        .workspace = scratch.workspace()},
+                             .gate_up = both},
+                            TestStream());
+    return std::pair(da.Read(), db.Read());
+  };
+  forward(rows, x.data(), low.data(), gate_up.data(), product.data());
+  forward(kLast, few.data(), few_low.data(), few_gate_up.data(), few_product.data());
+  ExpectLast(low, few_low, "x A^T");
+  ExpectLast(gate_up, few_gate_up, "gate and up");
+  ExpectLast(product, few_product, "gated");
+  const auto [da, dwhole] =
+      backward(rows, dy.data(), of_down.data(), gate_up.data(), product.data());
+  const auto [few_da, few_dwhole] =
+      backward(kLast, few_dy.data(), few_down.data(), few_gate_up.data(), few_product.data());
+  ExpectLast(gate_up, few_gate_up, "gradient of gate and up");
+  ExpectLast(product, few_product, "gated again");
+  EXPECT_EQ(dwhole, few_dwhole);
+  // Five terms of at most 64 x 2 x 2 by the product in two orders, each with at most four
+  // roundings.
+  float largest = 0;
+  for (const float value : few_product.Read()) largest = std::max(largest, std::abs(value));
+  for (size_t k = 0; k < da.size(); ++k) {
+    ASSERT_NEAR(da[k], few_da[k], 8 * 0x1p-24 * kLast * 256 * largest) << k;
+  }
 }
 
 // The last rows are those of the last expert. bfloat16 rounds equal sums alike.

@@ -1,6 +1,6 @@
 // Invariant kernels-2: elementwise ops, norms and rotations of more than 2^31 elements. Others:
-// large_rows_test.cc, large_lists_test.cc, large_products_test.cc, expert_permutation_test.cc,
-// and the tests of gelu.h, gemm.h, cross_entropy.h and lora_linear.h.
+// large_rows_test.cc, large_lists_test.cc, large_products_test.cc, large_routers_test.cc,
+// expert_permutation_test.cc, and the tests of gelu.h, gemm.h, cross_entropy.h and lora_linear.h.
 #include <numeric>
 
 #include "kernels/activations/clamped_swiglu.h"
