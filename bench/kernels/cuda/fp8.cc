@@ -64,7 +64,7 @@ void BenchQuantize(Bench* bench, Fp8Scaling scaling, int64_t rows, int64_t cols)
                }});
 }
 
-struct Linear {
+struct Fp8Linear {
   int64_t rows, in, out;
 };
 // Formats of gradients, and scalings of activations and gradients, and of weights.
@@ -125,7 +125,7 @@ void BenchProduct(Bench* bench, const std::string& name, const Operand& a, const
                }});
 }
 
-void BenchLinear(Bench* bench, const Linear& l, const Recipe& r) {
+void BenchLinear(Bench* bench, const Fp8Linear& l, const Recipe& r) {
   const std::string name = std::string("fp8_gemm ") + r.name;
   constexpr auto kE4M3 = Fp8Format::kE4M3;
   BenchProduct(bench, name + " forward", {kE4M3, r.rows, l.rows, l.in},
