@@ -36,8 +36,9 @@ constexpr bool Fp8OperandsFit(const Fp8GemmSpec& spec) {
 // Whether this library, and on a GPU its compute capability (8.9 or newer; kTile, kBlock and kRow
 // 9.0), has the product. The CPU's C and bias are in float32.
 bool Fp8GemmSupports(const Fp8GemmSpec& spec);
-// CUDA: n is a multiple of it; m and k are any. The CPU takes any n.
-inline constexpr int64_t kFp8Alignment = 16;
+// CUDA: n is a multiple of kFp8Alignment, and m of kFp8TileRows where A has tiles or blocks; k is
+// any. The CPU takes any.
+inline constexpr int64_t kFp8Alignment = 16, kFp8TileRows = 4;
 int64_t Fp8GemmWorkspaceBytes(const Fp8GemmSpec& spec, int64_t m, int64_t n, int64_t k);
 
 // An extent of 0 is allowed, as in gemm.h.

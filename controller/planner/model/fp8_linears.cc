@@ -26,6 +26,8 @@ plan::Fp8Recipe RecipeOf(config::Fp8Recipe recipe) {
   }
 }
 
+constexpr int64_t kTileTokens = 4;  // kernels/products/fp8_gemm.h, kFp8TileRows
+
 // Source: cuBLAS 13 documentation, cublasLtMatmul: E4M3 and E5M2 from 8.9 on, scales of rows and of
 // blocks of 128 on 9.0.
 absl::Status CheckCapability(plan::Fp8Recipe recipe, int32_t capability) {
@@ -107,6 +109,12 @@ absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, p
   fp8.e4m3_gradients = job.fp8->e4m3_gradients;
   fp8.keeps_activations = job.fp8->keeps_activations;
   if (plan->device == "cuda") RETURN_IF_ERROR(CheckCapability(fp8.recipe, compute_capability));
+  if (plan->device == "cuda" && fp8.recipe == plan::Fp8Recipe::kBlockwise &&
+      plan->sequence_len % kTileTokens != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("precision.fp8.recipe is blockwise, sequence_len is ", plan->sequence_len,
+                     "; on a GPU it takes a multiple of ", kTileTokens));
+  }
   if (!plan->quantization.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("precision.compute is fp8, the base is kept in ",
                                                    plan->quantization,

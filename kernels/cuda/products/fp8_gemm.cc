@@ -137,6 +137,13 @@ void Validate(const Fp8GemmArgs& args, const Stream* stream) {
     throw std::invalid_argument("Fp8Gemm: n is " + std::to_string(args.n) +
                                 ", must be a multiple of " + std::to_string(kFp8Alignment));
   }
+  const bool tiles =
+      args.spec.a_scaling == Fp8Scaling::kTile || args.spec.a_scaling == Fp8Scaling::kBlock;
+  if (tiles && args.m % kFp8TileRows != 0) {
+    throw std::invalid_argument("Fp8Gemm: m is " + std::to_string(args.m) +
+                                ", must be a multiple of " + std::to_string(kFp8TileRows) +
+                                " where A has tiles or blocks");
+  }
   if (args.ldc < args.n) {
     throw std::invalid_argument("Fp8Gemm: ldc is " + std::to_string(args.ldc) + ", a row has " +
                                 std::to_string(args.n));

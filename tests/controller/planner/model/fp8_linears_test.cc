@@ -87,6 +87,16 @@ TEST(Fp8LinearsTest, RefusesWhatAGpuHasNot) {
   EXPECT_EQ(Refusal(blockwise, 80, PlanOf(EvenModel(), "cpu")), "");
 }
 
+TEST(Fp8LinearsTest, TilesOnAGpuTakeAMultipleOfFourTokens) {
+  const config::JobSpec job = JobOf(config::Fp8Recipe::kBlockwise);
+  plan::Plan plan = PlanOf(EvenModel());
+  plan.sequence_len = 62;
+  EXPECT_NE(Refusal(job, 90, plan).find("sequence_len is 62; on a GPU it takes a multiple of 4"),
+            std::string::npos);
+  plan.device = "cpu";
+  EXPECT_EQ(Refusal(job, 0, plan), "");
+}
+
 TEST(Fp8LinearsTest, RefusesAQuantisedBaseAndAModelWithoutALinearLeft) {
   plan::Plan plan = PlanOf(EvenModel());
   plan.quantization = "nf4";
