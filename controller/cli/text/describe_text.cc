@@ -15,6 +15,7 @@
 #include "controller/cli/text/job_text.h"
 #include "controller/cli/text/preference_text.h"
 #include "controller/cli/text/table.h"
+#include "controller/cli/text/verification_text.h"
 
 namespace coxswain::cli {
 namespace {
@@ -57,7 +58,7 @@ std::string Identity(const v1::Job& job, int64_t now) {
          Line("Started", Time(job.started_unix_ms(), now)) +
          Line("Finished", Time(job.finished_unix_ms(), now)) +
          Line("Artifact", job.artifact_dir()) + Line("Merged", job.merged_dir()) +
-         Line("Pushed", job.pushed_url());
+         Line("Verified", VerificationsText(job)) + Line("Pushed", job.pushed_url());
 }
 
 std::string ErrorText(const v1::Error& e) {

@@ -49,6 +49,8 @@ JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, 
            .kept = [this] { hooks_.reschedule(); }}),
       export_(deps, &record_, &spec_, &output_,
               [this](const ExportAttempt& attempt) { OnExported(attempt); }),
+      proof_(deps, {.spec = &spec_, .exported = &export_, .session = &session_},
+             [this](const v1::Error& error) { Fail(error); }),
       push_(deps, &record_, &spec_,
             [this](const absl::StatusOr<PushedTo>& pushed) { OnPushed(pushed); }),
       trackers_(deps, &record_, &spec_, [this] { hooks_.reschedule(); }) {}

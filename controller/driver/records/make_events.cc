@@ -323,6 +323,20 @@ v1::JobEvent IncidentKeptEvent(const incidents::Incident& incident, const std::s
   return event;
 }
 
+v1::Verification ToWire(const Verification& verification) {
+  v1::Verification wire;
+  wire.set_artifact(verification.artifact);
+  wire.set_verified(verification.verified);
+  wire.set_reason(verification.reason);
+  wire.set_records(verification.records);
+  wire.set_targets(verification.targets);
+  wire.set_difference(verification.difference);
+  wire.set_bound(verification.bound);
+  wire.set_bound_from(verification.bound_from);
+  wire.set_seconds(verification.seconds);
+  return wire;
+}
+
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to) {
   v1::JobEvent event = EventOfType("Exported");
   v1::Exported& exported = *event.mutable_exported();
@@ -330,6 +344,9 @@ v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to) {
   exported.set_merged_directory(to.merged_directory);
   exported.set_step(step);
   for (const std::string& replaced : to.replaced) exported.add_replaced(replaced);
+  for (const Verification& verification : to.verifications) {
+    *exported.add_verifications() = ToWire(verification);
+  }
   return event;
 }
 
