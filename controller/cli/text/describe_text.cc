@@ -15,7 +15,6 @@
 #include "controller/cli/text/job_text.h"
 #include "controller/cli/text/preference_text.h"
 #include "controller/cli/text/table.h"
-#include "controller/cli/text/verification_text.h"
 
 namespace coxswain::cli {
 namespace {

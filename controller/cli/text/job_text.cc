@@ -10,7 +10,6 @@
 #include "controller/cli/text/expert_text.h"
 #include "controller/cli/text/held_out_text.h"
 #include "controller/cli/text/table.h"
-#include "controller/cli/text/verification_text.h"
 
 namespace coxswain::cli {
 namespace {
@@ -275,6 +274,21 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
   if (ranks.has_experts()) text += ExpertText(ranks.experts());
   if (wide) text += ExpertTable(ranks);
   if (wide && !ranks.choices().empty()) text += ranks.choices() + "\n";
+  return text;
+}
+
+std::string VerificationsText(const v1::Job& job) {
+  std::string text;
+  for (const v1::Verification& one : job.verifications()) {
+    if (!text.empty()) text += "; ";
+    if (!one.verified()) {
+      text += fmt::format("{} skipped: {}", OneLine(one.artifact()), OneLine(one.reason()));
+      continue;
+    }
+    text += fmt::format("{} on {} record{} ({} targets), largest difference {:.3g}, bound {:.3g}",
+                        OneLine(one.artifact()), one.records(), one.records() == 1 ? "" : "s",
+                        one.targets(), one.difference(), one.bound());
+  }
   return text;
 }
 

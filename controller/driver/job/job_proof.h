@@ -11,7 +11,7 @@
 
 #include "common/config/job_spec.h"
 #include "controller/driver/job/job_export.h"
-#include "controller/driver/proof/proof_plan.h"
+#include "controller/driver/output/proof_plan.h"
 #include "controller/driver/records/deps.h"
 #include "controller/driver/training/curriculum.h"
 #include "controller/driver/training/training.h"

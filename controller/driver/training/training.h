@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "controller/checkpoint/run_state.h"
-#include "controller/driver/proof/proof_asking.h"
 #include "controller/driver/training/asking.h"
 #include "controller/driver/training/batch.h"
 #include "controller/driver/training/commit_step.h"
 #include "controller/driver/training/curriculum.h"
 #include "controller/driver/training/kl_asking.h"
+#include "controller/driver/training/proof_asking.h"
 #include "controller/driver/training/reference_asking.h"
 #include "controller/driver/training/step_script.h"
 #include "controller/driver/training/training_position.h"

@@ -1,5 +1,5 @@
 // What is asked to prove an export, within its time, and what the answers come to.
-#include "controller/driver/proof/proof_plan.h"
+#include "controller/driver/output/proof_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Reads what was written of a job back into its engine, with the readers of models, adapters and
 // checkpoints that Prepare has.
-#ifndef COXSWAIN_WORKER_ENGINE_SNAPSHOT_LOAD_WRITTEN_H_
-#define COXSWAIN_WORKER_ENGINE_SNAPSHOT_LOAD_WRITTEN_H_
+#ifndef COXSWAIN_WORKER_ENGINE_LOAD_WRITTEN_H_
+#define COXSWAIN_WORKER_ENGINE_LOAD_WRITTEN_H_
 
 #include <string>
 
@@ -20,4 +20,4 @@ absl::Status LoadWritten(State& state, const WrittenWeights& written, std::strin
 
 }  // namespace coxswain::engine
 
-#endif  // COXSWAIN_WORKER_ENGINE_SNAPSHOT_LOAD_WRITTEN_H_
+#endif  // COXSWAIN_WORKER_ENGINE_LOAD_WRITTEN_H_

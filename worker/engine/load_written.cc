@@ -1,4 +1,4 @@
-#include "worker/engine/snapshot/load_written.h"
+#include "worker/engine/load_written.h"
 
 #include <memory>
 #include <vector>

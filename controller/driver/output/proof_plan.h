@@ -1,6 +1,6 @@
 // Which questions prove an export, within its time, and what the answers say of it. No I/O.
-#ifndef COXSWAIN_CONTROLLER_DRIVER_PROOF_PROOF_PLAN_H_
-#define COXSWAIN_CONTROLLER_DRIVER_PROOF_PROOF_PLAN_H_
+#ifndef COXSWAIN_CONTROLLER_DRIVER_OUTPUT_PROOF_PLAN_H_
+#define COXSWAIN_CONTROLLER_DRIVER_OUTPUT_PROOF_PLAN_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/driver/proof/proof_asking.h"
+#include "controller/driver/training/proof_asking.h"
 #include "controller/folders/staged_export.h"
 
 namespace coxswain::driver {
@@ -85,4 +85,4 @@ class ProofPlan {
 
 }  // namespace coxswain::driver
 
-#endif  // COXSWAIN_CONTROLLER_DRIVER_PROOF_PROOF_PLAN_H_
+#endif  // COXSWAIN_CONTROLLER_DRIVER_OUTPUT_PROOF_PLAN_H_

@@ -1,7 +1,7 @@
 // Asks a gang that has trained for the loss of some records: of its trained state, then of what was
 // written of that and read back. No clock, no I/O.
-#ifndef COXSWAIN_CONTROLLER_DRIVER_PROOF_PROOF_ASKING_H_
-#define COXSWAIN_CONTROLLER_DRIVER_PROOF_PROOF_ASKING_H_
+#ifndef COXSWAIN_CONTROLLER_DRIVER_TRAINING_PROOF_ASKING_H_
+#define COXSWAIN_CONTROLLER_DRIVER_TRAINING_PROOF_ASKING_H_
 
 #include <cstdint>
 #include <deque>
@@ -82,4 +82,4 @@ class ProofAsking {
 
 }  // namespace coxswain::driver
 
-#endif  // COXSWAIN_CONTROLLER_DRIVER_PROOF_PROOF_ASKING_H_
+#endif  // COXSWAIN_CONTROLLER_DRIVER_TRAINING_PROOF_ASKING_H_

@@ -1,4 +1,4 @@
-#include "controller/driver/proof/proof_plan.h"
+#include "controller/driver/output/proof_plan.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "controller/driver/proof/proof_asking.h"
+#include "controller/driver/training/proof_asking.h"
 
 #include <utility>
 
