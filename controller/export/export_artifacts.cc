@@ -27,6 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kGgufName[] = "gguf";  // of a verification
+
 // Where an export is written; beside the target, so that the final rename stays on one file system.
 std::string StagingOf(const ExportRequest& request, const std::string& name) {
   return absl::StrCat(request.job.output_dir, "/.staging/export-", name, request.owner);
@@ -60,16 +62,20 @@ bool ExportsModel(const ExportRequest& request) {
   return request.plan.lora.rank == 0 || request.job.export_merge;
 }
 
-// Those of `directory`, which has the tokenizer already. The model is in the folder of the adapter
+// Those of the folder, which has the tokenizer already. The model is in the folder of the adapter
 // where it has none of its own.
 absl::Status WriteGgufFiles(const ExportRequest& request, const CheckpointTensors& checkpoint,
-                            bool adapter, const std::string& directory) {
+                            StagedFolder* folder) {
   const config::JobSpec& job = request.job;
-  if (adapter && job.export_gguf.adapter != "none") {
-    RETURN_IF_ERROR(WriteGgufAdapter(job, request.plan, checkpoint, directory));
+  const bool adapter = folder->adapter && job.export_gguf.adapter != "none";
+  const bool model = job.export_gguf.model != "none" && folder->adapter != ExportsModel(request);
+  if (!adapter && !model) return absl::OkStatus();
+  folder->gguf = {.artifact = kGgufName, .reason = "the engine does not read GGUF files"};
+  if (adapter) {
+    RETURN_IF_ERROR(WriteGgufAdapter(job, request.plan, checkpoint, folder->directory));
   }
-  if (job.export_gguf.model == "none" || adapter == ExportsModel(request)) return absl::OkStatus();
-  return WriteGgufModel(job, request.plan, checkpoint, request.format, directory);
+  if (!model) return absl::OkStatus();
+  return WriteGgufModel(job, request.plan, checkpoint, request.format, folder->directory);
 }
 
 absl::StatusOr<StagedFolder> StageAdapter(Files* files, const ExportRequest& request,
@@ -82,10 +88,11 @@ absl::StatusOr<StagedFolder> StageAdapter(Files* files, const ExportRequest& req
   if (!request.format.ends.empty() || !request.format.chat_template.empty()) {
     RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
   }
-  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, /*adapter=*/true, staging));
-  return StagedFolder{.directory = staging,
+  StagedFolder folder{.directory = staging,
                       .adapter = true,
                       .verification = {.artifact = kAdapterName, .bound_from = kSameBits}};
+  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, &folder));
+  return folder;
 }
 
 // Beside an adapter it is the merged model.
@@ -97,8 +104,8 @@ absl::StatusOr<StagedFolder> StageModel(Files* files, const ExportRequest& reque
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, ModelCompanions()));
   RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
-  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, /*adapter=*/false, staging));
   StagedFolder folder{.directory = staging, .verification = {.artifact = kModelName}};
+  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, &folder));
   RETURN_IF_ERROR(FindRounding(request.job, request.plan, checkpoint, &folder));
   return folder;
 }
@@ -107,8 +114,8 @@ absl::StatusOr<StagedFolder> StageModel(Files* files, const ExportRequest& reque
 absl::StatusOr<std::string> PutInPlace(Files* files, const ExportRequest& request,
                                        const StagedFolder& staged, const WrittenFolder& folder,
                                        ExportResult* result) {
-  ASSIGN_OR_RETURN(std::string digest,
-                   SealFolder(files, staged.directory, request.author, staged.verification));
+  ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staged.directory, request.author,
+                                                  staged.verification, staged.gguf));
   RETURN_IF_ERROR(request.guard([&]() -> absl::Status {
     RETURN_IF_ERROR(CheckReplaceable(files, request.job, folder.path));
     RETURN_IF_ERROR(fault::Reach(fault::Point::kExportRename));

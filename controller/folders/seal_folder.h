@@ -43,9 +43,11 @@ struct Seal {
 };
 
 // Reads every file of `directory`, writes coxswain_manifest.json over them there, durably, and
-// returns its SHA-256 (32 bytes). The manifest has `verification` too.
+// returns its SHA-256 (32 bytes). The manifest has its verification too, and that of its GGUF
+// files.
 absl::StatusOr<std::string> SealFolder(Files* files, const std::string& directory,
-                                       const Author& author, const Verification& verification = {});
+                                       const Author& author, const Verification& verification = {},
+                                       const Verification& gguf = {});
 // NotFound: there is none. DataLoss: it cannot be read as one.
 absl::StatusOr<Seal> ReadSeal(Files* files, const std::string& directory);
 

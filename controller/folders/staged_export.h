@@ -25,6 +25,7 @@ struct StagedFolder {
   std::string refused = {};
   // `artifact`, and `bound_from` of that rounding; with a `reason` it cannot be compared.
   Verification verification = {};
+  Verification gguf = {};  // of its GGUF files; no `artifact`: it has none
 };
 
 struct StagedExport {

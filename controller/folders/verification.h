@@ -1,5 +1,5 @@
-// What is known of a folder of an export: whether it was read back and compared with the trained
-// state.
+// What is known of a folder of an export, or of its GGUF files: whether they were read back and
+// compared with the trained state.
 #ifndef COXSWAIN_CONTROLLER_FOLDERS_VERIFICATION_H_
 #define COXSWAIN_CONTROLLER_FOLDERS_VERIFICATION_H_
 
@@ -8,10 +8,12 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "coxswain/v1/job.pb.h"
+
 namespace coxswain {
 
 struct Verification {
-  std::string artifact;         // "adapter" | "model"
+  std::string artifact;         // "adapter" | "model" | "gguf"
   bool verified = false;        // it was compared, and within the bound
   std::string reason = {};      // why it was not compared; empty where it is verified
   int64_t records = 0;          // compared
@@ -23,11 +25,16 @@ struct Verification {
   bool operator==(const Verification&) const = default;
 };
 
-// The key "verification" of a manifest. Nothing is added for an empty `artifact`.
-void AddVerification(const Verification& verification, nlohmann::json* manifest);
+// The key "verification" of a manifest, and under it "gguf", of the folder's GGUF files. What has
+// no `artifact` is not there: nothing is added.
+void AddVerification(const Verification& folder, const Verification& gguf,
+                     nlohmann::json* manifest);
 
-// One line for people: "adapter verified on 8 records (412 targets): ...", or "model skipped: ...".
-std::string VerificationText(const Verification& verification);
+v1::Verification ToWire(const Verification& verification);
+
+// One line for people: "adapter verified on 8 records (412 targets): largest difference 0, bound 0,
+// equal bits ...", or "model skipped: ...".
+std::string VerificationText(const v1::Verification& verification);
 
 }  // namespace coxswain
 

@@ -31,7 +31,7 @@ class VerifyTest(Cluster):
         """What the manifest, the event and cox describe say of the only folder, or of the first."""
         manifest = json.load(open(os.path.join(folder, 'coxswain_manifest.json')))['verification']
         event = self.events(job, 'Exported')[0]['verifications']
-        self.assertIn('Verified:', self.cox('describe', job).stdout)
+        self.assertIn('Read back:', self.cox('describe', job).stdout)
         return manifest, event
 
     def test_an_adapter_has_the_trained_bits_and_a_merged_model_is_within_its_bound(self):
@@ -69,6 +69,48 @@ class VerifyTest(Cluster):
         self.wait_state(job, 'SUCCEEDED', 240)
         manifest, _ = self.verified(job, self.cox_json('get', job)['artifact_dir'])
         self.assertEqual(manifest, {'outcome': 'skipped', 'reason': 'export.verify is false'})
+
+    def test_what_is_not_compared_is_skipped_by_name(self):
+        self.begin()
+        options = exporting('{merge: true, gguf: f16}')
+        job = self.submit(self.job_file(replace={**options, 'adapter: lora': 'adapter: qlora'}))
+        self.wait_state(job, 'SUCCEEDED', 240)
+        info = self.cox_json('get', job)
+        manifest, event = self.verified(job, info['artifact_dir'])
+        self.assertEqual((manifest['outcome'], manifest['difference']), ('verified', 0))
+        self.assertEqual([(told['artifact'], told['verified']) for told in event],
+                         [('adapter', True), ('model', False), ('gguf', False)])
+        merged, _ = self.verified(job, info['merged_dir'])
+        print(merged)
+        self.assertEqual(merged['outcome'], 'skipped')
+        self.assertIn('the merged model is not to be quantised', merged['reason'])
+        self.assertEqual(merged['gguf'], {'outcome': 'skipped', 'reason': 'the engine does not read GGUF files'})
+        self.assertEqual(self.cox('describe', job).stdout.count('Read back:'), 3)
+
+    def test_two_exports_at_once_and_one_again_under_its_name(self):
+        self.begin()
+        files = [self.job_file(f'{name}.yaml', replace={**SHORT, RESOURCES: '  resources: {device: cpu, workers: 1}'})
+                 for name in ('one', 'other')]
+        jobs = [self.submit(file) for file in files]
+        for job in jobs:
+            self.wait_state(job, 'SUCCEEDED', 240)
+        again = self.submit(files[0])
+        self.wait_state(again, 'SUCCEEDED', 240)
+        for job in (jobs[1], again):
+            folder = self.cox_json('get', job)['artifact_dir']
+            manifest, event = self.verified(job, folder)
+            self.assertEqual(json.load(open(os.path.join(folder, 'coxswain_manifest.json')))['job'], job)
+            self.assertEqual((manifest['outcome'], manifest['records'], manifest['difference']), ('verified', 8, 0))
+        self.assertEqual(self.staged('*'), [])
+
+    def test_a_disk_that_is_full_meanwhile_is_waited_for_and_nothing_is_called_verified(self):
+        self.begin('export.staged:count=1:enospc')
+        job = self.submit(self.job_file(replace=SHORT))
+        self.wait_state(job, 'SUCCEEDED', 240)
+        manifest, event = self.verified(job, self.cox_json('get', job)['artifact_dir'])
+        self.assertEqual(manifest['outcome'], 'skipped')
+        self.assertIn('it could not be written while the gang was there: ', manifest['reason'])
+        self.assertFalse(event[0]['verified'])
 
     def staged(self, pattern):
         return glob.glob(os.path.join(self.dir, 'out-*', '.staging', pattern))

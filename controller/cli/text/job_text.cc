@@ -10,6 +10,7 @@
 #include "controller/cli/text/expert_text.h"
 #include "controller/cli/text/held_out_text.h"
 #include "controller/cli/text/table.h"
+#include "controller/folders/verification.h"
 
 namespace coxswain::cli {
 namespace {
@@ -277,21 +278,6 @@ std::string RanksTable(const v1::InspectResponse& ranks, bool wide) {
   return text;
 }
 
-std::string VerificationsText(const v1::Job& job) {
-  std::string text;
-  for (const v1::Verification& one : job.verifications()) {
-    if (!text.empty()) text += "; ";
-    if (!one.verified()) {
-      text += fmt::format("{} skipped: {}", OneLine(one.artifact()), OneLine(one.reason()));
-      continue;
-    }
-    text += fmt::format("{} on {} record{} ({} targets), largest difference {:.3g}, bound {:.3g}",
-                        OneLine(one.artifact()), one.records(), one.records() == 1 ? "" : "s",
-                        one.targets(), one.difference(), one.bound());
-  }
-  return text;
-}
-
 std::string Summary(const v1::Job& job) {
   const v1::Progress& p = job.progress();
   std::string text = fmt::format("{} {}", OneLine(job.id()), StateName(job.state()));
@@ -316,8 +302,8 @@ std::string Summary(const v1::Job& job) {
     text += fmt::format("artifact:    {}\n", OneLine(job.artifact_dir()));
   if (!job.merged_dir().empty())
     text += fmt::format("merged:      {}\n", OneLine(job.merged_dir()));
-  if (!job.verifications().empty())
-    text += fmt::format("verified:    {}\n", VerificationsText(job));
+  for (const v1::Verification& verification : job.verifications())
+    text += fmt::format("read back:   {}\n", OneLine(VerificationText(verification)));
   if (!job.pushed_url().empty())
     text += fmt::format("pushed:      {}\n", OneLine(job.pushed_url()));
   if (!job.checkpoints().empty()) {

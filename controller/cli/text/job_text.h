@@ -45,10 +45,6 @@ std::string CordonLines(const v1::ListWorkersResponse& workers, int64_t now_unix
 // the numbers of that step.
 std::string RanksTable(const v1::InspectResponse& ranks, bool wide);
 
-// Of the verification of its export: "adapter on 8 records (412 targets), largest difference 0,
-// bound 0; model skipped: ..."; empty: nothing is known. Text of other processes is on one line.
-std::string VerificationsText(const v1::Job& job);
-
 // The result of a job that was followed: loss before and after, artifact, commands to type next.
 std::string Summary(const v1::Job& job);
 

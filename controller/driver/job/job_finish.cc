@@ -153,7 +153,7 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
                    to.replaced.empty() ? "" : ", replacing ", absl::StrJoin(to.replaced, " and "),
                    to.verifications.empty() ? "" : "; ",
                    absl::StrJoin(to.verifications, "; ", [](std::string* out, const auto& one) {
-                     out->append(VerificationText(one));
+                     out->append(VerificationText(ToWire(one)));
                    })));
   if (!push_.Wanted()) return Succeed();
   recovery_.HeldUpNoMore();

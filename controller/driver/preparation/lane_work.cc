@@ -258,7 +258,10 @@ absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
                 .digest = result.digest,
                 .merged_digest = result.merged_digest,
                 .replaced = result.replaced};
-  for (const StagedFolder& folder : staged.folders) to.verifications.push_back(folder.verification);
+  for (const StagedFolder& folder : staged.folders) {
+    to.verifications.push_back(folder.verification);
+    if (!folder.gguf.artifact.empty()) to.verifications.push_back(folder.gguf);
+  }
   return to;
 }
 

@@ -70,7 +70,7 @@ struct ExportedTo {
   std::string digest;                 // of the manifest in `directory`
   std::string merged_digest;          // likewise
   std::vector<std::string> replaced;  // "<directory> of job <job>": exports of other jobs
-  std::vector<Verification> verifications = {};  // of directory, then of merged_directory
+  std::vector<Verification> verifications = {};  // as Job.verifications
 };
 
 struct PushInput {

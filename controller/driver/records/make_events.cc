@@ -323,20 +323,6 @@ v1::JobEvent IncidentKeptEvent(const incidents::Incident& incident, const std::s
   return event;
 }
 
-v1::Verification ToWire(const Verification& verification) {
-  v1::Verification wire;
-  wire.set_artifact(verification.artifact);
-  wire.set_verified(verification.verified);
-  wire.set_reason(verification.reason);
-  wire.set_records(verification.records);
-  wire.set_targets(verification.targets);
-  wire.set_difference(verification.difference);
-  wire.set_bound(verification.bound);
-  wire.set_bound_from(verification.bound_from);
-  wire.set_seconds(verification.seconds);
-  return wire;
-}
-
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to) {
   v1::JobEvent event = EventOfType("Exported");
   v1::Exported& exported = *event.mutable_exported();

@@ -80,7 +80,6 @@ v1::JobEvent HostLeftOutEvent(const std::string& host, int failures,
                               const std::vector<std::string>& workers);
 v1::JobEvent IncidentKeptEvent(const incidents::Incident& incident, const std::string& path,
                                const std::vector<int>& odd_ranks);
-v1::Verification ToWire(const Verification& verification);
 v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to);
 v1::JobEvent ExportFailedEvent(const v1::Error& error);
 v1::JobEvent PushedEvent(const config::PushSpec& where, const PushedTo& to);

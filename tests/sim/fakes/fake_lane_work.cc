@@ -58,8 +58,8 @@ absl::StatusOr<StagedExport> StageShard(Files* files, const driver::ExportInput&
 absl::StatusOr<std::string> PutInPlace(Files* files, const driver::ExportInput& input,
                                        const StagedFolder& staged, const WrittenFolder& folder,
                                        std::vector<std::string>* replaced) {
-  ASSIGN_OR_RETURN(std::string digest,
-                   SealFolder(files, staged.directory, input.author, staged.verification));
+  ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staged.directory, input.author,
+                                                  staged.verification, staged.gguf));
   RETURN_IF_ERROR(input.guard([&]() -> absl::Status {
     ASSIGN_OR_RETURN(const Finding found, ReplaceWritten(files, staged.directory, folder));
     if (!found.job.empty() && found.job != input.author.job) {
