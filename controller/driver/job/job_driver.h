@@ -171,6 +171,9 @@ class JobDriver {
   bool Advance(state::JobEvent event, const std::string& reason,
                const std::vector<std::string>& reserved = {});
 
+  static constexpr char kProofGone[] =
+      "an export was being read back, which the next gang does again";
+
   const Deps deps_;
   JobRecord record_;
   config::JobSpec spec_;

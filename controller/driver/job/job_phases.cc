@@ -170,10 +170,10 @@ void JobDriver::Run(const Readoption* found) {
         {.phase = "references"}));
   } else {
     program_ = training = MakeTraining(found);
-    // What was sent behind its end is of the files of the controller before.
-    if (found != nullptr && found->queued() > found->taken() && training->is_done()) {
-      return GiveUpGang("an export was being read back, which the next gang does again");
-    }
+    // What was sent behind its end is of the files of the controller before (JobProof::Want). One
+    // that drains would send its end in place of it.
+    const bool asked = spec_.export_verify && found != nullptr && found->queued() > found->taken();
+    if (asked && training->is_done()) return GiveUpGang(kProofGone);
   }
   if (found != nullptr) {
     session_->Readopt(found->taken(), found->queued());

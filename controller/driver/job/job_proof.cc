@@ -22,6 +22,9 @@ void JobProof::Want(const Wanted& wanted) {
     parts_.exported->set_unverified("no record has a target in its first 512 tokens");
     return wanted.training->proof().End();
   }
+  if ((*parts_.session)->sends_again()) {
+    return deps_.loop->Post(lifetime_.Wrap([this] { events_.outdated(); }));
+  }
   parts_.exported->Stage(lifetime_.Wrap([this](const StagedAttempt& staged) { OnStaged(staged); }));
 }
 
@@ -54,7 +57,7 @@ void JobProof::OnStaged(const StagedAttempt& staged) {
                            .records = wanted_.curriculum->proof_bins(),
                            .cost = Cost()});
   if (const absl::Status read = plan_->CheckSettings(); !read.ok()) {
-    return failed_(failure::MakeError(read, {.phase = "verify"}));
+    return events_.failed(failure::MakeError(read, {.phase = "verify"}));
   }
   if (!plan_->asks()) {
     parts_.exported->Keep(plan_->staged());
@@ -98,7 +101,7 @@ void JobProof::TellFailure(const absl::Status& judged) {
                              [files](const auto& directory) { return files->Exists(directory); });
       },
       lifetime_.Wrap([this, judged, gone] {
-        if (!*gone) return failed_(failure::MakeError(judged, {.phase = "verify"}));
+        if (!*gone) return events_.failed(failure::MakeError(judged, {.phase = "verify"}));
         parts_.exported->set_unverified("its files were gone when it was read back");
         End();
       }));

@@ -33,9 +33,14 @@ class JobProof {
     double load_seconds = 0;  // that its gang took to form; 0: not known
   };
 
-  // `failed`: the export is not what was trained.
-  JobProof(const Deps& deps, const Parts& parts, std::function<void(const v1::Error&)> failed)
-      : deps_(deps), parts_(parts), failed_(std::move(failed)) {}
+  struct Events {
+    std::function<void(const v1::Error&)> failed;  // the export is not what was trained
+    // Its gang has commands of the controller before, about files that are not these: it must go.
+    std::function<void()> outdated;
+  };
+
+  JobProof(const Deps& deps, const Parts& parts, Events events)
+      : deps_(deps), parts_(parts), events_(std::move(events)) {}
 
   // Writes the export aside, then asks. Whatever cannot be asked is skipped by name, and the
   // training ends.
@@ -53,7 +58,7 @@ class JobProof {
 
   const Deps deps_;
   const Parts parts_;
-  const std::function<void(const v1::Error&)> failed_;
+  const Events events_;
   Wanted wanted_;
   std::optional<ProofPlan> plan_;
   std::string cut_;  // why the asking was cut; empty: it was not

@@ -1,5 +1,6 @@
 // An export is read back by the gang that trained it before it gets its name.
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -110,6 +111,26 @@ TEST_F(JobProofTest, TheNextControllerVerifiesAgain) {
   EXPECT_EQ(sim.exports(), 1);
   EXPECT_EQ(sim.Job(id).epoch(), 2u);
   EXPECT_EQ(sim.Job(id).restarts(), 0) << "the death of a controller costs none";
+}
+
+// What its ranks have answered is about files of a controller whose records are lost.
+TEST_F(JobProofTest, AControllerWithARestoredStoreVerifiesWhatItWrites) {
+  Simulation sim(Proving());
+  const std::string id = sim.Submit({.save_steps = 100});
+  ASSERT_TRUE(sim.RunUntil([&] { return sim.Job(id).progress().step() >= 2; }, 600'000));
+  const store::MemoryStore backup = sim.store();
+  std::vector<std::string> loaded;
+  sim.workers().set_on_load([&](const std::string& directory) { loaded.push_back(directory); });
+  ASSERT_TRUE(sim.RunUntil([&] { return !loaded.empty(); }, 600'000));
+  sim.CrashController();
+  sim.RestoreStore(backup);
+  sim.RunFor(1000);
+  sim.StartController();
+  ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 600'000));
+  EXPECT_TRUE(VerificationOf(sim, id).verified()) << VerificationOf(sim, id).reason();
+  EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 0) << sim.history();
+  EXPECT_EQ(CountOf(sim, id, "ReadoptionFailed"), 1);
+  EXPECT_NE(loaded.front(), loaded.back());
 }
 
 TEST_F(JobProofTest, AWorkerThatDiesMeanwhileCostsAnotherGangNotTheProof) {
