@@ -283,6 +283,7 @@ struct JobSpec {
   std::string resume;  // "auto" | "never" | "<job>[:step]" | absolute path
   bool extend{};       // from checkpoints of recipes of another length too
   bool export_merge{};
+  bool export_verify{};      // read back and compared before it is published
   bool export_base_path{};   // an adapter names a base without a Hub id by its absolute path
   bool export_by_expert{};   // adapters of experts as those of single experts' linears
   std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16"

@@ -50,6 +50,9 @@ json EventData(const v1::JobEvent& event) {
   const bool pairs = event.step_done().has_preference() || event.eval_done().has_preference();
   if ((event.has_step_done() || event.has_eval_done()) && !pairs) data.erase("preference");
   if (event.has_exported() && event.exported().replaced().empty()) data.erase("replaced");
+  if (event.has_exported() && event.exported().verifications().empty()) {
+    data.erase("verifications");
+  }
   return data;
 }
 

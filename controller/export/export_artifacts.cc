@@ -15,6 +15,7 @@
 #include "controller/export/export_adapter.h"
 #include "controller/export/export_gguf.h"
 #include "controller/export/export_model.h"
+#include "controller/export/export_rounding.h"
 #include "controller/export/export_tokenizer.h"
 #include "controller/export/score_labels.h"
 #include "controller/folders/output_place.h"
@@ -26,6 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kGgufName[] = "gguf";  // of a verification
+
 // Where an export is written; beside the target, so that the final rename stays on one file system.
 std::string StagingOf(const ExportRequest& request, const std::string& name) {
   return absl::StrCat(request.job.output_dir, "/.staging/export-", name, request.owner);
@@ -35,24 +38,6 @@ absl::Status MakeEmpty(Files* files, const std::string& directory) {
   RETURN_IF_ERROR(fault::Reach(fault::Point::kExportBegin));
   RETURN_IF_ERROR(files->RemoveAll(directory));
   return files->MakeDirs(directory);
-}
-
-// What was written to .staging becomes `folder`. Returns the digest of its manifest.
-absl::StatusOr<std::string> PutInPlace(Files* files, const ExportRequest& request,
-                                       const WrittenFolder& folder, const std::string& name,
-                                       ExportResult* result) {
-  const std::string staging = StagingOf(request, name);
-  ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staging, request.author));
-  RETURN_IF_ERROR(request.guard([&]() -> absl::Status {
-    RETURN_IF_ERROR(CheckReplaceable(files, request.job, folder.path));
-    RETURN_IF_ERROR(fault::Reach(fault::Point::kExportRename));
-    ASSIGN_OR_RETURN(const Finding replaced, ReplaceWritten(files, staging, folder));
-    if (!replaced.job.empty() && replaced.job != request.author.job) {
-      result->replaced.push_back(absl::StrCat(folder.path, " of job ", replaced.job));
-    }
-    return fault::Reach(fault::Point::kExportRenamed);
-  }));
-  return digest;
 }
 
 // The model card that PEFT puts beside an adapter: front matter for hubs, then what was trained.
@@ -77,20 +62,24 @@ bool ExportsModel(const ExportRequest& request) {
   return request.plan.lora.rank == 0 || request.job.export_merge;
 }
 
-// Those of `directory`, which has the tokenizer already. The model is in the folder of the adapter
+// Those of the folder, which has the tokenizer already. The model is in the folder of the adapter
 // where it has none of its own.
 absl::Status WriteGgufFiles(const ExportRequest& request, const CheckpointTensors& checkpoint,
-                            bool adapter, const std::string& directory) {
+                            StagedFolder* folder) {
   const config::JobSpec& job = request.job;
-  if (adapter && job.export_gguf.adapter != "none") {
-    RETURN_IF_ERROR(WriteGgufAdapter(job, request.plan, checkpoint, directory));
+  const bool adapter = folder->adapter && job.export_gguf.adapter != "none";
+  const bool model = job.export_gguf.model != "none" && folder->adapter != ExportsModel(request);
+  if (!adapter && !model) return absl::OkStatus();
+  folder->gguf = {.artifact = kGgufName, .reason = "the engine does not read GGUF files"};
+  if (adapter) {
+    RETURN_IF_ERROR(WriteGgufAdapter(job, request.plan, checkpoint, folder->directory));
   }
-  if (job.export_gguf.model == "none" || adapter == ExportsModel(request)) return absl::OkStatus();
-  return WriteGgufModel(job, request.plan, checkpoint, request.format, directory);
+  if (!model) return absl::OkStatus();
+  return WriteGgufModel(job, request.plan, checkpoint, request.format, folder->directory);
 }
 
-absl::Status ExportAdapter(Files* files, const ExportRequest& request,
-                           const CheckpointTensors& checkpoint, ExportResult* result) {
+absl::StatusOr<StagedFolder> StageAdapter(Files* files, const ExportRequest& request,
+                                          const CheckpointTensors& checkpoint) {
   const std::string staging = StagingOf(request, kAdapterName);
   RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteAdapter(request.job, request.plan, checkpoint, staging));
@@ -99,42 +88,83 @@ absl::Status ExportAdapter(Files* files, const ExportRequest& request,
   if (!request.format.ends.empty() || !request.format.chat_template.empty()) {
     RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
   }
-  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, /*adapter=*/true, staging));
-  const WrittenFolder folder = AdapterFolder(request.job.output_dir);
-  ASSIGN_OR_RETURN(result->digest, PutInPlace(files, request, folder, kAdapterName, result));
-  result->directory = folder.path;
-  return absl::OkStatus();
+  StagedFolder folder{.directory = staging,
+                      .adapter = true,
+                      .verification = {.artifact = kAdapterName, .bound_from = kSameBits}};
+  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, &folder));
+  return folder;
 }
 
 // Beside an adapter it is the merged model.
-absl::Status ExportModel(Files* files, const ExportRequest& request,
-                         const CheckpointTensors& checkpoint, ExportResult* result) {
+absl::StatusOr<StagedFolder> StageModel(Files* files, const ExportRequest& request,
+                                        const CheckpointTensors& checkpoint) {
   const std::string staging = StagingOf(request, kModelName);
   RETURN_IF_ERROR(MakeEmpty(files, staging));
   RETURN_IF_ERROR(WriteModel(request.job, request.plan, checkpoint, staging));
   RETURN_IF_ERROR(WriteTokenizer(request.job, request.plan, staging));
   RETURN_IF_ERROR(CopyFilesThatExist(request.plan.model_path, staging, ModelCompanions()));
   RETURN_IF_ERROR(WriteTrainedFormat(request.format, request.plan, staging));
-  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, /*adapter=*/false, staging));
-  const WrittenFolder folder = ModelFolder(request.job.output_dir);
-  const bool merged = !result->directory.empty();
-  ASSIGN_OR_RETURN(const std::string digest,
-                   PutInPlace(files, request, folder, kModelName, result));
-  (merged ? result->merged_digest : result->digest) = digest;
-  (merged ? result->merged_directory : result->directory) = folder.path;
-  return absl::OkStatus();
+  StagedFolder folder{.directory = staging, .verification = {.artifact = kModelName}};
+  RETURN_IF_ERROR(WriteGgufFiles(request, checkpoint, &folder));
+  RETURN_IF_ERROR(FindRounding(request.job, request.plan, checkpoint, &folder));
+  return folder;
+}
+
+// What was written to .staging gets its name. Returns the digest of its manifest.
+absl::StatusOr<std::string> PutInPlace(Files* files, const ExportRequest& request,
+                                       const StagedFolder& staged, const WrittenFolder& folder,
+                                       ExportResult* result) {
+  ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staged.directory, request.author,
+                                                  staged.verification, staged.gguf));
+  RETURN_IF_ERROR(request.guard([&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckReplaceable(files, request.job, folder.path));
+    RETURN_IF_ERROR(fault::Reach(fault::Point::kExportRename));
+    ASSIGN_OR_RETURN(const Finding replaced, ReplaceWritten(files, staged.directory, folder));
+    if (!replaced.job.empty() && replaced.job != request.author.job) {
+      result->replaced.push_back(absl::StrCat(folder.path, " of job ", replaced.job));
+    }
+    return fault::Reach(fault::Point::kExportRenamed);
+  }));
+  return digest;
 }
 
 }  // namespace
 
-absl::StatusOr<ExportResult> ExportArtifacts(Files* files, const ExportRequest& request) {
+absl::StatusOr<StagedExport> StageArtifacts(Files* files, const ExportRequest& request) {
   ASSIGN_OR_RETURN(const CheckpointTensors checkpoint,
                    CheckpointTensors::Open(request.checkpoint_dir));
-  const bool adapter = request.plan.lora.rank > 0;
+  StagedExport staged;
+  if (request.plan.lora.rank > 0) {
+    ASSIGN_OR_RETURN(staged.folders.emplace_back(), StageAdapter(files, request, checkpoint));
+  }
+  if (ExportsModel(request)) {
+    ASSIGN_OR_RETURN(staged.folders.emplace_back(), StageModel(files, request, checkpoint));
+  }
+  RETURN_IF_ERROR(fault::Reach(fault::Point::kExportStaged));
+  return staged;
+}
+
+absl::StatusOr<ExportResult> PublishArtifacts(Files* files, const ExportRequest& request,
+                                              const StagedExport& staged) {
+  const std::string& output_dir = request.job.output_dir;
   ExportResult result;
-  if (adapter) RETURN_IF_ERROR(ExportAdapter(files, request, checkpoint, &result));
-  if (ExportsModel(request)) RETURN_IF_ERROR(ExportModel(files, request, checkpoint, &result));
+  for (const StagedFolder& folder : staged.folders) {
+    const WrittenFolder target =
+        folder.adapter ? AdapterFolder(output_dir) : ModelFolder(output_dir);
+    const bool merged = !result.directory.empty();
+    ASSIGN_OR_RETURN(const std::string digest, PutInPlace(files, request, folder, target, &result));
+    (merged ? result.merged_digest : result.digest) = digest;
+    (merged ? result.merged_directory : result.directory) = target.path;
+  }
   return result;
+}
+
+absl::StatusOr<ExportResult> ExportArtifacts(Files* files, const ExportRequest& request) {
+  ASSIGN_OR_RETURN(StagedExport staged, StageArtifacts(files, request));
+  for (StagedFolder& folder : staged.folders) {
+    folder.verification.reason = "it was written without a gang";
+  }
+  return PublishArtifacts(files, request, staged);
 }
 
 }  // namespace coxswain::exports

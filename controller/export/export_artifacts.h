@@ -14,6 +14,7 @@
 #include "common/plan/plan.h"
 #include "controller/export/export_tokenizer.h"
 #include "controller/folders/seal_folder.h"
+#include "controller/folders/staged_export.h"
 #include "controller/runtime/files.h"
 #include "controller/runtime/guard.h"
 
@@ -45,6 +46,13 @@ struct ExportResult {
 // FailedPrecondition a directory that holds the base model or a dataset, or what no job wrote,
 // which is looked at again right before it would be replaced.
 absl::StatusOr<ExportResult> ExportArtifacts(Files* files, const ExportRequest& request);
+
+// Its halves. What is staged lies in .staging without a manifest; an earlier rest there is removed.
+// PublishArtifacts seals it, with what is known of its verification, and moves it into place: the
+// request is that of StageArtifacts.
+absl::StatusOr<StagedExport> StageArtifacts(Files* files, const ExportRequest& request);
+absl::StatusOr<ExportResult> PublishArtifacts(Files* files, const ExportRequest& request,
+                                              const StagedExport& staged);
 
 }  // namespace coxswain::exports
 

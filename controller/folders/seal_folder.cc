@@ -50,7 +50,8 @@ Origin OriginIn(const nlohmann::json& manifest) {
 }
 
 absl::StatusOr<std::string> SealFolder(Files* files, const std::string& directory,
-                                       const Author& author) {
+                                       const Author& author, const Verification& verification,
+                                       const Verification& gguf) {
   std::vector<ManifestFile> listed;
   RETURN_IF_ERROR(ListSealed(files, directory, "", &listed));
   nlohmann::json json = {{"format", kExportManifestFormat},
@@ -58,6 +59,7 @@ absl::StatusOr<std::string> SealFolder(Files* files, const std::string& director
                          {"step", author.step},
                          {"files", ManifestFilesJson(listed)}};
   AddOrigin(author.origin, &json);
+  AddVerification(verification, gguf, &json);
   const std::string text = json.dump(2) + "\n";
   RETURN_IF_ERROR(files->WriteDurably(ManifestIn(directory), text));
   return Sha256(text);

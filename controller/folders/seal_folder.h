@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/checkpoint/manifest_files.h"
+#include "controller/folders/verification.h"
 #include "controller/runtime/files.h"
 
 namespace coxswain {
@@ -42,9 +43,11 @@ struct Seal {
 };
 
 // Reads every file of `directory`, writes coxswain_manifest.json over them there, durably, and
-// returns its SHA-256 (32 bytes).
+// returns its SHA-256 (32 bytes). The manifest has its verification too, and that of its GGUF
+// files.
 absl::StatusOr<std::string> SealFolder(Files* files, const std::string& directory,
-                                       const Author& author);
+                                       const Author& author, const Verification& verification = {},
+                                       const Verification& gguf = {});
 // NotFound: there is none. DataLoss: it cannot be read as one.
 absl::StatusOr<Seal> ReadSeal(Files* files, const std::string& directory);
 

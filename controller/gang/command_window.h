@@ -50,7 +50,9 @@ class CommandWindow {
 
   // True when the oldest command that some rank has not answered is `credits` commands old. Never
   // true before every command that ranks already had was sent again.
-  bool full(int credits) const { return size() >= credits && last_seq_ >= again_until_; }
+  bool full(int credits) const { return size() >= credits && !sends_again(); }
+  // The next number is one that some rank has already.
+  bool sends_again() const { return last_seq_ < again_until_; }
   bool empty() const { return in_flight_.empty(); }
   int size() const { return static_cast<int>(in_flight_.size()); }
   // Takes the next number: 1, 2, ... without gaps.

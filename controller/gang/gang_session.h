@@ -65,8 +65,10 @@ class GangSession {
   void Run(std::shared_ptr<Program> program);
 
   uint64_t taken() const { return taken_; }  // the newest command that was, 0: none
-  void GoOn();                               // ask the program for a command again
-  void Drain(bool with_checkpoint);          // what is outstanding has its time to finish
+  // Some rank has the next command already, from the controller before.
+  bool sends_again() const { return window_.sends_again(); }
+  void GoOn();                       // ask the program for a command again
+  void Drain(bool with_checkpoint);  // what is outstanding has its time to finish
   // A worker is gone although its streams have not said so; ignored where it is none of its own.
   void WorkerLost(const std::string& incarnation, const std::string& reason);
   // Decides now, by the errors that are known. Does nothing when there is none.

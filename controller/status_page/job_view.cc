@@ -7,6 +7,7 @@
 #include "common/faults/failure_kind.h"
 #include "common/files/hash.h"
 #include "common/format.h"
+#include "controller/folders/verification.h"
 #include "controller/state/job_state.h"
 #include "controller/status_page/curve.h"
 #include "controller/status_page/fields.h"
@@ -109,6 +110,9 @@ void AddFacts(const JobPage& page, json* fields) {
   AddFact("Finished", MomentText(job.finished_unix_ms(), now), fields);
   AddFact("Artifact", job.artifact_dir(), fields);
   AddFact("Merged model", job.merged_dir(), fields);
+  for (const v1::Verification& verification : job.verifications()) {
+    AddFact("Read back", VerificationText(verification), fields);
+  }
 }
 
 uint64_t Sum(const v1::MemoryBytes& m) {

@@ -25,6 +25,7 @@ void DrawShort(Draw& draw, Schedule* schedule) {
   Simulation::Options& options = schedule->options;
   options.workers = 1 + static_cast<int>(draw.Upto(3));
   options.network.step_ms = 300 + draw.Upto(500);
+  options.shape.proof_records = 2;
   schedule->horizon_ms = 20'000;
   schedule->jobs.push_back({.shape = {.name = "first",
                                       .workers = options.workers,
@@ -56,6 +57,7 @@ void DrawLong(Draw& draw, Schedule* schedule) {
   options.workers = 4 + draw.Below(5);
   options.network.step_ms = 80;
   options.shape.bins_per_step = 8;
+  options.shape.proof_records = 2;
   schedule->horizon_ms = 25'000;
   schedule->jobs.push_back({.shape = {.name = "long",
                                       .workers = std::max(4, options.workers - 1),

@@ -56,6 +56,8 @@ absl::StatusOr<Agent::Work> Agent::Decode(const v1::Command& command, const BinL
     status = bins.status();
   } else if (command.has_generate()) {
     return Work{FromWire(command.generate())};
+  } else if (command.has_load()) {
+    return Work{FromWire(command.load())};
   } else if (command.has_snapshot()) {
     return Work{Work::Snapshot{command.snapshot().step()}};
   } else if (command.has_stop()) {

@@ -49,6 +49,17 @@ v1::Done DoneOf(const engine::GenerateStats& stats) {
   return done;
 }
 
+// Whether files are as they should be is an answer, not a failure of the rank.
+absl::StatusOr<v1::Done> Load(engine::Engine& engine, const engine::WrittenWeights& written) {
+  v1::Done done;
+  const absl::Status loaded = engine.Load(written);
+  const bool refused = absl::IsInvalidArgument(loaded) || absl::IsNotFound(loaded) ||
+                       absl::IsDataLoss(loaded) || absl::IsFailedPrecondition(loaded);
+  if (!loaded.ok() && !refused) return loaded;
+  done.set_refused(std::string(loaded.message()));
+  return done;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) {
@@ -72,6 +83,8 @@ absl::StatusOr<v1::Done> Agent::RunOn(engine::Engine& engine, const Work& work) 
   } else if (const auto* chunk = std::get_if<engine::GenerateChunk>(&work.what)) {
     ASSIGN_OR_RETURN(const engine::GenerateStats stats, engine.Generate(*chunk));
     done = DoneOf(stats);
+  } else if (const auto* written = std::get_if<engine::WrittenWeights>(&work.what)) {
+    ASSIGN_OR_RETURN(done, Load(engine, *written));
   } else if (const auto* snapshot = std::get_if<Work::Snapshot>(&work.what)) {
     RETURN_IF_ERROR(engine.Snapshot(snapshot->finished_steps));
     RETURN_IF_ERROR(fault::Reach(fault::Point::kSnapshotTaken, {.step = snapshot->finished_steps}));

@@ -24,7 +24,7 @@ struct Agent::Work {
     bool without_adapters;
   };
   std::variant<engine::TrainStep, engine::GradientBatch, engine::UpdateStep, Eval,
-               engine::GenerateChunk, LogProbs, Snapshot, Stop>
+               engine::GenerateChunk, LogProbs, engine::WrittenWeights, Snapshot, Stop>
       what;
 };
 

@@ -14,6 +14,7 @@
 #include "worker/engine/device/chosen_algorithms.h"
 #include "worker/engine/generate/generate.h"
 #include "worker/engine/link_speed.h"
+#include "worker/engine/load_written.h"
 #include "worker/engine/make_state.h"
 #include "worker/engine/snapshot/write_shard.h"
 #include "worker/engine/step/document_loss.h"
@@ -124,6 +125,11 @@ absl::StatusOr<LogProbStats> Engine::LogProbs(const BinBatch& bins, bool without
   return stats;
 }
 
+absl::Status Engine::Load(const WrittenWeights& written) {
+  std::string doing = "load";
+  return RunGuarded(&doing, [&] { return LoadWritten(*impl_->state, written, &doing); });
+}
+
 absl::StatusOr<GenerateStats> Engine::Generate(const GenerateChunk& chunk) {
   GenerateStats stats;
   const std::string doing = "generate";
@@ -140,7 +146,7 @@ absl::Status Engine::Snapshot(int64_t finished_steps) {
     return absl::InvalidArgumentError(
         absl::StrCat("snapshot: finished_steps ", finished_steps, "; wanted >= 0"));
   }
-  RETURN_IF_ERROR(CheckTrains(state, "snapshot"));
+  RETURN_IF_ERROR(CheckTrainedHere(state, "snapshot"));
   const std::string doing = absl::StrCat("snapshot of step ", finished_steps);
   return RunGuarded(&doing, [&] {
     return state.snapshot.Take(state.layout, {finished_steps, state.applied_updates}, state.buffers,

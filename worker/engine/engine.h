@@ -53,6 +53,12 @@ class Engine {
   // FailedPrecondition as RunLogProbs (document_loss.h).
   absl::StatusOr<LogProbStats> LogProbs(const BinBatch& bins, bool without_adapters);
 
+  // Reads written weights in place of the trained ones; ranks hold equal ones once each has done
+  // so. Nothing is trained or saved from here on. InvalidArgument, NotFound, DataLoss or
+  // FailedPrecondition: the files cannot be read as that, as of Prepare; the weights are undefined
+  // until another Load is OK.
+  absl::Status Load(const WrittenWeights& written);
+
   // Continues prompts token by token, up to the length in the chunk. The plan sets memory aside for
   // it. FailedPrecondition: logits are not finite, or there are no prompts to continue.
   absl::StatusOr<GenerateStats> Generate(const GenerateChunk& chunk);

@@ -39,17 +39,6 @@ std::string PrepareAttentions(const State& state) {
   return algorithms;
 }
 
-absl::Status LoadParameters(State& state, std::string* doing) {
-  const plan::Plan& plan = state.plan;
-  const ParameterStore store(plan, state.layout, state.buffers);
-  *doing = absl::StrCat("load weights of ", plan.model_path);
-  RETURN_IF_ERROR(LoadBaseWeights(plan, store));
-  RETURN_IF_ERROR(LoadCorrections(plan, state.layout, state.buffers));
-  *doing = "initialise the adapter";
-  RETURN_IF_ERROR(LoadAdapter(plan, store));
-  return InitDora(plan, state.model, state.buffers, store, state.stream);
-}
-
 // Ranks let go of each other's memory one after the other: what an earlier epoch had here can still
 // be held by another rank.
 void AwaitMemory(const plan::Plan& plan) {
@@ -111,6 +100,17 @@ State::State(const plan::Plan& plan_in, int rank_in)
       received_norms(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))),
       received_bits(std::max<int64_t>(1, static_cast<int64_t>(verified_tensors.size()))) {}
 
+absl::Status LoadParameters(State& state, const plan::Plan& plan, const Change& change,
+                            std::string* doing) {
+  const ParameterStore store(plan, state.layout, state.buffers, change);
+  *doing = absl::StrCat("load weights of ", plan.model_path);
+  RETURN_IF_ERROR(LoadBaseWeights(plan, store));
+  RETURN_IF_ERROR(LoadCorrections(plan, state.layout, state.buffers));
+  *doing = "initialise the adapter";
+  RETURN_IF_ERROR(LoadAdapter(plan, store));
+  return InitDora(plan, state.model, state.buffers, store, state.stream);
+}
+
 absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int rank,
                                                  const std::string& checkpoint_dir,
                                                  std::string* doing,
@@ -133,7 +133,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
   if (plan.trains()) FillRecords(plan, state->layout, buffers);
-  RETURN_IF_ERROR(LoadParameters(*state, doing));
+  RETURN_IF_ERROR(LoadParameters(*state, plan, Change(), doing));
   *doing = "verify";
   BeginVerification(*state);
   if (plan.device == "cuda") {

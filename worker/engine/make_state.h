@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/plan.h"
+#include "worker/engine/memory/parameter_store.h"
 #include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
@@ -17,6 +18,12 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
                                                  const std::string& checkpoint_dir,
                                                  std::string* doing,
                                                  const std::string& checkpoint_recipe = {});
+
+// Base weights of plan.model_path, the corrections of routers and the adapter, of
+// plan.lora.init_from or a new one, into memory that was laid out for state.plan. `plan` has its
+// tensors. Errors as LoadBaseWeights and LoadAdapter.
+absl::Status LoadParameters(State& state, const plan::Plan& plan, const Change& change,
+                            std::string* doing);
 
 }  // namespace coxswain::engine
 

@@ -367,6 +367,7 @@ void ReadExecution(const Json& spec, JobSpec* job) {
   job->resume = checkpoint["resume"];
   job->extend = checkpoint["extend"];
   job->export_merge = spec["export"]["merge"];
+  job->export_verify = spec["export"]["verify"];
   job->export_base_path = spec["export"]["base_path"];
   job->export_by_expert = spec["export"]["adapter_layout"] == "per_expert";
   job->export_dtype = spec["export"]["dtype"];

@@ -15,6 +15,7 @@
 #include "controller/cli/text/job_text.h"
 #include "controller/cli/text/preference_text.h"
 #include "controller/cli/text/table.h"
+#include "controller/folders/verification.h"
 
 namespace coxswain::cli {
 namespace {
@@ -43,6 +44,9 @@ std::string Identity(const v1::Job& job, int64_t now) {
   std::sort(sorted.begin(), sorted.end());
   for (const auto& [key, value] : sorted)
     labels += fmt::format("{}{}={}", labels.empty() ? "" : ", ", key, value);
+  std::string readings;
+  for (const v1::Verification& verification : job.verifications())
+    readings += Line("Read back", VerificationText(verification));
   const std::string recipe = job.recipe_hash().empty() ? "" : ToHex(job.recipe_hash().substr(0, 6));
   const std::string plan = job.plan_hash().empty() ? "" : ToHex(job.plan_hash().substr(0, 6));
   return Line("Id", job.id()) + Line("Name", job.name()) + Line("Labels", labels) +
@@ -56,7 +60,7 @@ std::string Identity(const v1::Job& job, int64_t now) {
          Line("Created", Time(job.created_unix_ms(), now)) +
          Line("Started", Time(job.started_unix_ms(), now)) +
          Line("Finished", Time(job.finished_unix_ms(), now)) +
-         Line("Artifact", job.artifact_dir()) + Line("Merged", job.merged_dir()) +
+         Line("Artifact", job.artifact_dir()) + Line("Merged", job.merged_dir()) + readings +
          Line("Pushed", job.pushed_url());
 }
 

@@ -10,6 +10,7 @@
 #include "controller/cli/text/expert_text.h"
 #include "controller/cli/text/held_out_text.h"
 #include "controller/cli/text/table.h"
+#include "controller/folders/verification.h"
 
 namespace coxswain::cli {
 namespace {
@@ -301,6 +302,8 @@ std::string Summary(const v1::Job& job) {
     text += fmt::format("artifact:    {}\n", OneLine(job.artifact_dir()));
   if (!job.merged_dir().empty())
     text += fmt::format("merged:      {}\n", OneLine(job.merged_dir()));
+  for (const v1::Verification& verification : job.verifications())
+    text += fmt::format("read back:   {}\n", OneLine(VerificationText(verification)));
   if (!job.pushed_url().empty())
     text += fmt::format("pushed:      {}\n", OneLine(job.pushed_url()));
   if (!job.checkpoints().empty()) {

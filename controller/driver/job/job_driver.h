@@ -13,6 +13,7 @@
 #include "controller/driver/job/job_export.h"
 #include "controller/driver/job/job_incidents.h"
 #include "controller/driver/job/job_preparation.h"
+#include "controller/driver/job/job_proof.h"
 #include "controller/driver/job/job_push.h"
 #include "controller/driver/job/job_recovery.h"
 #include "controller/driver/job/job_trackers.h"
@@ -140,6 +141,7 @@ class JobDriver {
   // job_program.cc
   std::shared_ptr<Training> MakeTraining(const Readoption* found);
   void SaveCheckpoint(Training* training, int64_t sent_ns);
+  ProofAsking::Events ProofEvents();
   std::shared_ptr<const ReferenceSums> KnownReferences() const;  // null: none
   void KeepReferences(std::shared_ptr<const ReferenceSums> sums);
 
@@ -169,6 +171,9 @@ class JobDriver {
   bool Advance(state::JobEvent event, const std::string& reason,
                const std::vector<std::string>& reserved = {});
 
+  static constexpr char kProofGone[] =
+      "an export was being read back, which the next gang does again";
+
   const Deps deps_;
   JobRecord record_;
   config::JobSpec spec_;
@@ -185,11 +190,14 @@ class JobDriver {
   JobIncidents incidents_;
   JobRecovery recovery_;
   JobExport export_;
+  JobProof proof_;
   JobPush push_;
   JobTrackers trackers_;
 
   std::shared_ptr<const ReferenceSums> references_;  // that this controller had computed
   double committed_seconds_ = 0;                     // of steps done for the first time
+  int64_t admitted_ns_ = 0;                          // 0: its gang was not formed here
+  double forming_seconds_ = 0;                       // of its gang; 0: not known
   Lifetime lifetime_;                                // of work in lanes
   bool saves_last_ = false;                          // a cancel that asked for a checkpoint
   bool stopping_ = false;                            // the controller does

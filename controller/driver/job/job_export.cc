@@ -16,7 +16,9 @@ namespace {
 
 constexpr std::chrono::seconds kRetry{5};
 
-struct Work {
+}  // namespace
+
+struct JobExport::Work {
   Files* files = nullptr;
   LaneWork* lane_work = nullptr;
   std::shared_ptr<OutputClaim> output;
@@ -25,7 +27,8 @@ struct Work {
   std::vector<int64_t> steps;
 };
 
-absl::StatusOr<ExportedTo> Export(const Work& work, ExportAttempt* attempt) {
+// The input with the best checkpoint that is intact.
+absl::StatusOr<ExportInput> JobExport::FromIntact(const Work& work, ExportAttempt* attempt) {
   RETURN_IF_ERROR(EnterOutput(work.files, work.output.get(), work.input.spec));
   const absl::StatusOr<size_t> intact =
       checkpoint::FirstIntact(work.files, work.checkpoints, &attempt->warnings);
@@ -38,10 +41,17 @@ absl::StatusOr<ExportedTo> Export(const Work& work, ExportAttempt* attempt) {
                    checkpoint::ReadManifest(work.files, from.checkpoint_dir));
   from.author.step = attempt->step;
   from.author.origin = checkpoint::OriginOf(manifest, from.author.job);
-  return work.lane_work->export_artifacts(from);
+  return from;
 }
 
-}  // namespace
+absl::StatusOr<ExportedTo> JobExport::Export(const Work& work, ExportAttempt* attempt) {
+  if (work.input.staged) {
+    RETURN_IF_ERROR(work.output->Take());
+    return work.lane_work->export_artifacts(work.input);
+  }
+  ASSIGN_OR_RETURN(const ExportInput from, FromIntact(work, attempt));
+  return work.lane_work->export_artifacts(from);
+}
 
 std::vector<const v1::CheckpointInfo*> CheckpointsToExport(const v1::Job& job,
                                                            const config::JobSpec& spec) {
@@ -58,9 +68,9 @@ std::vector<const v1::CheckpointInfo*> CheckpointsToExport(const v1::Job& job,
   return infos;
 }
 
-void JobExport::Start() {
+// NotFound: there is nothing to export from. Unavailable: the store cannot be read now.
+absl::StatusOr<std::shared_ptr<JobExport::Work>> JobExport::MakeWork() {
   const v1::Job& job = record_->job();
-  auto attempt = std::make_shared<ExportAttempt>();
   auto work = std::make_shared<Work>();
   for (const v1::CheckpointInfo* info : CheckpointsToExport(job, *spec_)) {
     work->checkpoints.push_back(
@@ -69,17 +79,12 @@ void JobExport::Start() {
   }
   const std::shared_ptr<OutputClaim> output = output_->Claim();
   const absl::StatusOr<std::string> plan = deps_.journal->store()->PlanBytes(job.plan_hash());
-  auto done = lifetime_.Wrap([this, attempt] { OnTried(*attempt); });
-  // A store that cannot be read now is waited for.
-  const bool later = !plan.ok() && !absl::IsNotFound(plan.status());
-  attempt->damaged = work->checkpoints.empty() || (!plan.ok() && !later);
-  if (attempt->damaged || later) {
-    attempt->result = plan.ok() ? absl::DataLossError("no committed checkpoint to export from")
-                                : absl::Status(later ? absl::StatusCode::kUnavailable
-                                                     : absl::StatusCode::kNotFound,
-                                               plan.status().message());
-    deps_.loop->Post(done);
-    return;
+  if (!plan.ok() && !absl::IsNotFound(plan.status())) {
+    return absl::UnavailableError(plan.status().message());
+  }
+  RETURN_IF_ERROR(plan.status());
+  if (work->checkpoints.empty()) {
+    return absl::DataLossError("no committed checkpoint to export from");
   }
   work->files = deps_.files;
   work->lane_work = deps_.lane_work;
@@ -89,11 +94,77 @@ void JobExport::Start() {
                  .checkpoint_dir = "",
                  .owner = checkpoint::EndingOf({job.id(), deps_.registry->term(), job.epoch()}),
                  .author = {.job = job.id()},
-                 .guard = [output](const auto& work) { return output->WhileHeld(work); }};
+                 .guard = [output](const auto& work) { return output->WhileHeld(work); },
+                 .unverified = WhyUnverified()};
+  return work;
+}
+
+std::string JobExport::WhyUnverified() const {
+  if (!spec_->export_verify) return "export.verify is false";
+  if (!unverified_.empty()) return unverified_;
+  return "it was written when its gang had gone";
+}
+
+void JobExport::Stage(std::function<void(const StagedAttempt&)> staged) {
+  staged_.reset();
+  kept_ = false;
+  const absl::StatusOr<std::shared_ptr<Work>> work = MakeWork();
+  auto attempt = std::make_shared<ExportAttempt>();
+  auto result = std::make_shared<absl::StatusOr<StagedExport>>();
+  auto from = std::make_shared<ExportInput>();
+  auto done = lifetime_.Wrap([this, attempt, result, from, staged = std::move(staged)] {
+    for (const std::string& warning : attempt->warnings) record_->AddEvent(WarningEvent(), warning);
+    staged_ = Written{.input = std::move(*from), .step = attempt->step};
+    staged({.result = *result,
+            .step = attempt->step,
+            .checkpoint_dir = staged_->input.checkpoint_dir});
+  });
+  if (!work.ok()) {
+    *result = work.status();
+    deps_.loop->Post(done);
+    return;
+  }
+  deps_.loop->Offload(Lane::kExport,
+                      GuardedInto(result,
+                                  [work = *work, attempt, result, from] {
+                                    *result = [&]() -> absl::StatusOr<StagedExport> {
+                                      ASSIGN_OR_RETURN(*from, FromIntact(*work, attempt.get()));
+                                      return work->lane_work->stage_export(*from);
+                                    }();
+                                  }),
+                      done);
+}
+
+void JobExport::Keep(StagedExport staged) {
+  staged_->input.staged = std::move(staged);
+  kept_ = true;
+}
+
+void JobExport::Stop() {
+  lifetime_.Reset();
+  staged_.reset();
+  kept_ = false;
+}
+
+void JobExport::Start() {
+  auto attempt = std::make_shared<ExportAttempt>();
+  auto done = lifetime_.Wrap([this, attempt] { OnTried(*attempt); });
+  absl::StatusOr<std::shared_ptr<Work>> work = MakeWork();
+  if (!work.ok()) {
+    // A store that cannot be read now is waited for.
+    attempt->damaged = !absl::IsUnavailable(work.status());
+    attempt->result = work.status();
+    deps_.loop->Post(done);
+    return;
+  }
+  if (std::exchange(kept_, false)) {
+    attempt->step = staged_->step;
+    (*work)->input = std::move(staged_->input);
+  }
   deps_.loop->Offload(
       Lane::kExport,
       GuardedInto(std::shared_ptr<absl::StatusOr<ExportedTo>>(attempt, &attempt->result),
-                  [attempt, work] { attempt->result = Export(*work, attempt.get()); }),
+                  [attempt, work = *work] { attempt->result = Export(*work, attempt.get()); }),
       done);
 }
 

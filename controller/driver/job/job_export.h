@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,12 @@ struct ExportAttempt {
   std::vector<std::string> warnings;
 };
 
+struct StagedAttempt {
+  absl::StatusOr<StagedExport> result;
+  int64_t step = 0;            // of the checkpoint
+  std::string checkpoint_dir;  // likewise
+};
+
 // Where to export from, best first: the newest, or with early stopping the lowest evaluation.
 std::vector<const v1::CheckpointInfo*> CheckpointsToExport(const v1::Job& job,
                                                            const config::JobSpec& spec);
@@ -37,11 +44,27 @@ class JobExport {
             std::function<void(const ExportAttempt&)> tried)
       : deps_(deps), record_(record), spec_(spec), output_(output), tried_(std::move(tried)) {}
 
-  // In lane kExport. A checkpoint that does not verify is passed over with a warning.
+  // In lane kExport. A checkpoint that does not verify is passed over with a warning. What is kept
+  // is put in place; else an export is written and said to be unverified.
   void Start();
-  void Stop() { lifetime_.Reset(); }  // none is tried any more
+  void Stop();  // none is tried any more, and none is kept
+
+  // While the gang is there: writes an export aside. `staged` is called once.
+  void Stage(std::function<void(const StagedAttempt&)> staged);
+  // The newest staged one, with what its verification has come to, is what Start puts in place.
+  void Keep(StagedExport staged);
+  void set_unverified(std::string reason) { unverified_ = std::move(reason); }
 
  private:
+  struct Work;
+  struct Written {
+    ExportInput input;
+    int64_t step = 0;
+  };
+  static absl::StatusOr<ExportInput> FromIntact(const Work& work, ExportAttempt* attempt);
+  static absl::StatusOr<ExportedTo> Export(const Work& work, ExportAttempt* attempt);
+  absl::StatusOr<std::shared_ptr<Work>> MakeWork();
+  std::string WhyUnverified() const;
   void OnTried(const ExportAttempt& attempt);
 
   const Deps deps_;
@@ -50,6 +73,9 @@ class JobExport {
   OutputHold* const output_;
   const std::function<void(const ExportAttempt&)> tried_;
   bool waits_ = false;  // for the output directory, which is told once
+  std::optional<Written> staged_;
+  bool kept_ = false;       // staged_ is whole
+  std::string unverified_;  // why; empty: nobody has said
   Lifetime lifetime_;
 };
 

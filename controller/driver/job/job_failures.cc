@@ -75,6 +75,7 @@ void JobDriver::EndAttempt(const std::string& reason) {
 void JobDriver::AbortGang(const std::string& reason) {
   preparation_.Stop();
   attempt_.Stop();
+  proof_.Stop();
   export_.Stop();
   push_.Stop();
   checkpoints_.Stop();

@@ -17,6 +17,7 @@ void JobDriver::OnEnd() {
   std::shared_ptr<gang::GangSession> session = std::exchange(session_, nullptr);
   attempt_.Stop();
   checkpoints_.Stop();
+  proof_.Stop();
   readoption_.EndPosition();
   if (phase() == v1::JOB_STATE_DRAINING) {
     Drained();
@@ -141,11 +142,19 @@ void JobDriver::OnExported(const ExportAttempt& attempt) {
   record_.edit().set_merged_dir(to.merged_directory);
   record_.edit().set_artifact_digest(to.digest);
   record_.edit().set_merged_digest(to.merged_digest);
+  record_.edit().clear_verifications();
+  for (const Verification& verification : to.verifications) {
+    *record_.edit().add_verifications() = ToWire(verification);
+  }
   record_.AddEvent(
       ExportedEvent(attempt.step, to),
       absl::StrCat("artifacts of step ", attempt.step, " in ", to.directory,
                    to.merged_directory.empty() ? "" : " and ", to.merged_directory,
-                   to.replaced.empty() ? "" : ", replacing ", absl::StrJoin(to.replaced, " and ")));
+                   to.replaced.empty() ? "" : ", replacing ", absl::StrJoin(to.replaced, " and "),
+                   to.verifications.empty() ? "" : "; ",
+                   absl::StrJoin(to.verifications, "; ", [](std::string* out, const auto& one) {
+                     out->append(VerificationText(ToWire(one)));
+                   })));
   if (!push_.Wanted()) return Succeed();
   recovery_.HeldUpNoMore();
   record_.edit().clear_setback();

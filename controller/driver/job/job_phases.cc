@@ -82,12 +82,15 @@ void JobDriver::Admit(const std::vector<scheduler::Worker>& workers) {
                              " reserved"))) {
     return;
   }
+  forming_seconds_ = 0;
+  admitted_ns_ = deps_.loop->clock().NowNs();
   attempt_.Begin(preparation_.curriculum(), workers);
 }
 
 void JobDriver::OnFormed() {
   recovery_.KeepNoMore();
   attempt_.Formed();
+  forming_seconds_ = static_cast<double>(deps_.loop->clock().NowNs() - admitted_ns_) * 1e-9;
   if (!Advance(state::JobEvent::kFormed, "running")) return;
   Run(nullptr);
   if (stopping_) StopWithController();
@@ -108,6 +111,7 @@ bool JobDriver::MayReadopt() const {
 
 void JobDriver::Readopt() {
   recovery_.Placed();
+  forming_seconds_ = 0;
   const std::shared_ptr<const Readoption> found = readoption_.Take();
   if (!TakeGang(found->MakeGang(*deps_.registry),
                 absl::StrCat("all ", found->world_size(), " ranks of gang ", found->epoch(),
@@ -166,6 +170,10 @@ void JobDriver::Run(const Readoption* found) {
         {.phase = "references"}));
   } else {
     program_ = training = MakeTraining(found);
+    // What was sent behind its end is of the files of the controller before (JobProof::Want). One
+    // that drains would send its end in place of it.
+    const bool asked = spec_.export_verify && found != nullptr && found->queued() > found->taken();
+    if (asked && training->is_done()) return GiveUpGang(kProofGone);
   }
   if (found != nullptr) {
     session_->Readopt(found->taken(), found->queued());
@@ -188,6 +196,7 @@ void JobDriver::GiveUpGang(const std::string& reason) {
   } else if (session_ != nullptr) {
     EndAttempt(reason);
     if (record_.Apply(state::JobEvent::kPreempted, "its gang does not go on").ok()) {
+      if (phase() == v1::JOB_STATE_DRAINING) return Drained();  // all of it is saved
       recovery_.Keep();
       Prepare();
     }

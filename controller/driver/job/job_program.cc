@@ -57,8 +57,19 @@ std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
   events.on_snapshot = [this](Training* training, int64_t sent_ns) {
     SaveCheckpoint(training, sent_ns);
   };
+  if (spec_.export_verify) events.proof = ProofEvents();
   events.on_snapshot_delayed = [this](int64_t step) { checkpoints_.Delayed(step); };
   return std::make_shared<Training>(&session_->gang(), std::move(args), std::move(events));
+}
+
+ProofAsking::Events JobDriver::ProofEvents() {
+  return {.wanted =
+              [this] {
+                proof_.Want({.training = static_cast<Training*>(program_.get()),
+                             .curriculum = preparation_.curriculum(),
+                             .load_seconds = forming_seconds_});
+              },
+          .answered = [this](const ProofAnswers& answers) { proof_.Answered(answers); }};
 }
 
 std::shared_ptr<const ReferenceSums> JobDriver::KnownReferences() const {

@@ -20,6 +20,7 @@
 #include "controller/driver/training/recipe_name.h"
 #include "controller/export/export_artifacts.h"
 #include "controller/export/pushed_folder.h"
+#include "controller/planner/adapters/adapter_settings.h"
 #include "controller/planner/generation_plan.h"
 #include "controller/planner/model/added_tokens.h"
 #include "controller/planner/model/base_weights.h"
@@ -214,23 +215,54 @@ absl::StatusOr<GangPlan> ReadGangPlan(const std::string& bytes, const Curriculum
   return plan;
 }
 
-absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
+absl::StatusOr<exports::ExportRequest> RequestOf(const ExportInput& input) {
   ASSIGN_OR_RETURN(plan::Plan plan, plan::ParsePlan(input.plan_bytes));
   ASSIGN_OR_RETURN(data::TrainedChat chat, data::TrainedChatOf(input.spec));
+  return exports::ExportRequest{.job = input.spec,
+                                .plan = std::move(plan),
+                                .checkpoint_dir = input.checkpoint_dir,
+                                .format = {std::move(chat.chat_template), std::move(chat.ends)},
+                                .owner = input.owner,
+                                .author = input.author,
+                                .guard = input.guard};
+}
+
+// As a job that goes on from the adapter reads its settings.
+std::string WhyRefused(const exports::ExportRequest& request, const StagedFolder& folder) {
+  if (!folder.adapter) return "";
+  config::JobSpec reading = request.job;
+  reading.lora.init_from = folder.directory;
+  return std::string(planner::CheckAdapterSettings(reading, request.plan.model).message());
+}
+
+absl::StatusOr<StagedExport> StageExport(Files* files, const ExportInput& input) {
+  ASSIGN_OR_RETURN(const exports::ExportRequest request, RequestOf(input));
+  ASSIGN_OR_RETURN(StagedExport staged, exports::StageArtifacts(files, request));
+  for (StagedFolder& folder : staged.folders) folder.refused = WhyRefused(request, folder);
+  return staged;
+}
+
+absl::StatusOr<ExportedTo> ExportJob(Files* files, const ExportInput& input) {
+  ASSIGN_OR_RETURN(const exports::ExportRequest request, RequestOf(input));
+  StagedExport staged;
+  if (input.staged) {
+    staged = *input.staged;
+  } else {
+    ASSIGN_OR_RETURN(staged, exports::StageArtifacts(files, request));
+    for (StagedFolder& folder : staged.folders) folder.verification.reason = input.unverified;
+  }
   ASSIGN_OR_RETURN(const exports::ExportResult result,
-                   exports::ExportArtifacts(
-                       files, {.job = input.spec,
-                               .plan = std::move(plan),
-                               .checkpoint_dir = input.checkpoint_dir,
-                               .format = {std::move(chat.chat_template), std::move(chat.ends)},
-                               .owner = input.owner,
-                               .author = input.author,
-                               .guard = input.guard}));
-  return ExportedTo{.directory = result.directory,
-                    .merged_directory = result.merged_directory,
-                    .digest = result.digest,
-                    .merged_digest = result.merged_digest,
-                    .replaced = result.replaced};
+                   exports::PublishArtifacts(files, request, staged));
+  ExportedTo to{.directory = result.directory,
+                .merged_directory = result.merged_directory,
+                .digest = result.digest,
+                .merged_digest = result.merged_digest,
+                .replaced = result.replaced};
+  for (const StagedFolder& folder : staged.folders) {
+    to.verifications.push_back(folder.verification);
+    if (!folder.gguf.artifact.empty()) to.verifications.push_back(folder.gguf);
+  }
+  return to;
 }
 
 // The files that the manifest names, whatever else lies there by now.
@@ -282,6 +314,7 @@ LaneWork MakeLaneWork(const std::string& cache_dir, Files* files,
   work.keep_references = KeepReferences;
   work.plan = PlanGang;
   work.read_plan = ReadGangPlan;
+  work.stage_export = [files](const ExportInput& input) { return StageExport(files, input); };
   work.export_artifacts = [files](const ExportInput& input) { return ExportJob(files, input); };
   work.push = [files, access](const PushInput& input) { return PushJob(files, access, input); };
   return work;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "controller/driver/training/curriculum.h"
 #include "controller/driver/training/deal_bins.h"
 #include "controller/folders/seal_folder.h"
+#include "controller/folders/staged_export.h"
 #include "controller/runtime/files.h"
 #include "controller/runtime/guard.h"
 #include "controller/sources/fetch_sources.h"
@@ -57,6 +59,9 @@ struct ExportInput {
   std::string owner;  // ending of names in .staging
   Author author;      // of the manifest
   Guard guard;        // of each replacement of a directory
+  // What stage_export has written of this input, in place of writing it now.
+  std::optional<StagedExport> staged = {};
+  std::string unverified = {};  // why what is written now is not verified
 };
 
 struct ExportedTo {
@@ -65,6 +70,7 @@ struct ExportedTo {
   std::string digest;                 // of the manifest in `directory`
   std::string merged_digest;          // likewise
   std::vector<std::string> replaced;  // "<directory> of job <job>": exports of other jobs
+  std::vector<Verification> verifications = {};  // as Job.verifications
 };
 
 struct PushInput {
@@ -96,6 +102,8 @@ struct LaneWork {
   // Reads the plan of a running gang; `memory` and `advice` stay empty. FailedPrecondition, naming
   // both recipes, when the plan is not of the curriculum's recipe.
   std::function<absl::StatusOr<GangPlan>(const std::string& bytes, const Curriculum&)> read_plan;
+  // Writes an export aside; export_artifacts with `staged` puts it in place. Without, it does both.
+  std::function<absl::StatusOr<StagedExport>(const ExportInput&)> stage_export;
   std::function<absl::StatusOr<ExportedTo>(const ExportInput&)> export_artifacts;
   // Sends an export to the Hub, with the token of this process, which serves operators alone: for
   // another owner it is Unauthenticated. Errors as hub::PushFolder;

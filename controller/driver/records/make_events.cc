@@ -330,6 +330,9 @@ v1::JobEvent ExportedEvent(int64_t step, const ExportedTo& to) {
   exported.set_merged_directory(to.merged_directory);
   exported.set_step(step);
   for (const std::string& replaced : to.replaced) exported.add_replaced(replaced);
+  for (const Verification& verification : to.verifications) {
+    *exported.add_verifications() = ToWire(verification);
+  }
   return event;
 }
 

@@ -99,6 +99,13 @@ class Curriculum {
                                          Side side) const {
     return {};
   }
+  // Records by which an export is compared with the trained state, each a bin: held-out ones, else
+  // of the first pass. By default there are none.
+  virtual std::vector<BinSize> proof_bins() const { return {}; }
+  // Appends one of them, with its tokens.
+  virtual void FillProof(int64_t id, v1::Bins* out) const {}
+  // Whether LOG_PROBS tells of them; else EVAL does.
+  virtual bool proof_by_log_probs() const { return false; }
   // DataLoss when some bins that were read so far may differ from the files. A curriculum without
   // files is always OK.
   virtual absl::Status Intact() const { return absl::OkStatus(); }

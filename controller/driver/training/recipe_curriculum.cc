@@ -61,23 +61,36 @@ v1::TokenStoreFile FileOf(const data::TokenStore& store) {
 
 }  // namespace
 
-void AppendBin(const data::TokenStore& store, int64_t id, std::span<const int64_t> documents,
-               BinForm form, v1::Bins* out) {
+void AppendCut(const data::TokenStore& store, int64_t id, std::span<const int64_t> documents,
+               std::span<const int64_t> lengths, v1::Bins* out) {
   out->add_bin_ids(id);
   out->add_documents_per_bin(static_cast<int32_t>(documents.size()));
+  for (size_t i = 0; i < documents.size(); ++i) {
+    const int64_t length = lengths[i], whole = store.length(documents[i]);
+    const std::span<const int32_t> tokens =
+        store.tokens(documents[i]).subspan(0, static_cast<size_t>(length));
+    const int64_t at = static_cast<int64_t>(out->token_ids().size() / sizeof(int32_t));
+    out->add_document_lengths(static_cast<int32_t>(length));
+    out->mutable_token_ids()->append(reinterpret_cast<const char*>(tokens.data()),
+                                     tokens.size_bytes());
+    // The token behind a cut is not there: its bit is the last, which stays 0.
+    const int64_t bits = length < whole ? length - 1 : length;
+    AppendBits(store.target_bits(documents[i]), bits, at, out->mutable_targets());
+    out->mutable_targets()->resize(static_cast<size_t>((at + length + 7) / 8), '\0');
+  }
+}
+
+void AppendBin(const data::TokenStore& store, int64_t id, std::span<const int64_t> documents,
+               BinForm form, v1::Bins* out) {
   if (form == BinForm::kDocumentIds) {
+    out->add_bin_ids(id);
+    out->add_documents_per_bin(static_cast<int32_t>(documents.size()));
     out->mutable_document_ids()->Add(documents.begin(), documents.end());
     return;
   }
-  for (const int64_t document : documents) {
-    const std::span<const int32_t> tokens = store.tokens(document);
-    const int64_t at = static_cast<int64_t>(out->token_ids().size() / sizeof(int32_t));
-    out->add_document_lengths(static_cast<int32_t>(tokens.size()));
-    out->mutable_token_ids()->append(reinterpret_cast<const char*>(tokens.data()),
-                                     tokens.size_bytes());
-    AppendBits(store.target_bits(document), static_cast<int64_t>(tokens.size()), at,
-               out->mutable_targets());
-  }
+  std::vector<int64_t> lengths;
+  for (const int64_t document : documents) lengths.push_back(store.length(document));
+  AppendCut(store, id, documents, lengths, out);
 }
 
 RecipeCurriculum::RecipeCurriculum(model::ModelConfig model, data::PreparedData data,
@@ -101,6 +114,7 @@ RecipeCurriculum::RecipeCurriculum(model::ModelConfig model, data::PreparedData 
     train_sizes_.push_back(sizes_of(recipe_.bins(pass), *data_.train));
   }
   if (data_.eval != nullptr) eval_sizes_ = sizes_of(recipe_.eval_bins(), *data_.eval);
+  ChooseProof();
 }
 
 double RecipeCurriculum::passes_after(int64_t finished_steps) const {

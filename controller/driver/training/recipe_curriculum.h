@@ -48,6 +48,11 @@ class RecipeCurriculum : public Curriculum {
                       v1::Bins* out) const override;
   std::vector<int64_t> Documents(int64_t step, std::span<const int64_t> ids,
                                  Side side) const override;
+  // At most 8. Documents are cut to 512 tokens where their loss is of targets; those without a
+  // target before the cut are passed over.
+  std::vector<BinSize> proof_bins() const override { return proof_sizes_; }
+  void FillProof(int64_t id, v1::Bins* out) const override;
+  bool proof_by_log_probs() const override { return loss_.any() && !loss_.of_scores(); }
   absl::Status Intact() const override;
   v1::TokenStores token_stores() const override;
   const Questions& questions() const override { return questions_; }
@@ -58,6 +63,12 @@ class RecipeCurriculum : public Curriculum {
   // Of one bin, in its order.
   std::vector<int64_t> OfSide(std::span<const int64_t> documents, Side side) const;
   std::span<const int64_t> BinDocuments(int64_t step, int64_t id) const;
+  const data::TokenStore& proof_store() const {
+    return data_.eval != nullptr ? *data_.eval : *data_.train;
+  }
+  int64_t ProofLength(int64_t document) const;
+  void ChooseProof();
+  void AddProof(std::span<const int64_t> documents);
   void Fill(int64_t step, std::span<const int64_t> ids, BinForm form, Side side,
             v1::Bins* out) const;
 
@@ -69,7 +80,14 @@ class RecipeCurriculum : public Curriculum {
   const std::shared_ptr<const ReferenceSums> references_;
   std::vector<std::vector<BinSize>> train_sizes_;  // by pass and index
   std::vector<BinSize> eval_sizes_;
+  std::vector<std::vector<int64_t>> proof_documents_;  // of each record
+  std::vector<BinSize> proof_sizes_;
 };
+
+// Appends the first tokens of documents of `store`, so many of each as `lengths` has, to `out` as
+// bin `id`: token ids, lengths and target bits.
+void AppendCut(const data::TokenStore& store, int64_t id, std::span<const int64_t> documents,
+               std::span<const int64_t> lengths, v1::Bins* out);
 
 // Appends whole documents of `store` to `out` as bin `id`: token ids, lengths and target bits, or
 // their indices.

@@ -68,10 +68,11 @@ Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents eve
       eval_bins_(args_.curriculum->eval_bins()),
       eval_parts_(EvalParts(eval_bins_, gang->world_size())),
       references_(args_.curriculum.get(), eval_parts_, args_.references, events_.on_references),
-      kl_(args_.curriculum.get(), &references_) {
+      kl_(args_.curriculum.get(), &references_),
+      proof_(args_.curriculum.get(), events_.proof) {
   if (args_.end_at > 0) script_.EndAt(args_.end_at);
   if (args_.drains_at) script_.EndAt(*args_.drains_at);
-  drains_ = args_.drains_at.has_value();
+  drains_ = stops_early_ = args_.drains_at.has_value();
   if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(state_.step);
   if (!args_.position) return;
   again_.assign(args_.position->sent.begin(), args_.position->sent.end());
@@ -159,9 +160,25 @@ std::optional<gang::Order> Training::AskKl() {
   return order;
 }
 
+// The last questions, about records, of which several may be on their way.
+std::optional<gang::Order> Training::AskProof() {
+  const bool all_proves = std::all_of(in_flight_.begin(), in_flight_.end(),
+                                      [](const Sent& sent) { return sent.proves; });
+  if (saving_ || !all_proves) return std::nullopt;
+  std::optional<gang::Order> order =
+      proof_.Ask(script_.step(), [this](std::span<const BinSize> bins) { return Deal(bins); });
+  if (order) {
+    in_flight_.push_back({.action = std::nullopt, .proves = true, .before = script_.place()});
+    return order;
+  }
+  if (!proof_.ended() || !in_flight_.empty()) return std::nullopt;
+  return gang::StopOrder(script_.step());
+}
+
 std::optional<gang::Order> Training::NextOrder() {
   if (references_.pending() && script_.next() != Action::kEnd) return AskReferences();
   if (WantsKl()) return AskKl();
+  if (script_.next() == Action::kEnd && WantsProof()) return AskProof();
   while (MaySend(script_.next())) {
     switch (script_.next()) {
       case Action::kTrain:
@@ -271,8 +288,9 @@ std::optional<v1::Error> Training::Take(const gang::InFlight& command) {
     if (!intact.ok()) return failure::MakeError(intact, {.phase = "prepare_data"});
   }
   if (!sent.action) {
-    const absl::Status taken =
-        references_.pending() ? references_.Take(command) : kl_.Take(command);
+    const absl::Status taken = sent.proves             ? proof_.Take(command)
+                               : references_.pending() ? references_.Take(command)
+                                                       : kl_.Take(command);
     if (taken.ok()) return std::nullopt;
     return failure::MakeError(taken, {.phase = command.phase});
   }
@@ -354,12 +372,14 @@ bool Training::EvalTakenInPart() const {
   return in_flight_.front().action == Action::kEval && !in_flight_.front().first_part;
 }
 
-// Before references are kept, and in the middle of an evaluation or of answers, there is none: they
-// are begun again then, from the answers that the ranks have kept.
+// Before references are kept, in the middle of an evaluation or of answers, and once an export is
+// being verified, there is none: they are begun again then, from the answers that the ranks have
+// kept.
 std::optional<gang::ProgramPosition> Training::Position() const {
   if (references_.pending() || TakesKl() || EvalTakenInPart() || asking_.TakenInPart()) {
     return std::nullopt;
   }
+  if (proof_.begun()) return std::nullopt;
   std::vector<Action> sent;
   for (const Sent& command : in_flight_) sent.push_back(*command.action);
   sent.insert(sent.end(), again_.begin(), again_.end());
@@ -370,6 +390,7 @@ std::optional<gang::ProgramPosition> Training::Position() const {
 }
 
 void Training::Drain(bool with_checkpoint) {
+  stops_early_ = true;
   if (!with_checkpoint) {
     script_.EndNow();
   } else if (!std::exchange(drains_, true)) {

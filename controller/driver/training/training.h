@@ -18,6 +18,7 @@
 #include "controller/driver/training/commit_step.h"
 #include "controller/driver/training/curriculum.h"
 #include "controller/driver/training/kl_asking.h"
+#include "controller/driver/training/proof_asking.h"
 #include "controller/driver/training/reference_asking.h"
 #include "controller/driver/training/step_script.h"
 #include "controller/driver/training/training_position.h"
@@ -65,6 +66,8 @@ struct TrainingEvents {
   // The snapshot that was due at `step` finished steps is delayed until the checkpoint that is
   // being written is finished.
   std::function<void(int64_t step)> on_snapshot_delayed;
+  // When everything is done and its last checkpoint is written. Without `wanted` nothing is asked.
+  ProofAsking::Events proof = {};
 };
 
 class Training final : public gang::Program {
@@ -76,6 +79,9 @@ class Training final : public gang::Program {
   void SaveFinished();
   // What on_references got is durable.
   void ReferencesKept() { references_.Kept(); }
+  ProofAsking& proof() { return proof_; }  // of a training that is complete
+  // All is trained and saved; only its proof may be left.
+  bool is_done() const { return complete() && at_end() && !saving_ && again_.empty(); }
   bool at_end() const { return script_.next() == Action::kEnd; }  // no command will come any more
   const checkpoint::RunState& state() const { return state_; }
   // State of the run in the checkpoint that is being written, from on_snapshot to SaveFinished.
@@ -94,8 +100,9 @@ class Training final : public gang::Program {
 
  private:
   struct Sent {
-    std::optional<Action> action = Action::kTrain;  // nothing: it asks for references
-    bool first_part = true;                         // an evaluation may take several commands
+    std::optional<Action> action = Action::kTrain;  // nothing: it asks for references or a proof
+    bool proves = false;
+    bool first_part = true;  // an evaluation may take several commands
     bool last_part = true;
     std::shared_ptr<const Batch> batch = nullptr;
     ScriptPlace before = {};  // of the script
@@ -103,6 +110,8 @@ class Training final : public gang::Program {
 
   std::optional<gang::Order> NextOrder();
   std::optional<gang::Order> AskReferences();
+  bool WantsProof() const { return complete() && !stops_early_ && !proof_.ended(); }
+  std::optional<gang::Order> AskProof();
   bool WantsKl() const;
   bool TakesKl() const;
   std::optional<gang::Order> AskKl();
@@ -134,11 +143,13 @@ class Training final : public gang::Program {
   const std::vector<std::span<const BinSize>> eval_parts_;  // bins of each EVAL command
   ReferenceAsking references_;
   KlAsking kl_;
+  ProofAsking proof_;
   size_t next_eval_part_ = 0;
   bool eval_outstanding_ = false;
   EvalSum eval_sum_;
   int64_t eval_began_ns_ = 0;  // of the evaluation in progress
   bool drains_ = false;        // with a checkpoint
+  bool stops_early_ = false;   // it was told to, with or without one
   bool saving_ = false;        // as the script knows, unless it sends again
   std::optional<checkpoint::RunState> saving_run_;
   std::vector<std::string> skipped_bins_;  // "step 7: 3, 5" of the last skipped steps

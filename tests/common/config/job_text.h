@@ -108,7 +108,7 @@ spec:
   generate: {prompts: [], messages: null, max_new_tokens: 7, temperature: 0.5, top_k: 4, top_p: 0.75, seed: 3}
   checkpoint: {output_dir: ./results, save_steps: 20, save_total_limit: 4, test_save: true, resume: never,
                extend: false}
-  export: {merge: true, dtype: float32, base_path: false, adapter_layout: per_expert,
+  export: {merge: true, verify: false, dtype: float32, base_path: false, adapter_layout: per_expert,
            max_shard_size: 5GB,
            gguf: {model: q8_0, adapter: none},
            push_to_hub: {repo: org/tuned, private: false, revision: v2}}

@@ -11,6 +11,7 @@
 #include "controller/cli/jobs/resume_command.h"
 #include "controller/cli/machine/fits_here.h"
 #include "controller/cli/machine/local_resources.h"
+#include "controller/cli/text/describe_text.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/expert_text.h"
 #include "controller/cli/text/gauges.h"
@@ -33,6 +34,18 @@ TEST(TableTest, AlignsAndFillsEmptyCells) {
   table.Add({"x▁y", "1"});
   table.Add({"", "22"});
   EXPECT_EQ(table.Text(2), "  A     LONGER\n  x▁y   1\n  -     22\n");
+}
+
+// Text of another process is on one line.
+TEST(DescribeTest, TellsHowAnExportWasReadBack) {
+  v1::Job job;
+  job.set_state(v1::JOB_STATE_SUCCEEDED);
+  v1::Verification& model = *job.add_verifications();
+  model.set_artifact("model");
+  model.set_reason("no\ntime");
+  EXPECT_THAT(Summary(job), testing::HasSubstr("\nread back:   model skipped: no"));
+  EXPECT_THAT(DescribeText(job, {}, 0), testing::HasSubstr("\nRead back:     model skipped: no"));
+  EXPECT_THAT(Summary(job), testing::Not(testing::HasSubstr("\ntime")));
 }
 
 TEST(HeldOutTextTest, NamesTheExportedStepOfEarlyStopping) {

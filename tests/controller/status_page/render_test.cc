@@ -45,6 +45,8 @@ v1::Job EvilJob() {
   job.mutable_error()->set_host(kEvil);
   job.mutable_error()->set_phase(kEvil);
   job.add_checkpoints()->set_directory(kEvil);
+  job.add_verifications()->set_artifact(kEvil);
+  job.mutable_verifications(0)->set_reason(kEvil);
   v1::SampleAnswers* sample = job.add_samples();
   sample->set_prompt(kEvil);
   sample->set_first_answer(kEvil);
@@ -172,6 +174,28 @@ TEST(RenderTest, AModelWithExpertsShowsTheirUse) {
   EXPECT_EQ(CountOf(html, "progress.experts.load_ratio\" value=\"1.5\">1.50<"), 1u);
   EXPECT_EQ(CountOf(html, "progress.experts.unused_experts\" value=\"4\">4<"), 1u);
   EXPECT_EQ(CountOf(html, "progress.experts.router_entropy\" value=\"0.25\">0.250<"), 1u);
+}
+
+TEST(RenderTest, AnExportShowsHowItWasReadBack) {
+  History history;
+  JobDetail detail;
+  detail.row.job = JobOf("a-1");
+  v1::Verification& adapter = *detail.row.job.add_verifications();
+  adapter.set_artifact("adapter");
+  adapter.set_verified(true);
+  adapter.set_records(8);
+  adapter.set_targets(412);
+  adapter.set_bound_from("equal bits");
+  v1::Verification& model = *detail.row.job.add_verifications();
+  model.set_artifact("model");
+  model.set_reason("no time");
+  const std::string html =
+      Renderer().Render("job", JobFields({.detail = detail, .history = history}));
+  EXPECT_EQ(CountOf(html,
+                    "adapter verified on 8 records (412 targets): largest difference 0, "
+                    "bound 0, equal bits"),
+            1u);
+  EXPECT_EQ(CountOf(html, "model skipped: no time"), 1u);
 }
 
 TEST(RenderTest, AnswersStandSideBySide) {

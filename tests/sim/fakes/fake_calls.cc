@@ -83,6 +83,7 @@ absl::Status FakeWorkers::Load(Process& process, const v1::PrepareRequest& reque
   if (process.gemm_table.empty()) process.gemm_table = process.incarnation;
   process.last_seq = 0;
   process.model = FakeModel();
+  process.read_back.reset();
   if (request.checkpoint_dir().empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckShards(request.checkpoint_dir()));
   ASSIGN_OR_RETURN(const std::string shard, files_->Read(request.checkpoint_dir() + kShard));

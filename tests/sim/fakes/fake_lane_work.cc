@@ -30,20 +30,38 @@ constexpr int kPromptsOfGeneration = 6;
 // Of a merged model: more than a block of digests.
 constexpr size_t kMergedBytes = 5'000'000;
 
-// Of one file, `name`, of at least `bytes`. Returns the digest of its manifest.
-absl::StatusOr<std::string> PutInPlace(Files* files, const driver::ExportInput& input,
-                                       const WrittenFolder& folder, const std::string& name,
-                                       size_t bytes, std::vector<std::string>* replaced) {
-  const std::string kind = folder.path.substr(folder.path.rfind('/') + 1);
-  const std::string staging = input.spec.output_dir + "/.staging/export-" + kind + input.owner;
-  RETURN_IF_ERROR(files->RemoveAll(staging));
-  RETURN_IF_ERROR(files->MakeDirs(staging));
+// Of one file, `name`, of at least `bytes`.
+absl::StatusOr<StagedFolder> StageFolder(Files* files, const driver::ExportInput& input,
+                                         bool adapter, const std::string& name, size_t bytes) {
+  const std::string kind = adapter ? "adapter" : "model";
+  StagedFolder folder{.directory = input.spec.output_dir + "/.staging/export-" + kind + input.owner,
+                      .adapter = adapter,
+                      .verification = {.artifact = kind, .bound_from = "equal bits"}};
+  RETURN_IF_ERROR(files->RemoveAll(folder.directory));
+  RETURN_IF_ERROR(files->MakeDirs(folder.directory));
   ASSIGN_OR_RETURN(std::string shard, files->Read(input.checkpoint_dir + "/rank-0.shard"));
   if (shard.size() < bytes) shard.resize(bytes, 'm');
-  RETURN_IF_ERROR(files->WriteDurably(staging + "/" + name, shard));
-  ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staging, input.author));
+  RETURN_IF_ERROR(files->WriteDurably(folder.directory + "/" + name, shard));
+  return folder;
+}
+
+absl::StatusOr<StagedExport> StageShard(Files* files, const driver::ExportInput& input) {
+  StagedExport staged;
+  ASSIGN_OR_RETURN(staged.folders.emplace_back(), StageFolder(files, input, true, "model", 0));
+  if (!input.spec.export_merge) return staged;
+  ASSIGN_OR_RETURN(staged.folders.emplace_back(),
+                   StageFolder(files, input, false, "merged", kMergedBytes));
+  return staged;
+}
+
+// Returns the digest of the manifest of what was staged.
+absl::StatusOr<std::string> PutInPlace(Files* files, const driver::ExportInput& input,
+                                       const StagedFolder& staged, const WrittenFolder& folder,
+                                       std::vector<std::string>* replaced) {
+  ASSIGN_OR_RETURN(std::string digest, SealFolder(files, staged.directory, input.author,
+                                                  staged.verification, staged.gguf));
   RETURN_IF_ERROR(input.guard([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const Finding found, ReplaceWritten(files, staging, folder));
+    ASSIGN_OR_RETURN(const Finding found, ReplaceWritten(files, staged.directory, folder));
     if (!found.job.empty() && found.job != input.author.job) {
       replaced->push_back(absl::StrCat(folder.path, " of job ", found.job));
     }
@@ -53,15 +71,23 @@ absl::StatusOr<std::string> PutInPlace(Files* files, const driver::ExportInput& 
 }
 
 absl::StatusOr<driver::ExportedTo> ExportShard(Files* files, const driver::ExportInput& input) {
+  StagedExport staged;
+  if (input.staged) {
+    staged = *input.staged;
+  } else {
+    ASSIGN_OR_RETURN(staged, StageShard(files, input));
+    for (StagedFolder& folder : staged.folders) folder.verification.reason = input.unverified;
+  }
   driver::ExportedTo to;
-  const WrittenFolder adapter = AdapterFolder(input.spec.output_dir);
-  ASSIGN_OR_RETURN(to.digest, PutInPlace(files, input, adapter, "model", 0, &to.replaced));
-  to.directory = adapter.path;
-  if (!input.spec.export_merge) return to;
-  const WrittenFolder merged = ModelFolder(input.spec.output_dir);
-  ASSIGN_OR_RETURN(to.merged_digest,
-                   PutInPlace(files, input, merged, "merged", kMergedBytes, &to.replaced));
-  to.merged_directory = merged.path;
+  for (const StagedFolder& folder : staged.folders) {
+    const WrittenFolder target =
+        folder.adapter ? AdapterFolder(input.spec.output_dir) : ModelFolder(input.spec.output_dir);
+    ASSIGN_OR_RETURN(const std::string digest,
+                     PutInPlace(files, input, folder, target, &to.replaced));
+    (folder.adapter ? to.digest : to.merged_digest) = digest;
+    (folder.adapter ? to.directory : to.merged_directory) = target.path;
+    to.verifications.push_back(folder.verification);
+  }
   return to;
 }
 
@@ -89,6 +115,9 @@ driver::LaneWork MakeFakeLaneWork(const FakeLaneWork& fake) {
   work.read_plan = [fake](const std::string& bytes,
                           const driver::Curriculum&) -> absl::StatusOr<driver::GangPlan> {
     return MakePlan(bytes, fake.work, true);
+  };
+  work.stage_export = [fake](const driver::ExportInput& input) {
+    return StageShard(fake.files, input);
   };
   work.export_artifacts = [fake](const driver::ExportInput& input) {
     ++*fake.exports;

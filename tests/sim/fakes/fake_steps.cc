@@ -80,6 +80,18 @@ void FakeWorkers::WriteOn(Process& process, const v1::Generate& generate, v1::Do
   }
 }
 
+absl::Status FakeWorkers::ReadBack(Process& process, const v1::Load& load) {
+  const std::string directory =
+      absl::StrCat(load.adapter_dir(), load.model_dir(), load.checkpoint_dir());
+  if (on_load_) on_load_(directory);
+  const char* file = !load.adapter_dir().empty() ? "/model"
+                     : !load.model_dir().empty() ? "/merged"
+                                                 : "/rank-0.shard";
+  ASSIGN_OR_RETURN(const std::string text, files_->Read(directory + file));
+  process.read_back = FakeModel::Parse(text);
+  return absl::OkStatus();
+}
+
 v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   const v1::Command& mine = meeting.commands.at(process.rank);
   process.done_seq = mine.seq();
@@ -87,6 +99,11 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   *event.mutable_fence() = process.fence();
   event.set_seq(mine.seq());
   v1::Done& done = *event.mutable_done();
+  if (mine.has_load()) {
+    done.set_refused(std::string(ReadBack(process, mine.load()).message()));
+    return event;
+  }
+  if (process.read_back && !mine.has_eval()) Violation("it goes on behind a load");
   if (mine.has_snapshot()) {
     if (mine.snapshot().step() != process.model.steps) Violation("a snapshot of another step");
     process.snapshot = process.model;
@@ -101,7 +118,8 @@ v1::Event FakeWorkers::Execute(Process& process, const Meeting& meeting) {
   for (const int32_t length : bins.document_lengths()) done.set_targets(done.targets() + length);
   done.set_tokens(done.targets() * 2);
   if (mine.has_eval()) {
-    done.set_loss_sum(static_cast<double>(done.targets()) * Unit(Mix(process.model.parameters, 4)));
+    const FakeModel model = process.read_back.value_or(process.model);
+    done.set_loss_sum(static_cast<double>(done.targets()) * Unit(Mix(model.parameters, 4)));
     done.set_correct_targets(done.targets() / 4);
     return event;
   }

@@ -78,6 +78,10 @@ class FakeWorkers : public WorkerTransport {
   void FailCommand(int64_t step, v1::Error error) { failures_[step] = std::move(error); }
   // From this step on losses are a hundred times as large.
   void Diverge(int64_t step) { diverges_at_ = step; }
+  // Called right before a rank reads written weights back, with their folder.
+  void set_on_load(std::function<void(const std::string& directory)> on_load) {
+    on_load_ = std::move(on_load);
+  }
   // What every step tells of experts from now on.
   void set_experts(const v1::ExpertUse& use) { experts_ = use; }
 
@@ -168,7 +172,8 @@ class FakeWorkers : public WorkerTransport {
     std::map<uint64_t, Kept> kept;  // of the epoch, by command
     FakeModel model;
     std::optional<FakeModel> snapshot;
-    std::vector<int64_t> written;  // tokens of each answer
+    std::optional<FakeModel> read_back;  // in place of the model, by LOAD
+    std::vector<int64_t> written;        // tokens of each answer
     std::shared_ptr<FakeStream<v1::Event>> run;
     std::shared_ptr<FakeStream<v1::ConnectResponse>> connect;
 
@@ -211,6 +216,7 @@ class FakeWorkers : public WorkerTransport {
   void Finish(const std::string& key, const std::string& gang);
   v1::Event Execute(Process& process, const Meeting& meeting);
   void WriteOn(Process& process, const v1::Generate& generate, v1::Done* done);
+  absl::Status ReadBack(Process& process, const v1::Load& load);
   void Train(Process& process, const Meeting& meeting, v1::Done* done);
   void DropEpoch(Process& process, const std::string& reason);
   void Violation(const std::string& text) { violations_.push_back(text); }
@@ -227,6 +233,7 @@ class FakeWorkers : public WorkerTransport {
   std::map<int, std::string> devices_;
   std::map<int, int> threads_;  // 1 where none is said
   std::string device_name_;
+  std::function<void(const std::string& directory)> on_load_;
   int next_incarnation_ = 0;
   std::map<std::string, Meeting> meetings_;                                 // by gang and seq
   std::map<std::string, int64_t> busy_until_ms_;                            // by job

@@ -17,6 +17,7 @@ struct SyntheticShape {
   int64_t eval_bins = 3;
   int64_t answer_tokens = 0;  // of each prompt at most; 0: nothing is asked
   int prompts = 2;            // at least
+  int64_t proof_records = 0;  // by which an export is verified; 0: it is not
 };
 
 // The bins of a step, ids ascending.
@@ -76,6 +77,14 @@ class SyntheticCurriculum : public driver::Curriculum {
   void FillEval(std::span<const int64_t> ids, driver::BinForm, v1::Bins* out) const override {
     for (const int64_t id : ids) Fill(id, 40, out);
   }
+  std::vector<driver::BinSize> proof_bins() const override {
+    std::vector<driver::BinSize> bins;
+    for (int64_t i = 0; i < shape_.proof_records; ++i) {
+      bins.push_back({.id = i, .tokens = 30, .targets = 20});
+    }
+    return bins;
+  }
+  void FillProof(int64_t id, v1::Bins* out) const override { Fill(id, 20, out); }
   v1::TokenStores token_stores() const override { return {}; }
   const driver::Questions& questions() const override { return questions_; }
   v1::DatasetSummary summary() const override {

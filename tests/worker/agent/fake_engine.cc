@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <numeric>
@@ -183,6 +184,14 @@ absl::StatusOr<LogProbStats> Engine::LogProbs(const BinBatch& bins, bool without
     if (bins.targets[t] != 0) stats.of_targets.push_back(static_cast<float>(bins.token_ids[t + 1]));
   }
   return stats;
+}
+
+// Reads nothing: whether the folder is there is all that it looks at.
+absl::Status Engine::Load(const WrittenWeights& written) {
+  const std::string folder =
+      absl::StrCat(written.model_dir, written.adapter_dir, written.checkpoint_dir);
+  if (std::filesystem::is_directory(folder)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no folder ", folder));
 }
 
 // Writes the last token of each prompt again and again, and ends the first text.

@@ -23,6 +23,8 @@ const char* PhaseOf(const v1::Command& command) {
       return "forward_backward";
     case v1::Command::kUpdate:
       return "update";
+    case v1::Command::kLoad:
+      return "load";
     case v1::Command::kStop:
       return "stop";
     case v1::Command::KIND_NOT_SET:
@@ -51,6 +53,10 @@ std::string Summary(const v1::Command& command) {
   if (command.has_forward_backward()) {
     return absl::StrCat(phase, " step ", command.forward_backward().step(), ", ",
                         command.forward_backward().bins().bin_ids_size(), " bins");
+  }
+  if (command.has_load()) {
+    const v1::Load& load = command.load();
+    return absl::StrCat(phase, " of ", load.model_dir(), load.adapter_dir(), load.checkpoint_dir());
   }
   if (command.has_update()) return absl::StrCat(phase, " step ", command.update().step());
   if (command.has_snapshot()) return absl::StrCat(phase, " step ", command.snapshot().step());
@@ -83,6 +89,9 @@ uint64_t IdentityOf(const v1::Command& command) {
     case v1::Command::kGenerate:
       return absl::HashOf(kind, command.generate().step(), command.generate().prompts_size(),
                           command.generate().tokens());
+    case v1::Command::kLoad:
+      return absl::HashOf(kind, command.load().model_dir(), command.load().adapter_dir(),
+                          command.load().checkpoint_dir(), command.load().shake());
     default:
       return absl::HashOf(kind);
   }

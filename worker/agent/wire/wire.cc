@@ -59,6 +59,13 @@ engine::GenerateChunk FromWire(const v1::Generate& generate) {
   return chunk;
 }
 
+engine::WrittenWeights FromWire(const v1::Load& load) {
+  return {.model_dir = load.model_dir(),
+          .adapter_dir = load.adapter_dir(),
+          .checkpoint_dir = load.checkpoint_dir(),
+          .shake = load.shake()};
+}
+
 v1::Preference ToWire(const engine::PreferenceStats& stats) {
   v1::Preference wire;
   wire.set_of(static_cast<v1::Preference::Of>(stats.of));

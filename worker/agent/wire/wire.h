@@ -27,6 +27,7 @@ v1::ConnectDone ToConnectDone(const std::vector<plan::LinkSpeed>& links,
 
 v1::GeneratedText ToWire(const engine::GeneratedText& text);
 engine::GenerateChunk FromWire(const v1::Generate& generate);  // the engine checks it
+engine::WrittenWeights FromWire(const v1::Load& load);         // likewise
 
 // The error has code, message, phase and kind (common/faults/failure_kind.h), and no rank.
 v1::Error ToError(const absl::Status& status, const std::string& phase);

@@ -155,6 +155,18 @@ struct EvalStats : BatchStats {
   int64_t correct_targets = 0;  // targets that are the first maximum of their row of logits
 };
 
+// Weights that were written, to be read in place of the trained ones. One of the folders is given;
+// or a checkpoint and a model: the checkpoint, each value rounded to the type that its tensor has
+// in the files of the model.
+struct WrittenWeights {
+  // A model: its tensors become the base, and the plan's adapters are new ones, which change
+  // nothing.
+  std::string model_dir = {};
+  std::string adapter_dir = {};     // of the base that is loaded
+  std::string checkpoint_dir = {};  // the plan's base, and over it this one of the plan's recipe
+  double shake = 0;                 // of each value read (Change); 0: none
+};
+
 struct LogProbStats {
   std::vector<double> sums;  // nats, of each document of this rank's bins: over its targets
   // Of each of these targets in order, where the plan has a policy loss.

@@ -78,6 +78,9 @@ class UnitExchange {
   // ranks.
   void Connect(comm::Collectives* group);
 
+  // Weights were loaded anew: what this rank holds of other ranks, or in slots, is outdated.
+  void Forget() { residency_ = Nothing(); }
+
   const Residency& residency() const { return residency_; }
   // Call it after a sweep, or its captured graph, has been launched.
   void Launched(const ExchangeScript& script) { residency_ = After(script); }

@@ -29,6 +29,15 @@ void RunFill(kernels::RandomFillArgs fill, const Values& out) {
   kernels::Synchronize(nullptr);
 }
 
+// The finaliser of SplitMix64: one bit of it is a fair coin for each of successive numbers. Source:
+// Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014.
+uint64_t Mixed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
 }  // namespace
 
 plan::Range ParameterStore::Loaded(size_t i) const {
@@ -78,7 +87,34 @@ Values ParameterStore::Owned(size_t i, void* range, kernels::DType dtype) const 
   return {After(range, layout_.OffsetInOwned(i), dtype), dtype, owned.begin, owned.count()};
 }
 
-void ParameterStore::Write(const float* values, const Values& to) const {
+void ParameterStore::ApplyChange(size_t i, int64_t first, std::vector<float>* values) const {
+  const DType type = change_.types.empty() ? DType::kF32 : change_.types[i];
+  const auto up = static_cast<float>(1 + change_.shake);
+  const auto down = static_cast<float>(1 - change_.shake);
+  const uint64_t key = Mixed(i);
+  for (size_t j = 0; j < values->size(); ++j) {
+    float& value = (*values)[j];
+    if (change_.shake != 0) {
+      value *= (Mixed(key ^ (static_cast<uint64_t>(first) + j)) & 1) != 0 ? up : down;
+    }
+    if (type == DType::kBF16) value = Bf16ToFloat(FloatToBf16(value));
+    if (type == DType::kF16) value = HalfToFloat(FloatToHalf(value));
+  }
+}
+
+void ParameterStore::Write(size_t i, const float* values, const Values& to) const {
+  if (!change_.any()) return WriteAsIs(values, to);
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  std::vector<float> changed;
+  for (int64_t begin = 0; begin < to.elements; begin += kPiece) {
+    const int64_t count = std::min(kPiece, to.elements - begin);
+    changed.assign(values + begin, values + begin + count);
+    ApplyChange(i, to.first + begin, &changed);
+    WriteAsIs(changed.data(), {After(to.data, begin, to.dtype), to.dtype, to.first + begin, count});
+  }
+}
+
+void ParameterStore::WriteAsIs(const float* values, const Values& to) const {
   if (to.dtype == kernels::DType::kFloat32) {
     kernels::CopyMemory(to.data, values, to.elements * 4, nullptr);
     return;
@@ -125,7 +161,7 @@ void ParameterStore::UploadPart(size_t i, plan::Range part, const float* values)
   };
   if (count == 0) return;
   const Values weights = cut(Weights(i)), trained = cut(Trained(i));
-  Write(values, trained);
+  Write(i, values, trained);
   if (trained.data != weights.data) Convert(trained, weights);
 }
 
@@ -138,7 +174,7 @@ void ParameterStore::Fill(size_t i, kernels::RandomFillArgs fill) const {
 }
 
 void ParameterStore::UploadWhole(size_t i, const float* values) const {
-  if (!layout_.FlatOf(i).quantized()) return Write(values, Compute(i));
+  if (!layout_.FlatOf(i).quantized()) return Write(i, values, Compute(i));
   QuantizeValues(i, /*whole=*/true, values);
   Dequantize(plan_, layout_, buffers_, i, nullptr);
 }

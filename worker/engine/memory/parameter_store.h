@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "common/dtype.h"
 #include "common/plan/plan.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
@@ -34,12 +36,22 @@ struct StateValues {
   int64_t bytes() const { return plan::StorageBytes(storage, elements.count()); }
 };
 
+// What becomes of values from host memory before they are written, of parameters that are not
+// quantised.
+struct Change {
+  double shake = 0;  // times 1 + shake or 1 - shake, by a hash of parameter and element
+  std::vector<DType> types = {};  // by parameter: rounded to float16 or bfloat16; empty: none is
+
+  bool any() const { return shake != 0 || !types.empty(); }
+};
+
 // Holds views only. Calls block until done.
 class ParameterStore {
  public:
   // The scratch of `buffers` must be bound.
-  ParameterStore(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers)
-      : plan_(plan), layout_(layout), buffers_(buffers) {}
+  ParameterStore(const plan::Plan& plan, const ParameterLayout& layout, const Buffers& buffers,
+                 Change change = {})
+      : plan_(plan), layout_(layout), buffers_(buffers), change_(std::move(change)) {}
 
   // The elements of parameter i that this rank loads: all elements of a frozen parameter that stays
   // whole on every rank, else the owned ones. Ranks gather the rest of trained and slotted
@@ -85,13 +97,16 @@ class ParameterStore {
  private:
   // The owned elements of parameter i inside the owned range of its flat.
   Values Owned(size_t i, void* range, kernels::DType dtype) const;
-  void Write(const float* values, const Values& to) const;
+  void Write(size_t i, const float* values, const Values& to) const;
+  void WriteAsIs(const float* values, const Values& to) const;
+  void ApplyChange(size_t i, int64_t first, std::vector<float>* values) const;
   void QuantizeValues(size_t i, bool whole, const float* values) const;
   void QuantizeFill(size_t i, bool whole, const kernels::RandomFillArgs& fill) const;
 
   const plan::Plan& plan_;
   const ParameterLayout& layout_;
   const Buffers& buffers_;
+  const Change change_;
 };
 
 }  // namespace coxswain::engine

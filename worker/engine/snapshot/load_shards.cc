@@ -231,12 +231,12 @@ absl::Status LoadValues(const plan::Plan& plan, const CheckedTensors& checked, F
 
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
                                             const std::string& directory, const std::string& recipe,
-                                            const Buffers& buffers) {
+                                            const Buffers& buffers, const Change& change) {
   ASSIGN_OR_RETURN(const CheckedTensors checked, CheckedTensors::Open(directory));
   ASSIGN_OR_RETURN(const ShardHeader header,
                    CheckHeaders(plan, recipe, checked.tensors().shards()));
   Finder finder(checked.tensors());
-  const ParameterStore store(plan, layout, buffers);
+  const ParameterStore store(plan, layout, buffers, change);
   if (!plan.trains()) {
     RETURN_IF_ERROR(LoadValues(plan, checked, &finder, store));
     RETURN_IF_ERROR(checked.tensors().Intact());

@@ -8,6 +8,7 @@
 #include "common/plan/plan.h"
 #include "worker/engine/memory/buffers.h"
 #include "worker/engine/memory/model.h"
+#include "worker/engine/memory/parameter_store.h"
 #include "worker/engine/snapshot/state_copy.h"
 
 namespace coxswain::engine {
@@ -19,10 +20,10 @@ namespace coxswain::engine {
 // FailedPrecondition names both recipe hashes when they differ. InvalidArgument names file and
 // tensor: a tensor is missing, doubled, unknown or of another shape, or shards are missing or
 // disagree on the counters. NotFound: there is no manifest or no shard. `recipe`: the hash that
-// shards must name, in hex.
+// shards must name, in hex. `change`: of the trained values.
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
                                             const std::string& directory, const std::string& recipe,
-                                            const Buffers& buffers);
+                                            const Buffers& buffers, const Change& change = {});
 
 }  // namespace coxswain::engine
 

@@ -93,7 +93,7 @@ absl::Status CheckBatch(const State& state, const GradientBatch& batch) {
                                                    batch.loss_denominator,
                                                    "; wanted step >= 0, denominator >= 1"));
   }
-  RETURN_IF_ERROR(CheckTrains(state, step));
+  RETURN_IF_ERROR(CheckTrainedHere(state, step));
   RETURN_IF_ERROR(CheckGroup(state, step));
   const PendingGradients& pending = state.pending;
   if (pending.batches > 0 && (pending.reduced || pending.step != batch.step ||

@@ -25,6 +25,13 @@ absl::Status CheckTrains(const State& state, const std::string& doing) {
       absl::StrCat(doing, ": the plan trains nothing, it only answers prompts"));
 }
 
+absl::Status CheckTrainedHere(const State& state, const std::string& doing) {
+  RETURN_IF_ERROR(CheckTrains(state, doing));
+  if (!state.holds_written) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(doing, ": the engine holds weights that were read back from files"));
+}
+
 void SendScalars(State& state, const Scalars& scalars) {
   state.sent[0] = scalars;
   kernels::CopyMemory(state.buffers.scalars, state.sent.data(), sizeof(Scalars), state.stream);

@@ -55,6 +55,9 @@ absl::Status FinishPhases(State& state, PhaseSeconds* seconds);
 // FailedPrecondition when the plan trains nothing: it has no memory for losses and gradients.
 absl::Status CheckTrains(const State& state, const std::string& doing);
 
+// The same, and when the weights are not those that were trained any more (LoadWritten).
+absl::Status CheckTrainedHere(const State& state, const std::string& doing);
+
 // FailedPrecondition when the plan has several ranks and Connect was not called.
 absl::Status CheckGroup(const State& state, const std::string& doing);
 

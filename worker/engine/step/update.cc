@@ -122,7 +122,7 @@ void ReduceGradients(State& state, PhaseSeconds* seconds) {
 absl::Status CheckUpdate(const State& state, const UpdateStep& update) {
   RETURN_IF_ERROR(CheckRate(update));
   const std::string step = absl::StrCat("update of step ", update.step);
-  RETURN_IF_ERROR(CheckTrains(state, step));
+  RETURN_IF_ERROR(CheckTrainedHere(state, step));
   RETURN_IF_ERROR(CheckGroup(state, step));
   if (state.pending.batches == 0) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -100,6 +100,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_TRUE(job.export_merge);
   EXPECT_EQ(job.export_dtype, "float32");
   EXPECT_FALSE(job.export_base_path);
+  EXPECT_FALSE(job.export_verify);
   EXPECT_TRUE(job.export_by_expert);
   EXPECT_EQ(job.export_gguf.model, "q8_0");
   EXPECT_EQ(job.push_to_hub.repo, "org/tuned");

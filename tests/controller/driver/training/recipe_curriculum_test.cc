@@ -77,6 +77,31 @@ planner::Recipe RecipeOf(const config::JobSpec& job, const data::PreparedData& d
   return *std::move(recipe);
 }
 
+// The last token before a cut has no target: the one behind it is not there.
+TEST(AppendCutTest, TakesTheFirstTokensAndTheTargetsAmongThem) {
+  const support::ScratchFolder folder;
+  const std::string path = folder.path() + "/append_cut.store";
+  {
+    auto writer = *data::TokenStoreWriter::Create(path);
+    const std::vector<uint8_t> bits = {0b11111111, 0b00000001};
+    ASSERT_TRUE(writer->Add(std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, bits, 9).ok());
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  auto store = *data::TokenStore::Open(path);
+  v1::Bins bins;
+  AppendCut(*store, 7, std::vector<int64_t>{0, 0}, std::vector<int64_t>{3, 10}, &bins);
+  EXPECT_EQ(bins.bin_ids(0), 7);
+  EXPECT_EQ(bins.documents_per_bin(0), 2);
+  EXPECT_EQ(bins.document_lengths(0), 3);
+  EXPECT_EQ(bins.document_lengths(1), 10);
+  ASSERT_EQ(bins.token_ids().size(), 13 * sizeof(int32_t));
+  int32_t behind = 0;
+  std::memcpy(&behind, bins.token_ids().data() + 3 * sizeof(int32_t), sizeof(behind));
+  EXPECT_EQ(behind, 1) << "the second document follows";
+  // 110, then 1111111110, from the lowest bit on.
+  EXPECT_EQ(bins.targets(), std::string("\xfb\x0f", 2));
+}
+
 TEST(RecipeCurriculumTest, PassesAfterCountsEachPassByItsOwnSteps) {
   config::JobSpec job = planner::SmallJob();
   job.train.num_epochs = 2.5;
