@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/op_lists.h"
 
 namespace coxswain::plan {
@@ -72,6 +72,16 @@ void AddAdapterRows(const Plan& plan, int64_t layer, std::vector<ActivationRow>*
   }
 }
 
+bool Reads(const model::PlainOp& op, const model::Row& row) {
+  const std::vector<model::Operand> ins = model::Reads(op);
+  return std::any_of(ins.begin(), ins.end(), [&](const auto& in) { return in.row == row; });
+}
+
+bool Writes(const model::PlainOp& op, const model::Row& row) {
+  const std::vector<model::Operand> outs = model::Writes(op);
+  return std::any_of(outs.begin(), outs.end(), [&](const auto& out) { return out.row == row; });
+}
+
 // The last of Again that a level computes; kNever: none.
 Again DeepestOf(const std::string& recompute) {
   if (recompute == "norm_swiglu") return Again::kElementwise;
@@ -82,6 +92,27 @@ Again DeepestOf(const std::string& recompute) {
 }  // namespace
 
 Again AgainOf(const model::PlainOp& op) { return std::visit(AgainOfOp{}, op); }
+
+bool IsKeptInFp8(const Plan& plan, const model::Row& row, int64_t layer) {
+  // Other levels compute the row again, and its codes from it.
+  const bool level = plan.recompute != "block" && plan.recompute != "ffn";
+  if (plan.fp8.recipe == Fp8Recipe::kNone || !plan.fp8.keeps_activations || !level ||
+      !plan.trains() || row.layer != layer) {
+    return false;
+  }
+  const AdaptedLinears adapted(plan);
+  bool again = false;
+  for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
+    if (Writes(op, row)) again = AgainOf(op) == Again::kElementwise;
+    if (!Reads(op, row)) continue;
+    const auto* reader = std::get_if<model::LinearOp>(&op);
+    // The gradient of an adapter reads the row itself.
+    if (reader == nullptr || !InFp8(plan, *reader, layer) || adapted.Has(*reader, layer)) {
+      return false;
+    }
+  }
+  return again;
+}
 
 bool ComputesAgain(const Plan& plan, Again again) {
   return again > Again::kNever && again <= DeepestOf(plan.recompute);

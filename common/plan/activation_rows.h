@@ -32,6 +32,9 @@ Again AgainOf(const model::PlainOp& op);
 // with "block": there a segment of layers computes all its rows again.
 bool ComputesAgain(const Plan& plan, Again again);
 
+// Whether backward reads a row of a layer in FP8 alone, so that layers share its memory.
+bool IsKeptInFp8(const Plan& plan, const model::Row& row, int64_t layer);
+
 struct ActivationRow {
   model::Row row;
   int64_t width = 0;  // elements of a token

@@ -5,28 +5,17 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/op_lists.h"
+#include "common/plan/activation_rows.h"
 
 namespace coxswain::plan {
 namespace {
 
-using kernels::Fp8Format;
 using kernels::Fp8Scaling;
 
 int64_t Align(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 const model::Block& BlockOf(const Plan& plan, int64_t layer) {
   return plan.architecture.blocks[static_cast<size_t>(layer)];
-}
-
-bool Reads(const model::PlainOp& op, const model::Row& row) {
-  const std::vector<model::Operand> ins = model::Reads(op);
-  return std::any_of(ins.begin(), ins.end(), [&](const auto& in) { return in.row == row; });
-}
-
-bool Writes(const model::PlainOp& op, const model::Row& row) {
-  const std::vector<model::Operand> outs = model::Writes(op);
-  return std::any_of(outs.begin(), outs.end(), [&](const auto& out) { return out.row == row; });
 }
 
 bool Trains(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
@@ -96,60 +85,6 @@ class Rows {
 };
 
 }  // namespace
-
-Fp8Formats FormatsOf(const Fp8& fp8) {
-  const Fp8Format gradient = fp8.e4m3_gradients ? Fp8Format::kE4M3 : Fp8Format::kE5M2;
-  switch (fp8.recipe) {
-    case Fp8Recipe::kRowwise:
-      return {Fp8Scaling::kRow, Fp8Scaling::kRow, gradient};
-    case Fp8Recipe::kBlockwise:
-      return {Fp8Scaling::kTile, Fp8Scaling::kBlock, gradient};
-    default:
-      return {Fp8Scaling::kTensor, Fp8Scaling::kTensor, gradient};
-  }
-}
-
-const char* NameOf(Fp8Recipe recipe) {
-  switch (recipe) {
-    case Fp8Recipe::kTensorwise:
-      return "tensorwise";
-    case Fp8Recipe::kRowwise:
-      return "rowwise";
-    case Fp8Recipe::kBlockwise:
-      return "blockwise";
-    default:
-      return "none";
-  }
-}
-
-bool InFp8(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
-  if (plan.fp8.recipe == Fp8Recipe::kNone) return false;
-  if (linear.in_features % kFp8Width != 0 || linear.out_features % kFp8Width != 0) return false;
-  const std::vector<LinearPlace>& excluded = plan.fp8.excluded;
-  return std::find(excluded.begin(), excluded.end(), LinearPlace{layer, linear.id}) ==
-         excluded.end();
-}
-
-bool IsKeptInFp8(const Plan& plan, const model::Row& row, int64_t layer) {
-  // Other levels compute the row again, and its codes from it.
-  const bool level = plan.recompute != "block" && plan.recompute != "ffn";
-  if (plan.fp8.recipe == Fp8Recipe::kNone || !plan.fp8.keeps_activations || !level ||
-      !plan.trains() || row.layer != layer) {
-    return false;
-  }
-  const AdaptedLinears adapted(plan);
-  bool again = false;
-  for (const model::PlainOp& op : BlockOf(plan, layer).ops) {
-    if (Writes(op, row)) again = AgainOf(op) == Again::kElementwise;
-    if (!Reads(op, row)) continue;
-    const auto* reader = std::get_if<model::LinearOp>(&op);
-    // The gradient of an adapter reads the row itself.
-    if (reader == nullptr || !InFp8(plan, *reader, layer) || adapted.Has(*reader, layer)) {
-      return false;
-    }
-  }
-  return again;
-}
 
 std::string KeptInputRow(const model::LinearOp& linear, int64_t layer) {
   return BufferName({layer, linear.name + "_x8"});

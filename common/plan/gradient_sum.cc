@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
 

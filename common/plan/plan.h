@@ -109,7 +109,7 @@ struct LinearPlace {
   auto operator<=>(const LinearPlace&) const = default;
 };
 
-// Products of the linears of blocks in FP8 (fp8_rows.h): values in E4M3, gradients of outputs in
+// Products of the linears of blocks in FP8 (fp8_linears.h): values in E4M3, gradients of outputs in
 // E5M2. Weights, their gradients and all other ops keep the plan's dtypes.
 struct Fp8 {
   Fp8Recipe recipe{};

@@ -11,7 +11,7 @@
 #include "common/files/hash.h"
 #include "common/format.h"
 #include "common/plan/buffer_rows.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "controller/planner/layout/gradient_sum.h"

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files/hash.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "controller/planner/layout/gradient_sum.h"

@@ -1,6 +1,6 @@
 // The input gradient of the down projection with that of the activation before it:
 // kernels/products/gated_linear.h, backward, and kernels/lora/lora_gated_linear.h where adapted.
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

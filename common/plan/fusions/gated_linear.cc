@@ -1,6 +1,6 @@
 // The product of gate and up with the activation that follows: kernels/products/gated_linear.h,
 // forward, and kernels/lora/lora_gated_linear.h where adapted.
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

@@ -1,6 +1,6 @@
 // The product of q, k and v with the rotation that follows: kernels/products/rotated_linear.h. An
 // adapted linear's output is not one product's; a norm of q and k between the two keeps them apart.
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/fusions/fusions.h"
 #include "common/plan/fusions/pairs.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/buffer_rows.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/quantize_pieces.h"
 #include "common/plan/storage.h"
 #include "controller/planner/memory/attention_workspace.h"

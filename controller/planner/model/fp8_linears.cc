@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/name_pattern.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "common/status_macros.h"
 
 namespace coxswain::planner {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/activation_rows.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 
 namespace coxswain::planner {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/products/fp8_sums.h"
 #include "kernels/cuda/products/gemm_plan.h"
+#include "kernels/cuda/products/gemm_tuning.h"
 #include "kernels/cuda/stream.h"
 
 namespace coxswain::kernels {

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/products/gemm_plan.h"
 #include "kernels/cuda/products/gemm_table.h"
+#include "kernels/cuda/products/gemm_tuning.h"
 #include "kernels/cuda/stream.h"
 
 namespace coxswain::kernels {

@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <vector>
 
-#include "kernels/cuda/products/gemm_table.h"
-#include "kernels/cuda/products/gemm_tuning.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/time_in_turns.h"
 
@@ -298,25 +295,6 @@ GemmChoice FastestGemm(const Product& args, Stream* stream) {
     }
   }
   return fastest == nullptr ? choices.front() : *fastest;
-}
-
-GemmChoice ChooseGemm(const Product& args, Stream* stream) {
-  GemmChoices& choices = GemmChoices::Instance();
-  const GemmKey key = MakeGemmKey(args);
-  const bool tune = MayTune(stream);
-  std::optional<GemmEntry> entry = choices.Find(key);
-  if (entry && entry->checked && (entry->settled || !tune)) return entry->choice;
-  if (entry && !entry->checked) {
-    entry->checked = GemmRuns(args, entry->choice, stream);
-    if (entry->checked) return choices.Remember(key, *entry);
-    entry.reset();
-  }
-  if (tune) {
-    return choices.Remember(
-        key, {.choice = FastestGemm(args, stream), .settled = true, .checked = true});
-  }
-  if (entry) return entry->choice;
-  return choices.Remember(key, {.choice = GemmCandidates(args, stream).front(), .checked = true});
 }
 
 cublasStatus_t LaunchProduct(const Product& args, const GemmChoice& choice, Stream* stream) {

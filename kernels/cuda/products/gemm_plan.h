@@ -76,9 +76,6 @@ bool GemmRuns(const Product& args, const GemmChoice& choice, Stream* stream);
 // The fastest of the candidates, timed in turns on the operands of args, some 12 ms each. Waits for
 // the stream by polling.
 GemmChoice FastestGemm(const Product& args, Stream* stream);
-// What the table has for the product, or the fastest while tuning is on, else the heuristic's
-// favourite; it is in the table from then on.
-GemmChoice ChooseGemm(const Product& args, Stream* stream);
 
 cublasStatus_t LaunchProduct(const Product& args, const GemmChoice& choice, Stream* stream);
 

@@ -1,6 +1,7 @@
 #include "kernels/cuda/products/gemm_tuning.h"
 
 #include <atomic>
+#include <optional>
 
 #include "kernels/cuda/products/gemm_table.h"
 #include "kernels/products/gemm.h"
@@ -22,6 +23,25 @@ bool cuda::MayTune(const Stream* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   CheckCuda(cudaStreamIsCapturing(Handle(stream), &status), "cudaStreamIsCapturing");
   return status == cudaStreamCaptureStatusNone;
+}
+
+cuda::GemmChoice cuda::ChooseGemm(const Product& args, Stream* stream) {
+  GemmChoices& choices = GemmChoices::Instance();
+  const GemmKey key = MakeGemmKey(args);
+  const bool tune = MayTune(stream);
+  std::optional<GemmEntry> entry = choices.Find(key);
+  if (entry && entry->checked && (entry->settled || !tune)) return entry->choice;
+  if (entry && !entry->checked) {
+    entry->checked = GemmRuns(args, entry->choice, stream);
+    if (entry->checked) return choices.Remember(key, *entry);
+    entry.reset();
+  }
+  if (tune) {
+    return choices.Remember(
+        key, {.choice = FastestGemm(args, stream), .settled = true, .checked = true});
+  }
+  if (entry) return entry->choice;
+  return choices.Remember(key, {.choice = GemmCandidates(args, stream).front(), .checked = true});
 }
 
 }  // namespace coxswain::kernels

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
 #include "tests/worker/engine/support/test_state.h"

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "kernels/activations/clamped_swiglu.h"
 #include "kernels/activations/geglu.h"
 #include "kernels/activations/gelu.h"
@@ -44,7 +44,7 @@ struct BoundNorm {
   bool accumulates = true;                 // dx holds the gradient that bypasses the norm
 };
 
-// Where the operands of a linear's products in FP8 lie (common/plan/fp8_rows.h).
+// Where the operands of a linear's products in FP8 lie (common/plan/fp8_linears.h).
 struct BoundFp8 {
   bool on = false;
   plan::Fp8Formats formats;

@@ -4,7 +4,7 @@
 
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "tests/controller/planner/job_fixture.h"
 
 namespace coxswain::planner {
