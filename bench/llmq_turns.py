@@ -6,10 +6,13 @@
 
 TRAIN: `train` of https://github.com/IST-DASLab/llmq, built as its README says. Same config.json (bench/models), micro-
 batches, micro-steps and random tokens; its numbers are bfloat16 throughout, moments too, where ours are what the row
-says. Its steps are those of its log but the first three. tokens_per_second and llmq_tokens_per_second are medians over
-the turns, `ratio` is the median of the turns' ratios; each begins with the other than the one before, for a card warms
-up. With --gpus, `gang` is what gang_jobs.py says of the last turn; with --alone `single` is a job on each GPU alone,
-all at once, in the first turn. Each row is kept in the file when it is done; none begins after --limit seconds.
+says. In a row of FP8 both engines compute the products of blocks in E4M3, with gradients in E5M2 and a scale for each
+tensor; our row in bfloat16 has its turn between them. LLM.Q's steps are those of its log but the first three.
+tokens_per_second, bfloat16_tokens_per_second and llmq_tokens_per_second are medians over the turns. `over_bfloat16`,
+and `ratio` over LLM.Q, are medians of the turns' ratios; a turn goes through the programs in the other direction than
+the one before, for a card warms up. With --gpus, `gang` is what gang_jobs.py says of the last turn; with --alone
+`single` is a job on each GPU alone, all at once, in the first turn. Each row is kept in the file when it is done; none
+begins after --limit seconds. A table of the rows ends the output.
 """
 import argparse, array, json, math, os, random, shlex, statistics, subprocess, sys, tempfile, time
 
@@ -23,6 +26,10 @@ ROWS = {  # model, rows of a micro-step, length, micro-steps, flags
     '0.5b_full_32768': ('0.5b', 1, 32768, 4, ''),
     '1.5b_full_1024': ('1.5b', 32, 1024, 4, '--lmhead-chunks=4'),
     '7b_full_1024': ('7b', 4, 1024, 16, '--lmhead-chunks=2 --attn-bwd-chunks=2'),
+    '0.5b_full_1024_fp8': ('0.5b', 32, 1024, 4, ''),
+    '1.5b_full_1024_fp8': ('1.5b', 32, 1024, 4, ''),
+    '3b_full_1024_fp8': ('3b', 16, 1024, 4, ''),
+    '7b_full_1024_fp8': ('7b', 4, 1024, 16, '--lmhead-chunks=2 --attn-bwd-chunks=2'),
 }
 GANG_ROWS = {
     '0.5b_full': ('0.5b', 32, 1024, 4, ''),
@@ -30,6 +37,7 @@ GANG_ROWS = {
     '7b_full': ('7b', 4, 1024, 16, '--lmhead-chunks=2 --attn-bwd-chunks=2'),
     '7b_full_zero3': ('7b', 4, 1024, 16, '--lmhead-chunks=2 --attn-bwd-chunks=2 --zero-level=3'),
 }
+FP8 = '_fp8'  # how such a row ends; our row of bfloat16 has the name before it
 FIRST = 3  # of LLM.Q's steps, not counted
 
 
@@ -93,8 +101,9 @@ def our_gang(args, row, folder):
 
 def llmq_command(args, row, folder):
     model, batch, length, micro_steps, flags = args.rows_known[row]
+    products = ['--matmul-dtype=e4m3', '--gradient-dtype=e5m2'] if row.endswith(FP8) else ['--matmul-dtype=bf16']
     return [args.train, '--model', os.path.join(args.models, model), '--from-scratch', '--model-dtype=bf16',
-            '--matmul-dtype=bf16', '--opt-m-dtype=bf16', '--opt-v-dtype=bf16', '--use-cuda-graphs',
+            *products, '--opt-m-dtype=bf16', '--opt-v-dtype=bf16', '--use-cuda-graphs',
             f'--gpus={args.gpus}', f'--seq-length={length}', f'--batch-size={batch}',
             f'--grad-accumulation={micro_steps}', *flags.split(),
             '--steps=10000', '--eval-every-n-steps=100000', '--ckpt-interval=100000', f'--train-file={args.tokens}',
@@ -139,24 +148,54 @@ def llmq(args, row, folder):
 
 
 def measure(args, row):
-    pairs, last = [], {}
+    our_rows = {'ours': row, **({'bfloat16': row.removesuffix(FP8)} if row.endswith(FP8) else {})}
+    speeds, kept = {side: [] for side in (*our_rows, 'llmq')}, {}
     for turn in range(args.turns):
-        speeds = {}
-        for side in (('ours', 'llmq'), ('llmq', 'ours'))[turn % 2]:
+        for side in list(speeds)[::-1 if turn % 2 else 1]:
             with tempfile.TemporaryDirectory() as folder:
-                if side == 'ours':
-                    last = (our_gang if args.gpus > 1 else ours)(args, row, folder)
-                    speeds[side] = last['tokens_per_second']
+                if side == 'llmq':
+                    speed = llmq(args, row, folder)
                 else:
-                    speeds[side] = llmq(args, row, folder)
-        pairs.append((speeds['ours'], speeds['llmq']))
-        print(f'  {row}: {pairs[-1][0]:,.0f} and LLM.Q {pairs[-1][1]:,.0f}', flush=True)
-    ratios = [a / b for a, b in pairs]
+                    measured = (our_gang if args.gpus > 1 else ours)(args, our_rows[side], folder)
+                    speed = measured['tokens_per_second']
+                    kept = measured if side == 'ours' else kept
+            speeds[side].append(speed)
+            print(f'  {row}: {side} {speed:,.0f}', flush=True)
+    return {**kept, **summary(speeds), 'turns': args.turns, 'peer_command': shown_command(args, row)}
+
+
+def summary(speeds):
+    """What a row says of the speeds of each side, in the order of the turns."""
+    def over(name, side):
+        ratios = [a / b for a, b in zip(speeds['ours'], speeds[side])]
+        return {f'{side}_tokens_per_second': statistics.median(speeds[side]), name: statistics.median(ratios),
+                f'{name}_range': [min(ratios), max(ratios)]}
+
+    return {'tokens_per_second': statistics.median(speeds['ours']), **over('ratio', 'llmq'),
+            **(over('over_bfloat16', 'bfloat16') if 'bfloat16' in speeds else {})}
+
+
+def shown_command(args, row):
+    """LLM.Q's, without folders of this machine."""
     command = [os.path.basename(c) if c == args.train else c for c in llmq_command(args, row, 'FOLDER')]
-    command = [c.replace(args.models, 'bench/models').replace(args.tokens, 'TOKENS') for c in command]
-    return {**last, 'tokens_per_second': statistics.median(a for a, _ in pairs),
-            'llmq_tokens_per_second': statistics.median(b for _, b in pairs), 'ratio': statistics.median(ratios),
-            'ratio_range': [min(ratios), max(ratios)], 'turns': args.turns, 'peer_command': shlex.join(command)}
+    return shlex.join(c.replace(args.models, 'bench/models').replace(args.tokens, 'TOKENS') for c in command)
+
+
+def table(results):
+    """Markdown; tokens/s, and ratios with the lowest and the highest of the turns."""
+    def ratio(result, name):
+        if name not in result:
+            return ''
+        low, high = result[f'{name}_range']
+        return f'{result[name]:.3f} ({low:.3f} to {high:.3f})'
+
+    lines = ['| row | Coxswain | in bfloat16 | LLM.Q | over bfloat16 | over LLM.Q |', '|---|---|---|---|---|---|']
+    for row, result in results.items():
+        bfloat16 = result.get('bfloat16_tokens_per_second')
+        cells = [row, f'{result["tokens_per_second"]:,.0f}', f'{bfloat16:,.0f}' if bfloat16 else '',
+                 f'{result["llmq_tokens_per_second"]:,.0f}', ratio(result, 'over_bfloat16'), ratio(result, 'ratio')]
+        lines.append(f'| {" | ".join(cells)} |')
+    return '\n'.join(lines)
 
 
 def main():
@@ -177,7 +216,7 @@ def main():
     args.rows_known, args.single = GANG_ROWS if args.gpus > 1 else ROWS, {}
     if unknown := set(args.rows) - set(args.rows_known):
         parser.error(f'no row {", ".join(sorted(unknown))}; there are {", ".join(args.rows_known)}')
-    began, failed = time.monotonic(), 0
+    began, failed, results = time.monotonic(), 0, {}
     with tempfile.TemporaryDirectory() as scratch:
         args.tables, args.models, args.tokens = (os.path.join(scratch, n) for n in ('tables', 'models', 'tokens.bin'))
         os.makedirs(args.tables)
@@ -189,16 +228,15 @@ def main():
                 failed += 1
                 continue
             try:
-                result = measure(args, row)
+                results[row] = measure(args, row)
             except (RuntimeError, OSError, subprocess.SubprocessError) as error:
                 print(f'{row}: {error}', flush=True)
                 failed += 1
                 continue
-            low, high = result['ratio_range']
-            print(f'{row}: {result["tokens_per_second"]:,.0f} tokens/s, LLM.Q {result["llmq_tokens_per_second"]:,.0f}: '
-                  f'{result["ratio"]:.3f} ({low:.3f} to {high:.3f})', flush=True)
             if args.json:
-                row_file.keep(args.json, result)
+                row_file.keep(args.json, results[row])
+    if results:
+        print(table(results))
     return failed
 
 
