@@ -3,7 +3,9 @@
 #ifndef COXSWAIN_COMMON_PLAN_FP8_LINEARS_H_
 #define COXSWAIN_COMMON_PLAN_FP8_LINEARS_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "common/plan/plan.h"
 #include "kernels/quantize/quantized_formats.h"
@@ -16,14 +18,44 @@ struct Fp8Formats {
   kernels::Fp8Scaling weights{};
   kernels::Fp8Format gradient{};  // of outputs; all else is E4M3
 };
-Fp8Formats FormatsOf(const Fp8& fp8);
-const char* NameOf(Fp8Recipe recipe);  // "tensorwise"
+inline Fp8Formats FormatsOf(const Fp8& fp8) {
+  const kernels::Fp8Format gradient =
+      fp8.e4m3_gradients ? kernels::Fp8Format::kE4M3 : kernels::Fp8Format::kE5M2;
+  switch (fp8.recipe) {
+    case Fp8Recipe::kRowwise:
+      return {kernels::Fp8Scaling::kRow, kernels::Fp8Scaling::kRow, gradient};
+    case Fp8Recipe::kBlockwise:
+      return {kernels::Fp8Scaling::kTile, kernels::Fp8Scaling::kBlock, gradient};
+    default:
+      return {kernels::Fp8Scaling::kTensor, kernels::Fp8Scaling::kTensor, gradient};
+  }
+}
+
+// "tensorwise" and so on; "none".
+inline const char* NameOf(Fp8Recipe recipe) {
+  switch (recipe) {
+    case Fp8Recipe::kTensorwise:
+      return "tensorwise";
+    case Fp8Recipe::kRowwise:
+      return "rowwise";
+    case Fp8Recipe::kBlockwise:
+      return "blockwise";
+    default:
+      return "none";
+  }
+}
 
 // Widths that the products take are multiples of this.
 inline constexpr int64_t kFp8Width = 16;
 
 // Whether the products of a linear are in FP8: neither excluded nor of another width.
-bool InFp8(const Plan& plan, const model::LinearOp& linear, int64_t layer);
+inline bool InFp8(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
+  if (plan.fp8.recipe == Fp8Recipe::kNone) return false;
+  if (linear.in_features % kFp8Width != 0 || linear.out_features % kFp8Width != 0) return false;
+  const std::vector<LinearPlace>& excluded = plan.fp8.excluded;
+  return std::find(excluded.begin(), excluded.end(), LinearPlace{layer, linear.id}) ==
+         excluded.end();
+}
 
 }  // namespace coxswain::plan
 
