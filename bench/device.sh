@@ -2,7 +2,8 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW[:VARIANT]...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
-#                   [--papers attention|kernels|lm_head|memory|convergence|ablation|packing|lora_plus|adamw] [--unsloth]
+#                   [--papers attention|kernels|lm_head|memory|convergence|fp8|ablation|packing|lora_plus|adamw]
+#                   [--unsloth]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
@@ -16,6 +17,8 @@
 # tests alone.
 # --papers: one table of bench/papers, kernels and lm_head with the same wheels; what has not begun or ended by DEADLINE
 # is not run. To publish it: papers_NAME.json to bench/results, then bench/papers/page.py. May be given several times.
+# fp8 reads .carry/gcide.dict.dz, usr/share/dictd/gcide.dict.dz of Debian's package dict-gcide, and takes longer than DEADLINE:
+# `--papers "fp8 --earlier .carry/papers_fp8.json"` goes on from the file of the call before.
 # One word "NAME/PART OPTION..." runs NAME with these options, into papers_NAME_PART.json.
 # --unsloth: rows 0.5b_full_512 and 0.5b_lora_512 and the same by peer_unsloth.py; the wheels that it needs in .carry/wheels.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel
@@ -298,6 +301,7 @@ run_papers() {
   local file=$out/papers_${options[0]//\//_}.json
   options=("${options[@]:1}")
   [[ $paper == lora_plus ]] && options+=(--shape "$bundle/models/qwen2.5-0.5b" --start 5e-4 --at-once 5)
+  [[ $paper == fp8 ]] && options+=(--shape "$bundle/models/qwen2.5-0.5b")
   timeout "$((deadline - SECONDS))" python3 "$repository/bench/papers/$paper.py" "${options[@]}" --json "$file"
 }
 

@@ -7,6 +7,7 @@ import os, statistics, sys
 
 import attention_section
 import extra_memory
+import fp8_section
 import rivals
 import scaling_section
 import sections
@@ -102,7 +103,8 @@ def page():
                         ('3. Ablation', sections.ablation()), ('4. LoRA+', sections.lora_plus()),
                         ('5. Packing', sections.packing()), ('6. Memory', sections.memory()),
                         ('6a. Context', sections.context()),
-                        ('7. Convergence', sections.convergence()), ('8. Efficiency over GPUs', scaling_section.scaling()),
+                        ('7. Convergence', sections.convergence()),
+                        ('7a. FP8', fp8_section.convergence()), ('8. Efficiency over GPUs', scaling_section.scaling()),
                         ('9. Recovery', sections.recovery())):
         lines += section(title, made, plots)
     return HEAD + '\n' + '\n'.join(lines).rstrip() + '\n', plots

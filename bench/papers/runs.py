@@ -53,9 +53,9 @@ class Table:
         self.command = ' '.join([os.path.relpath(sys.argv[0], ROOT)] + words)
         self.origin, self.lock = {}, threading.RLock()
 
-    def spent(self, what):
-        """True, and said, when no row may begin any more."""
-        if time.monotonic() < self.ends:
+    def spent(self, what, takes=0):
+        """True, and said, when no row may begin any more, or none that takes so many seconds."""
+        if time.monotonic() + takes < self.ends:
             return False
         print(f'{what}: not run, the budget is spent', flush=True)
         return True

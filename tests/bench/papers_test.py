@@ -9,12 +9,14 @@ import xml.etree.ElementTree as ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAPERS = os.path.join(ROOT, 'bench', 'papers')
 sys.path.insert(0, PAPERS)
-import ablation, convergence, extra_memory, intervals, lora_plus, page, rivals, sections  # noqa: E402
+import ablation, convergence, extra_memory, fp8_losses, intervals, lora_plus, page, rivals, sections  # noqa: E402
 
 SMALL = {'memory': ('--row', 'tiny_lora_512', '--seconds', '0.1'),
          'ablation': ('--seconds', '0.1'),
          'packing': ('--seconds', '0.1'),
          'convergence': ('--steps', '3', '--seeds', '1', '2', '--held-back', '5'),
+         'fp8': ('--shape', 'deploy/quickstart/model', '--text', 'deploy/quickstart/held_out.jsonl', '--letters', '2000',
+                 '--steps', '2', '--bins', '4', '--sequence', '128'),
          'lora_plus': ('--steps', '2', '--seeds', '1', '2', '--ratios', '1', '4', '--batch', '1', '--held-back', '5',
                        '--at-once', '2')}
 
@@ -40,7 +42,7 @@ class ScriptsTest(unittest.TestCase):
                 cls.tables[script] = json.load(file)
 
     def test_every_row_is_measured_and_named(self):
-        counts = {'memory': 5, 'ablation': 12, 'packing': 4, 'convergence': 4}
+        counts = {'memory': 5, 'ablation': 12, 'packing': 4, 'convergence': 4, 'fp8': 11}
         for script, count in counts.items():
             with self.subTest(script):
                 table = self.tables[script]
@@ -68,6 +70,15 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(control['evaluations'][0], broken['evaluations'][0])
         self.assertNotEqual(control['held_back_loss'], broken['held_back_loss'])
         self.assertEqual(len(self.tables['convergence']['differences']['broken']), 2)
+
+    def test_fp8_trains_another_model_and_a_cut_step_the_same(self):
+        rows = self.tables['fp8']['rows']
+        found = fp8_losses.differences(rows, 'float32')
+        # Float32, products and sums of 4 million elements in other orders: far below this.
+        self.assertLess(abs(found['cut'][1]), 1e-3)
+        for variant in ('tensorwise', 'blockwise', 'rowwise'):
+            self.assertNotEqual(found[variant][1], 0, variant)
+        self.assertGreater(fp8_losses.spread(rows, 'float32'), 0)
 
     def test_lora_plus_reaches_itself_at_its_end(self):
         ratios = {row['ratio']: row for row in self.tables['lora_plus']['ratios']}
@@ -119,7 +130,7 @@ class PageTest(unittest.TestCase):
         results, rivals.RESULTS = rivals.RESULTS, folder
         self.addCleanup(setattr, rivals, 'RESULTS', results)
         text, _ = page.page()
-        for part in ('attention', 'kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence', 'adamw'):
+        for part in ('attention', 'kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence', 'fp8', 'adamw'):
             self.assertIn(f'`bench/device.sh --papers {part}`', text)
 
     def test_says_what_memory_the_kernels_take_beside_ligers(self):
