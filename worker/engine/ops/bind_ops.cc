@@ -8,6 +8,7 @@
 
 #include "common/plan/activation_rows.h"
 #include "common/plan/buffer_rows.h"
+#include "common/plan/fp8_rows.h"
 #include "common/plan/fusions/fused_ops.h"
 #include "common/plan/gradient_rows.h"
 #include "common/plan/routers.h"
