@@ -286,7 +286,7 @@ struct JobSpec {
   bool export_verify{};      // read back and compared before it is published
   bool export_base_path{};   // an adapter names a base without a Hub id by its absolute path
   bool export_by_expert{};   // adapters of experts as those of single experts' linears
-  std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16"
+  std::string export_dtype;  // "source" | "float32" | "bfloat16" | "float16" | "fp8"
   int64_t export_max_shard_bytes{};
   GgufSpec export_gguf;
   PushSpec push_to_hub;

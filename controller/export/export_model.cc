@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "common/model/read/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
+#include "controller/export/fp8_tensors.h"
 #include "controller/export/list_model_tensors.h"
 #include "controller/export/model_tensor.h"
 #include "controller/export/score_labels.h"
@@ -20,22 +22,27 @@
 namespace coxswain::exports {
 namespace {
 
-int64_t BytesOf(const ModelTensor& tensor) {
-  return tensor.elements() * DTypeBits(tensor.dtype) / 8;
+int64_t BytesOf(const TensorSource& tensor) {
+  const int64_t elements =
+      std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
+  return elements * DTypeBits(tensor.dtype) / 8;
 }
 
 // Greedy in table order, as transformers shards: a tensor that does not fit opens the next shard.
-std::vector<std::vector<const ModelTensor*>> Shards(const std::vector<ModelTensor>& tensors,
-                                                    int64_t max_bytes) {
-  std::vector<std::vector<const ModelTensor*>> shards(1);
+std::vector<std::vector<TensorSource>> Shards(const std::vector<ModelTensor>& tensors,
+                                              double lora_scale, int64_t max_bytes) {
+  std::vector<std::vector<TensorSource>> shards(1);
   int64_t filled = 0;
   for (const ModelTensor& tensor : tensors) {
-    if (!shards.back().empty() && filled + BytesOf(tensor) > max_bytes) {
-      shards.emplace_back();
-      filled = 0;
+    for (TensorSource& source : SourcesOf(tensor, lora_scale)) {
+      const int64_t bytes = BytesOf(source);
+      if (!shards.back().empty() && filled + bytes > max_bytes) {
+        shards.emplace_back();
+        filled = 0;
+      }
+      shards.back().push_back(std::move(source));
+      filled += bytes;
     }
-    shards.back().push_back(&tensor);
-    filled += BytesOf(tensor);
   }
   return shards;
 }
@@ -45,17 +52,6 @@ std::string ShardName(size_t index, size_t count) {
   char name[64];
   std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", index + 1, count);
   return name;
-}
-
-absl::Status WriteShard(const std::vector<const ModelTensor*>& shard, double lora_scale,
-                        const std::string& path) {
-  std::vector<TensorSource> sources;
-  for (const ModelTensor* tensor : shard) {
-    sources.push_back(
-        {tensor->name, tensor->dtype, tensor->shape,
-         [tensor, lora_scale](uint8_t* out) { return FillTensor(*tensor, lora_scale, out); }});
-  }
-  return WriteSafetensors(path, sources).status();
 }
 
 // A path of whatever machine saved the source; bare names and Hub ids are none.
@@ -80,19 +76,23 @@ void Untie(const std::string& part, nlohmann::ordered_json* config) {
 }
 
 // The source's config.json; only a changed dtype, added tokens, a path in it, a head that it ties
-// against its files, quantised linears, which are exported dequantised, or a head of scores change
-// it.
+// against its files, quantised linears, which are exported dequantised or in FP8, or a head of
+// scores change it.
 std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan,
-                       const ModelSource& source) {
+                       const ModelSource& source, const std::vector<ModelTensor>& tensors) {
   const bool path = NamesAPath(source.config);
   const bool grown = plan.model.added_tokens.count > 0;
   const bool quantized = source.config.contains("quantization_config");
   const bool says_tied = SaysTied(plan);
-  const bool dtype = job.export_dtype != "source";
+  const bool in_fp8 = job.export_dtype == "fp8";
+  const bool dtype = job.export_dtype != "source" && !in_fp8;
   const bool scores = plan.model.labels > 0;
-  if (!dtype && !path && !grown && !quantized && !says_tied && !scores) return source.config_text;
+  if (!dtype && !in_fp8 && !path && !grown && !quantized && !says_tied && !scores) {
+    return source.config_text;
+  }
   nlohmann::ordered_json config = source.config;
   config.erase("quantization_config");
+  if (in_fp8) config["quantization_config"] = Fp8Config(tensors);
   if (dtype) config[source.DTypeKey()] = job.export_dtype;
   if (path) config["_name_or_path"] = BaseModelName(job, plan);
   const std::string part(model::TextPartOf(plan.model).config);
@@ -107,22 +107,22 @@ std::string ConfigText(const config::JobSpec& job, const plan::Plan& plan,
 absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
                         const CheckpointTensors& checkpoint, const std::string& directory) {
   ASSIGN_OR_RETURN(const ModelSource source, OpenModelSource(plan));
-  RETURN_IF_ERROR(
-      WriteFileDurably(absl::StrCat(directory, "/config.json"), ConfigText(job, plan, source)));
   ASSIGN_OR_RETURN(const std::vector<ModelTensor> tensors,
                    ListModelTensors(job, plan, source, checkpoint));
-  const auto shards = Shards(tensors, job.export_max_shard_bytes);
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(directory, "/config.json"),
+                                   ConfigText(job, plan, source, tensors)));
+  const auto shards = Shards(tensors, plan.lora.scale, job.export_max_shard_bytes);
   nlohmann::json weight_map = nlohmann::json::object();
   int64_t total_bytes = 0, total_parameters = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = ShardName(i, shards.size());
-    RETURN_IF_ERROR(WriteShard(shards[i], plan.lora.scale, absl::StrCat(directory, "/", name)));
-    for (const ModelTensor* tensor : shards[i]) {
-      weight_map[tensor->name] = name;
-      total_bytes += BytesOf(*tensor);
-      total_parameters += tensor->elements();
+    RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(directory, "/", name), shards[i]).status());
+    for (const TensorSource& tensor : shards[i]) {
+      weight_map[tensor.name] = name;
+      total_bytes += BytesOf(tensor);
     }
   }
+  for (const ModelTensor& tensor : tensors) total_parameters += tensor.elements();
   if (source.base != nullptr) RETURN_IF_ERROR(source.base->Intact());
   RETURN_IF_ERROR(checkpoint.Intact());
   if (shards.size() == 1) return absl::OkStatus();

@@ -18,7 +18,8 @@ namespace coxswain::exports {
 // one from the base;
 // with an adapter each adapted weight becomes W + scale * B A, computed in float32 and cast once.
 // W is the base's own, also under adapter: qlora, which trained beside a quantised copy of it;
-// where the files themselves are quantised it is what they stand for.
+// where the files themselves are quantised it is what they stand for. In FP8 weights of linears are
+// codes and scales (fp8_tensors.h), which are rounded once from float32.
 absl::Status WriteModel(const config::JobSpec& job, const plan::Plan& plan,
                         const CheckpointTensors& checkpoint, const std::string& directory);
 

@@ -9,6 +9,7 @@
 #include "common/dtype.h"
 #include "common/plan/storage.h"
 #include "common/status_macros.h"
+#include "controller/export/fp8_tensors.h"
 #include "controller/export/list_model_tensors.h"
 
 namespace coxswain::exports {
@@ -37,14 +38,6 @@ int64_t LongestSum(const plan::Plan& plan) {
     longest = std::max(longest, parameter.cols);
   }
   return longest;
-}
-
-// A tensor of the export in float32.
-absl::StatusOr<std::vector<float>> ValuesOf(ModelTensor tensor, double lora_scale) {
-  std::vector<float> values(static_cast<size_t>(tensor.elements()));
-  tensor.dtype = DType::kF32;
-  RETURN_IF_ERROR(FillTensor(tensor, lora_scale, reinterpret_cast<uint8_t*>(values.data())));
-  return values;
 }
 
 float Rounded(DType dtype, float value) {
@@ -114,6 +107,10 @@ absl::Status FindRounding(const config::JobSpec& job, const plan::Plan& plan,
   ASSIGN_OR_RETURN(const ModelSource from, OpenModelSource(plan));
   ASSIGN_OR_RETURN(const std::vector<ModelTensor> tensors,
                    ListModelTensors(job, plan, from, checkpoint));
+  if (std::any_of(tensors.begin(), tensors.end(), IsInFp8)) {
+    folder->verification.reason = "weights in FP8 are rounded";
+    return absl::OkStatus();
+  }
   if (plan.lora.rank > 0) return OfMerge(plan, tensors, folder);
   folder->rounded = std::any_of(tensors.begin(), tensors.end(),
                                 [&plan](const auto& tensor) { return !IsUnrounded(plan, tensor); });

@@ -30,6 +30,8 @@ inline constexpr char kRoundedBits[] =
 // (W
 // + D): 1 where W + D rounds to W, about 0 where roundings are independent of D. `lost` is the
 // largest of at most 8 tensors.
+// A model in FP8 is not compared: rounding to a fraction of three bits moves answers further than
+// a bound by which a wrong file would be found.
 // Errors as ListModelTensors.
 absl::Status FindRounding(const config::JobSpec& job, const plan::Plan& plan,
                           const CheckpointTensors& checkpoint, StagedFolder* folder);

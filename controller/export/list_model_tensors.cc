@@ -12,6 +12,7 @@
 #include "common/files/weights/packed_matrix.h"
 #include "common/model/family.h"
 #include "common/model/files/file_rows.h"
+#include "common/model/files/fp8_weights.h"
 #include "common/model/files/stacked_files.h"
 #include "common/plan/routers.h"
 #include "common/status_macros.h"
@@ -35,10 +36,10 @@ absl::StatusOr<std::optional<BlocksAndScales>> BlocksOf(const ModelSource& sourc
 }
 
 // The dtype of a tensor of the export; `tensor` is that of the base, null where there is none. That
-// of codes is what config.json says.
+// of codes is what config.json says, and that of what is not in FP8 is the source's.
 absl::StatusOr<DType> ExportDType(const std::string& name, const ModelSource& source,
                                   const TensorInfo* tensor) {
-  if (name != "source") return DTypeByName(name);
+  if (name != "source" && name != "fp8") return DTypeByName(name);
   if (tensor != nullptr && tensor->dtype != DType::kF8E4M3) return tensor->dtype;
   const auto named = source.config.find(source.DTypeKey());
   if (named == source.config.end() || !named->is_string()) return DType::kF32;
@@ -90,6 +91,16 @@ absl::Status CheckShape(const plan::Plan& plan, const model::Parameter& paramete
       absl::StrCat(plan.model_path, ": tensor \"", parameter.name, "\" has shape ",
                    ShapeText(shape), ", the job was planned with ", ShapeText(planned),
                    "; put the model's files back, the checkpoint stays"));
+}
+
+// `tensors` point into the plan's parameters.
+void PutInFp8(const plan::Plan& plan, std::vector<ModelTensor>* tensors) {
+  const std::vector<bool> in_fp8 = model::WeightsInFp8(plan.parameters);
+  for (ModelTensor& tensor : *tensors) {
+    if (tensor.parameter == nullptr) continue;
+    const auto index = static_cast<size_t>(tensor.parameter - plan.parameters.data());
+    if (in_fp8[index]) tensor.dtype = DType::kF8E4M3;
+  }
 }
 
 // What adapts a tensor of the base; null without.
@@ -211,6 +222,7 @@ absl::StatusOr<std::vector<ModelTensor>> ListModelTensors(const config::JobSpec&
          model::FileRows(plan.architecture, parameter), trained == nullptr, std::move(packed)});
     tensors.back().blocks = std::move(blocks);
   }
+  if (job.export_dtype == "fp8") PutInFp8(plan, &tensors);
   RETURN_IF_ERROR(AddTensorsBeside(job, plan, from, &tensors));
   return tensors;
 }

@@ -32,8 +32,9 @@ struct ModelSource {
 // NotFound, InvalidArgument: config.json of plan.model_path is gone, or is none.
 absl::StatusOr<ModelSource> OpenModelSource(const plan::Plan& plan);
 
-// In the order of the plan, then those beside the text; dtypes are by job.export_dtype. They point
-// into plan, source and checkpoint. NotFound names a tensor without values; FailedPrecondition one
+// In the order of the plan, then those beside the text; dtypes are by job.export_dtype: under fp8
+// kF8E4M3 of what is written as codes and scales (fp8_tensors.h). They point into plan, source and
+// checkpoint. NotFound names a tensor without values; FailedPrecondition one
 // whose shape is not as planned.
 absl::StatusOr<std::vector<ModelTensor>> ListModelTensors(const config::JobSpec& job,
                                                           const plan::Plan& plan,

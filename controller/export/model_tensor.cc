@@ -154,4 +154,11 @@ absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* o
   return StoreAs(tensor.dtype, values, out);
 }
 
+absl::StatusOr<std::vector<float>> ValuesOf(ModelTensor tensor, double lora_scale) {
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  tensor.dtype = DType::kF32;
+  RETURN_IF_ERROR(FillTensor(tensor, lora_scale, reinterpret_cast<uint8_t*>(values.data())));
+  return values;
+}
+
 }  // namespace coxswain::exports

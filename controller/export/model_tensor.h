@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/checkpoint/checkpoint_tensors.h"
 #include "common/files/safetensors/safetensors.h"
 #include "common/files/weights/blocks_and_scales.h"
@@ -45,6 +46,9 @@ struct ModelTensor {
 // Writes the tensor as its file has it: the trained values, or the base's with the adapters merged,
 // in the order of the file and in `tensor.dtype`. Unimplemented: a dtype that is not written.
 absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* out);
+
+// The same in float32, whatever its dtype.
+absl::StatusOr<std::vector<float>> ValuesOf(ModelTensor tensor, double lora_scale);
 
 }  // namespace coxswain::exports
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Products in FP8 as a user has them: the quickstart's job with each recipe on CPU workers, and what is refused."""
+"""Products and files in FP8 as a user has them: the quickstart's job on CPU workers, and what is refused."""
 import json, os, sys, unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from processes import Cluster
+from processes import QUICKSTART, Cluster
 
 RECIPES = ['tensorwise', 'rowwise', 'blockwise']
 # Of the loss that falls in 12 steps. An operand in E4M3 is off by 2^-4 at most, a product by 2^-3, which is noise over
@@ -39,6 +39,26 @@ class Fp8Test(Cluster):
         self.assertIn('12 of 16 linears in FP8, tensorwise, gradients E5M2', page)
         layout = json.loads(self.cox('plan', self.job('json', '{compute: fp8}'), '-o', 'json').stdout)['layout']
         self.assertEqual(layout['fp8']['linears'], 16)
+
+    def test_a_model_that_learned_in_fp8_is_exported_in_it_and_is_a_base_again(self):
+        self.start_controller()
+        self.start_workers(2)
+        spec = '{compute: fp8}\n  export: {dtype: fp8}'
+        job = self.submit(self.job('export', spec))
+        self.wait_state(job, 'SUCCEEDED', 240)
+        folder = self.cox_json('get', job)['artifact_dir']
+        with open(os.path.join(folder, 'config.json')) as file:
+            self.assertEqual(json.load(file)['quantization_config']['quant_method'], 'fp8')
+        with open(os.path.join(folder, 'coxswain_manifest.json')) as file:
+            self.assertEqual(json.load(file)['verification'], {'outcome': 'skipped', 'reason': 'weights in FP8 are rounded'})
+        again = self.submit(self.job_file('again.yaml', 'job-full.yaml', held_out=40, replace={
+            os.path.join(QUICKSTART, 'model'): folder, 'max_steps: 40': 'max_steps: 1',
+            'eval_steps: 20': 'eval_steps: 1', 'save_steps: 20': 'save_steps: 1'}))
+        self.wait_state(again, 'SUCCEEDED', 240)
+        learned = self.cox_json('get', job)['progress']
+        rounded = self.cox_json('get', again)['progress']['first_eval_loss']
+        self.assertAlmostEqual(rounded, learned['eval_loss'],
+                               delta=SHARE * (learned['first_eval_loss'] - learned['eval_loss']))
 
     def test_what_cannot_be_is_refused_by_name(self):
         cases = [('{compute: fp8, fp8: {exclude: [down]}}', '"down" means no linear of a block'),

@@ -224,6 +224,24 @@ void CheckGguf(Validated* job) {
   }
 }
 
+// Of a model that is written; an adapter stays float32.
+void CheckFp8Export(Validated* job) {
+  const std::string path = "spec.export.dtype";
+  if (At(job->effective, path) != "fp8") return;
+  const auto error = [&](const char* message) {
+    job->errors.push_back({path, LineOf(*job, path), message});
+  };
+  const Json& adapter = At(job->effective, "spec.adapter");
+  if (At(job->effective, "spec.method") == "generate") {
+    return error("fp8 goes with a job that trains; method: generate exports nothing");
+  }
+  if (!adapter.is_string() || adapter == "none") return;
+  if (At(job->effective, "spec.export.merge") == true) return;
+  error(
+      "fp8 is of a model, an adapter is float32; set export.merge: true to export the merged "
+      "model too, or leave dtype out");
+}
+
 void CheckQuantization(Validated* job) {
   const auto error = [job](const std::string& path, std::string message) {
     job->errors.push_back({path, LineOf(*job, path), std::move(message)});
@@ -485,6 +503,7 @@ void ApplyRules(const ChosenResources& chosen, Validated* job) {
   CheckExtend(job);
   CheckMergeOfRandomWeights(job);
   CheckGguf(job);
+  CheckFp8Export(job);
   CheckPush(job);
   CheckQuantization(job);
   CheckFp8(job);

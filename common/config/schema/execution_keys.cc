@@ -171,8 +171,12 @@ void AppendExecutionKeys(std::vector<Key>* t) {
               "checkpoint.",
        .before = "false"},
       {.path = "spec.export.dtype", .type = Type::kWord, .def = "source",
-       .words = {"source", "float32", "bfloat16", "float16"},
-       .doc = "Format of an exported model; an adapter is float32."},
+       .words = {"source", "float32", "bfloat16", "float16", "fp8"},
+       .doc = "Format of an exported model; an adapter is float32. `fp8`: weights of linears of "
+              "blocks in E4M3 with a float32 scale for each 128 x 128, as transformers and vLLM "
+              "read them; the rest as `source`. Linears of which a width is no multiple of 128 "
+              "stay as `source`, with those that are one with them (q, k and v; gate and up). "
+              "Models with experts are refused. `verify` does not compare it."},
       {.path = "spec.export.base_path", .type = Type::kBool, .def = "true",
        .doc = "Where no Hub id of the base is known, adapter_config.json names the base by its "
               "absolute path, as peft does, so that AutoPeftModelForCausalLM loads the adapter on "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/files/weights/fp8_blocks.h"
 #include "common/status_macros.h"
 
 namespace coxswain {
@@ -15,13 +16,11 @@ namespace {
 
 using Format = BlocksAndScales::Format;
 
-constexpr int64_t kMxfp4Block = 32, kMxfp4Bytes = kMxfp4Block / 2, kFp8Block = 128;
+constexpr int64_t kMxfp4Block = 32, kMxfp4Bytes = kMxfp4Block / 2;
 constexpr int kNanScale = 255;
 constexpr std::array<float, 16> kMxfp4Values = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,
                                                 4.0f,  6.0f,  -0.0f, -0.5f, -1.0f, -1.5f,
                                                 -2.0f, -3.0f, -4.0f, -6.0f};
-
-int64_t Fp8Blocks(int64_t extent) { return (extent + kFp8Block - 1) / kFp8Block; }
 
 // Two tensors of one matrix, for messages.
 class Pair {
@@ -107,23 +106,6 @@ absl::StatusOr<BlocksAndScales> Fp8Of(const WeightFiles& files, const TensorInfo
   return found;
 }
 
-float E4m3Value(int code) {
-  const int exponent = code >> 3 & 15, fraction = code & 7;
-  if (exponent == 15 && fraction == 7) return std::numeric_limits<float>::quiet_NaN();
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
-                                   : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
-  return (code & 128) != 0 ? -size : size;
-}
-
-const std::array<float, 256>& E4m3Values() {
-  static const std::array<float, 256> values = [] {
-    std::array<float, 256> made{};
-    for (int code = 0; code < 256; ++code) made[static_cast<size_t>(code)] = E4m3Value(code);
-    return made;
-  }();
-  return values;
-}
-
 void CopyMxfp4(const BlocksAndScales& from, const ExpertRows& rows, float* out) {
   const Mxfp4Rows in = Mxfp4RowsOf(from, rows);
   const int64_t blocks = (rows.end - rows.begin) * (from.cols / kMxfp4Block);
@@ -140,7 +122,6 @@ void CopyMxfp4(const BlocksAndScales& from, const ExpertRows& rows, float* out) 
 }
 
 void CopyFp8(const BlocksAndScales& from, const ExpertRows& rows, float* out) {
-  const std::array<float, 256>& values = E4m3Values();
   const int64_t row_blocks = Fp8Blocks(from.rows), col_blocks = Fp8Blocks(from.cols);
   std::vector<float> scales(static_cast<size_t>(col_blocks));
   const size_t bytes = scales.size() * sizeof(float);
@@ -149,7 +130,7 @@ void CopyFp8(const BlocksAndScales& from, const ExpertRows& rows, float* out) {
     if (bytes > 0) std::memcpy(scales.data(), from.scales->data + place * 4, bytes);
     const uint8_t* const codes = from.codes->data + (rows.expert * from.rows + row) * from.cols;
     for (int64_t col = 0; col < from.cols; ++col) {
-      *out++ = values[codes[col]] * scales[static_cast<size_t>(col / kFp8Block)];
+      *out++ = E4m3ToFloat(codes[col]) * scales[static_cast<size_t>(col / kFp8Block)];
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/model/family.h"
+#include "common/model/files/fp8_weights.h"
 #include "common/model/files/single_expert_key.h"
 #include "common/model/parameter_table.h"
 #include "common/model/saved_modules.h"
@@ -165,6 +166,16 @@ absl::Status CheckMerge(const config::JobSpec& job, const plan::Plan& plan) {
   return absl::OkStatus();
 }
 
+// Beside an adapter that is exported alone no model is written.
+absl::Status CheckFp8Export(const config::JobSpec& job, const plan::Plan& plan) {
+  if (job.export_dtype != "fp8" || job.method == "generate") return absl::OkStatus();
+  if (job.adapter != config::Adapter::kNone && !job.export_merge) return absl::OkStatus();
+  const absl::Status status = model::CheckFp8Weights(plan.parameters);
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "export.dtype is fp8, ", std::string(status.message()), "; set export.dtype: bfloat16"));
+}
+
 // A bias that moves belongs to the base, which an adapter leaves as it is.
 absl::Status CheckBalance(const config::JobSpec& job, const plan::Plan& plan) {
   if (!job.moe.bias_rate || job.method == "generate") return absl::OkStatus();
@@ -253,6 +264,7 @@ absl::Status MakeParameters(const config::JobSpec& job, plan::Plan* plan) {
     if (!job.moe.trains_router.value_or(true)) FreezeRouters(plan);
   }
   RETURN_IF_ERROR(CheckBalance(job, *plan));
+  RETURN_IF_ERROR(CheckFp8Export(job, *plan));
   for (const Parameter& parameter : plan->parameters) {
     if (!parameter.trainable()) continue;
     plan->groups[static_cast<size_t>(parameter.group)].expected_elements += parameter.elements();

@@ -292,6 +292,20 @@ TEST(JobErrorsTest, GgufThatTheJobCannotHave) {
   });
 }
 
+TEST(JobErrorsTest, Fp8IsOfAModelThatIsWritten) {
+  const char* const alone = "an adapter is float32; set export.merge: true";
+  ExpectErrors({
+      {"  export: {dtype: fp4}\n", "spec.export.dtype", 7, "expected one of source, float32"},
+      {"  adapter: lora\n  export: {dtype: fp8}\n", "spec.export.dtype", 8, alone},
+      {"  adapter: qlora\n  export: {dtype: fp8}\n", "spec.export.dtype", 8, alone},
+  });
+  for (const char* allowed : {"  adapter: none\n  export: {dtype: fp8}\n",
+                              "  adapter: lora\n  export: {dtype: fp8, merge: true}\n"}) {
+    const ParsedJob job = ParseJob(WithSpec(allowed), "/jobs");
+    EXPECT_TRUE(job.errors.empty()) << FormatErrors(job.errors, "job.yaml");
+  }
+}
+
 TEST(JobErrorsTest, RandomWeightsTakeNoMerge) {
   const Case merge = {"  adapter: lora\n  export: {merge: true}\n", "spec.export.merge", 8,
                       "keeps no base weights to merge an adapter into"};
@@ -362,6 +376,8 @@ TEST(JobErrorsTest, AJobThatGeneratesAsksOneThing) {
                  {"", "spec.generate.prompts", 7, "give one of the two"});
   ExpectOneError(yaml + "  generate: {prompts: [a]}\n  export: {push_to_hub: a/b}\n",
                  {"", "spec.export.push_to_hub.repo", 8, "exports nothing"});
+  ExpectOneError(yaml + "  generate: {prompts: [a]}\n  export: {dtype: fp8}\n",
+                 {"", "spec.export.dtype", 8, "exports nothing"});
   const ParsedJob job = ParseJob(yaml + "  generate: {prompts: [a], top_p: 0.5}\n", "/jobs");
   ASSERT_TRUE(job.errors.empty()) << FormatErrors(job.errors, "job.yaml");
   EXPECT_TRUE(OnlyGenerates(job.spec));
