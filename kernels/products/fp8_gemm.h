@@ -1,5 +1,6 @@
 // C = A B^T + beta Z (+ bias on every row) of operands in FP8 (quantize/fp8.h): each product of
-// codes times the two scales. Sums are in float32. Z as in gemm.h.
+// codes times the two scales. Sums are in float32. Z as in gemm.h; before it is added the product
+// may be rounded to the type of C.
 // A linear layer y = x W^T + b: a = x, b = W. dx = dy W: a = dy, b = W turned. dW += dy^T x: a = dy
 // turned, b = x turned.
 #ifndef COXSWAIN_KERNELS_PRODUCTS_FP8_GEMM_H_

@@ -99,8 +99,8 @@ spec:
                reference: null, desirable_weight: null, undesirable_weight: null}
   reward: {center_coefficient: null}
   classification: {num_labels: null, label_names: null, problem: null}
-  precision: {compute: fp8, master_weights: auto, gradients: auto, gradient_sum: auto,
-              fp8: {recipe: blockwise, gradients: e5m2, activations: bfloat16, exclude: [o_proj, layers.0]}}
+  precision: {compute: auto, master_weights: auto, gradients: auto, gradient_sum: auto,
+              fp8: {recipe: auto, gradients: auto, activations: kept, exclude: []}}
   recompute: block
   attention: {deterministic: true, workspace_gib: 4}
   loss: {head: chunked, head_memory_mib: 256}
