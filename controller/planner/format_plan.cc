@@ -258,6 +258,18 @@ std::string Fp8Text(const plan::Plan& plan) {
       plan.fp8.keeps_weights ? ", weights quantised once an update" : ", weights as they are read");
 }
 
+// Source: bench/results/papers_fp8.json: the farthest seed from bfloat16's held-back loss.
+const char* Fp8Quality(plan::Fp8Recipe recipe) {
+  switch (recipe) {
+    case plan::Fp8Recipe::kTensorwise:
+      return "held-back loss within 0.2 % of bfloat16's (0.5B, 1,000 steps, two seeds)";
+    case plan::Fp8Recipe::kBlockwise:
+      return "held-back loss within 0.1 % of bfloat16's (0.5B, 1,000 steps, two seeds)";
+    default:
+      return "held-back loss beside bfloat16's not measured; tensorwise and blockwise were";
+  }
+}
+
 // What computes, in which number formats.
 void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
                Page& page) {
@@ -269,7 +281,10 @@ void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJo
                     ", gradients ", plan::TrainsBase(plan) ? plan.gradient_dtype : "float32");
   }
   page.Row("Device", text);
-  if (plan.fp8.recipe != plan::Fp8Recipe::kNone) page.Row("  products", Fp8Text(plan));
+  if (plan.fp8.recipe != plan::Fp8Recipe::kNone) {
+    page.Row("  products", Fp8Text(plan));
+    page.Row("  quality", Fp8Quality(plan.fp8.recipe));
+  }
   const std::string sum = GradientSumText(job, recipe.global_batch_bins(), plan);
   if (!sum.empty()) page.Row("  sums", absl::StrCat("of gradients in bfloat16: ", sum));
   if (!plan.quantization.empty()) {

@@ -31,6 +31,7 @@ constexpr NotComparable kNotComparable[] = {
     {"h200_torch_train.json", "kernels in a loop of torch, with and without ours"},
     {"h200x2_checkpoints.json", "seconds of checkpoints and of recovery"},
     {"papers_scaling.json", "predictions, of which nothing was recorded"},
+    {"papers_memory_precisions.json", "number formats that the name of its row does not say"},
     {"h200_profile.json", "kernels one by one, at full clock"},
     {"h100_llmq.json earlier", "earlier builds, rates without a step; the file has newer rows"},
     {"h100x2_llmq.json earlier", "earlier builds, rates without a step; the file has newer rows"},

@@ -37,6 +37,7 @@ class Fp8Test(Cluster):
     def test_the_plan_says_what_is_in_fp8(self):
         page = self.cox('plan', self.job('plan', '{compute: fp8, fp8: {exclude: [down_proj]}}')).stdout
         self.assertIn('12 of 16 linears in FP8, tensorwise, gradients E5M2', page)
+        self.assertIn("held-back loss within 0.2 % of bfloat16's", page)
         layout = json.loads(self.cox('plan', self.job('json', '{compute: fp8}'), '-o', 'json').stdout)['layout']
         self.assertEqual(layout['fp8']['linears'], 16)
 
