@@ -120,7 +120,8 @@ TEST_F(StepRowsTest, MakesAStepOfWholeBinsWithEveryTarget) {
     EXPECT_EQ(static_cast<int64_t>(step.bins.bin_ids.size()), row.micro_bins * row.micro_steps);
     EXPECT_EQ(step.loss_denominator, tokens - documents);
     const int64_t slots = row.micro_bins * row.micro_steps * row.sequence_len;
-    EXPECT_GE(tokens, slots * 98 / 100);
+    // Bins of 512 hold few documents.
+    EXPECT_GE(tokens, slots * (row.sequence_len > 512 ? 98 : 97) / 100) << row.name;
     EXPECT_LE(tokens, slots);
   }
 }
