@@ -85,10 +85,16 @@ TEST(AxolotlTest, KeysOfAnAdapterAreLeftOutWithoutOne) {
 }
 
 // Invariant import-4.
+TEST(AxolotlTest, Fp8IsThePrecisionOfProducts) {
+  const Tried t = Try(WithData("fp8: true\n"));
+  EXPECT_EQ(t.At("precision.compute"), "\"fp8\"");
+  EXPECT_EQ(t.InTheWay(), "");
+}
+
 TEST(AxolotlTest, WhatIsToComeIsNamedByItsNewName) {
   for (const auto& [more, expected] :
        {std::pair("optimizer: muon\n", "optimizer (train.optimizer: muon is not supported yet)"),
-        std::pair("fp8: true\n", "fp8 (precision.compute: fp8 is not supported yet)"),
+        std::pair("fp16: true\n", "fp16 (precision.compute: float16 is not supported yet)"),
         std::pair("rl: grpo\n", "rl (reinforcement learning (grpo) has no counterpart yet)"),
         std::pair("process_reward_model: true\n", "process_reward_model (scores of single steps"),
         std::pair("processor_type: AutoProcessor\n", "processor_type (images, videos and sound"),
