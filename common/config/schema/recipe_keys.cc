@@ -89,7 +89,6 @@ constexpr std::initializer_list<const char*> kPossible = {
     "precision.gradient_sum",
     "precision.fp8.recipe",
     "precision.fp8.gradients",
-    "precision.fp8.activations",
     "precision.fp8.exclude",
 };
 

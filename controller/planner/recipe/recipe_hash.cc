@@ -282,6 +282,12 @@ void AddPrecision(const RecipeFacts& facts, Lines& lines) {
     const std::string& sum = facts.job.gradient_sum;
     if (sum != "auto" && sum != "nearest") lines.Text("gradient_sum", sum);
   }
+  if (!facts.job.fp8.has_value()) return;
+  // What is kept for backward changes no bit.
+  const config::Fp8Spec& fp8 = *facts.job.fp8;
+  lines.Int("fp8.recipe", static_cast<int64_t>(fp8.recipe));
+  lines.Text("fp8.gradients", fp8.e4m3_gradients ? "e4m3" : "e5m2");
+  for (const std::string& name : fp8.exclude) lines.Text("fp8.exclude", name);
 }
 
 }  // namespace

@@ -453,6 +453,22 @@ TEST(RecipeTest, HashKnowsHowGradientsInBfloat16AreAddedWhereTheJobSaysIt) {
   EXPECT_NE(MustMake(job, data).hash(), stochastic);
 }
 
+TEST(RecipeTest, HashKnowsWhatIsInFp8ButNotWhatIsKept) {
+  const data::PreparedData data = SmallData(40);
+  config::JobSpec job = SmallJob();
+  std::set<std::string> hashes = {MustMake(job, data).hash()};
+  job.fp8.emplace();
+  EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
+  job.fp8->keeps_activations = true;
+  EXPECT_FALSE(hashes.insert(MustMake(job, data).hash()).second);
+  job.fp8->recipe = config::Fp8Recipe::kRowwise;
+  EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
+  job.fp8->e4m3_gradients = true;
+  EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
+  job.fp8->exclude = {"down_proj"};
+  EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
+}
+
 // A safetensors file whose data is `fill` throughout.
 void WriteWeights(const std::string& folder, char fill) {
   const std::string header = R"({"a":{"dtype":"U8","shape":[100000],"data_offsets":[0,100000]}})";
