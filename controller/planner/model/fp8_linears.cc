@@ -26,6 +26,7 @@ plan::Fp8Recipe RecipeOf(config::Fp8Recipe recipe) {
   }
 }
 
+constexpr int32_t kLeastOfTensorwise = 89;
 constexpr int64_t kTileTokens = 4;  // kernels/products/fp8_gemm.h, kFp8TileRows
 
 // Source: cuBLAS 13 documentation, cublasLtMatmul: E4M3 and E5M2 from 8.9 on, scales of rows and of
@@ -33,12 +34,15 @@ constexpr int64_t kTileTokens = 4;  // kernels/products/fp8_gemm.h, kFp8TileRows
 absl::Status CheckCapability(plan::Fp8Recipe recipe, int32_t capability) {
   if (capability == 0) return absl::OkStatus();
   const bool tensorwise = recipe == plan::Fp8Recipe::kTensorwise;
-  if (tensorwise ? capability >= 89 : capability == 90) return absl::OkStatus();
+  if (tensorwise ? capability >= kLeastOfTensorwise : capability == 90) return absl::OkStatus();
+  const char* instead = capability >= kLeastOfTensorwise
+                            ? "set recipe: tensorwise, or precision.compute: auto"
+                            : "set precision.compute: auto";
   return absl::FailedPreconditionError(absl::StrCat(
       "precision.fp8.recipe is ", plan::NameOf(recipe), ", the GPU has compute capability ",
       capability / 10, ".", capability % 10, ", which has no such products; ",
-      tensorwise ? "8.9 or newer is needed (Ada, Hopper): set precision.compute: auto"
-                 : "9.0 is needed (Hopper): set recipe: tensorwise, or precision.compute: auto"));
+      tensorwise ? "8.9 or newer is needed (Ada, Hopper)" : "9.0 is needed (Hopper)", ": ",
+      instead));
 }
 
 // One entry of precision.fp8.exclude: a pattern of a whole name, or parts of it between dots.
