@@ -1,5 +1,6 @@
 #include "controller/planner/model/fp8_linears.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -137,13 +138,11 @@ absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, p
 
 Fp8Count CountFp8(const plan::Plan& plan) {
   Fp8Count count;
-  for (int64_t layer = 0; layer < std::ssize(plan.architecture.blocks); ++layer) {
-    for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
-      const auto* linear = std::get_if<model::LinearOp>(&op);
-      if (linear == nullptr) continue;
-      ++count.all;
-      if (plan::InFp8(plan, *linear, layer)) ++count.in_fp8;
-    }
+  plan::VisitFp8Linears(plan, [&count](const auto&, int64_t) { ++count.in_fp8; });
+  for (const model::Block& block : plan.architecture.blocks) {
+    count.all += std::count_if(block.ops.begin(), block.ops.end(), [](const model::PlainOp& op) {
+      return std::holds_alternative<model::LinearOp>(op);
+    });
   }
   return count;
 }

@@ -26,16 +26,6 @@ namespace {
 constexpr double kMostError = 2 * 0.3;
 constexpr double kMostLossError = 0.02;
 
-double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += static_cast<double>(a[i]) * b[i];
-    aa += static_cast<double>(a[i]) * a[i];
-    bb += static_cast<double>(b[i]) * b[i];
-  }
-  return ab / std::sqrt(aa * bb);
-}
-
 struct Cosines {
   double least = 1, sum = 0;
   std::string farthest;
