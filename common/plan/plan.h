@@ -111,7 +111,7 @@ struct Plan {
   // fetched; with more the rest stays from sweep to sweep; num_layers: each is gathered once an
   // update.
   int32_t weight_slots = 2;
-  std::vector<std::string> fusions;  // names of Fusions() (fusions.h) that rewrite the ops
+  std::vector<std::string> fusions;  // names of Fusions() (fused_ops.h) that rewrite the ops
   bool overlap = true;               // collectives run beside compute; false: in its stream
   int64_t sequence_len = 0;          // bin capacity, tokens
   int64_t micro_batch_bins = 1;      // bins of one micro-step

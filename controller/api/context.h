@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/config/parser/job_parser.h"
-#include "common/ids.h"
+#include "common/identity.h"
 #include "controller/api/event_hub.h"
 #include "controller/driver/job/job_table.h"
 #include "controller/driver/records/deps.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "common/model/files/single_expert_key.h"
+#include "common/model/files/stacked_files.h"
 #include "common/status_macros.h"
 
 namespace coxswain::exports {

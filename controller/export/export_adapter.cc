@@ -18,7 +18,6 @@
 #include "common/model/family.h"
 #include "common/model/files/file_rows.h"
 #include "common/model/parameter_table.h"
-#include "common/model/router_module.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"

@@ -1,4 +1,4 @@
-#include "common/ids.h"
+#include "common/identity.h"
 
 #include <set>
 

@@ -1,7 +1,7 @@
 #include "controller/cli/connect/client_version.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/build_info.h"
+#include "common/identity.h"
 
 namespace coxswain::cli {
 

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "common/config/parser/job_parser.h"
 #include "common/config/yaml_tree.h"
-#include "common/ids.h"
+#include "common/identity.h"
 #include "common/status_macros.h"
 #include "controller/sources/fetch_sources.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/host_limits.h"
+#include "common/host.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/manifest.h"
 

@@ -1,6 +1,6 @@
 #include <memory>
 
-#include "common/xdg.h"
+#include "common/host.h"
 #include "controller/cli/command/verb.h"
 #include "controller/cli/command/verbs.h"
 #include "controller/cli/connect/cluster.h"

@@ -3,11 +3,11 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "common/ids.h"
+#include "common/host.h"
+#include "common/identity.h"
 #include "common/net/message_json.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
-#include "common/xdg.h"
 #include "controller/cli/command/follow.h"
 #include "controller/cli/command/verb.h"
 #include "controller/cli/command/verbs.h"

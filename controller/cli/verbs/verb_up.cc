@@ -3,8 +3,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/host.h"
 #include "common/status_macros.h"
-#include "common/xdg.h"
 #include "controller/cli/command/verb.h"
 #include "controller/cli/command/verbs.h"
 #include "controller/cli/connect/cluster.h"

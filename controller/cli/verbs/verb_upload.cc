@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/format.h"
-#include "common/hub/api/rate_meter.h"
+#include "common/hub/api/retries.h"
 #include "common/hub/download_options.h"
 #include "common/outside_text.h"
 #include "controller/cli/command/verb.h"

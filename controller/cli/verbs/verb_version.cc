@@ -1,6 +1,6 @@
 #include <memory>
 
-#include "common/build_info.h"
+#include "common/identity.h"
 #include "common/net/message_json.h"
 #include "common/outside_text.h"
 #include "controller/cli/command/verb.h"

@@ -11,7 +11,6 @@
 #include "common/files/safetensors/safetensors.h"
 #include "common/files/safetensors/safetensors_writer.h"
 #include "common/model/files/file_rows.h"
-#include "common/model/files/single_expert_key.h"
 #include "common/model/files/stacked_files.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/support/golden_folder.h"

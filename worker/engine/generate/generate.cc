@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/dtype.h"
-#include "common/plan/logits_stride.h"
+#include "common/plan/extents.h"
 #include "common/status_macros.h"
 #include "kernels/loss/argmax.h"
 #include "worker/engine/generate/sample_token.h"

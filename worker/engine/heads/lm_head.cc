@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/plan/logits_stride.h"
+#include "common/plan/extents.h"
 #include "kernels/loss/target_hits.h"
 #include "kernels/tensors/reduce.h"
 #include "kernels/tensors/row_gather.h"

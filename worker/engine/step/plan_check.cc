@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/checks/plan_checks.h"
-#include "common/plan/longest_document.h"
+#include "common/plan/extents.h"
 #include "common/plan/quantize_pieces.h"
 #include "common/status_macros.h"
 #include "kernels/experts/router_loss.h"

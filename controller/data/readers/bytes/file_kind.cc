@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/files/lfs_pointer.h"
+#include "common/files/read_file.h"
 #include "common/status_macros.h"
 #include "controller/data/readers/bytes/byte_source.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/host_limits.h"
+#include "common/host.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/sim/fakes/memory_files.h"

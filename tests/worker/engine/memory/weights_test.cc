@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/files/safetensors/safetensors_writer.h"
-#include "common/model/files/single_expert_key.h"
+#include "common/model/files/stacked_files.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/support/golden_case.h"

@@ -1,4 +1,4 @@
-#include "common/hub/file_selection.h"
+#include "common/hub/download_options.h"
 
 #include <fnmatch.h>
 

@@ -1,10 +1,10 @@
-#include "common/ids.h"
+#include "common/identity.h"
+
+#include <sys/random.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-
-#include <sys/random.h>
 
 namespace coxswain {
 
@@ -34,5 +34,8 @@ std::string NewUuid() {
   uuid[19] = kVariant[(variant >= 'a' ? variant - 'a' + 10 : variant - '0') & 3];
   return uuid;
 }
+
+std::string_view BuildVersion() { return COXSWAIN_BUILD_VERSION; }
+std::string_view BuildCommit() { return COXSWAIN_BUILD_COMMIT; }
 
 }  // namespace coxswain

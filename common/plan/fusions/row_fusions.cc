@@ -1,8 +1,11 @@
-// An add to the stream that no product does and the RMSNorm of the sum: kernels/norms/rms_norm.h,
-// AddRmsNormForward. The last add of a block goes with the first norm of the next.
-#include "common/plan/fusions/fusions.h"
+// Fusions of ops on rows: the add with the norm behind it, attention with the rotation before it.
+#include "common/plan/fusions/fused_ops.h"
 
 namespace coxswain::plan {
+
+// An add to the stream that no product does and the RMSNorm of the sum: kernels/norms/rms_norm.h,
+// AddRmsNormForward. The last add of a block goes with the first norm of the next.
+
 namespace {
 
 using model::AddNormOp;
@@ -42,5 +45,24 @@ int64_t FuseAddNorm(const Plan& /*plan*/, OpLists* lists) {
 }  // namespace
 
 const Fusion kAddNormFusion = {.name = "add_norm", .rewrite = &FuseAddNorm};
+
+// The gradient of attention with that of the rotation before it: `rotation` of
+// kernels/attention/attention.h. Norms of q and k and adapters come before both.
+
+namespace {
+
+int64_t FuseAttentionRotate(const Plan& plan, OpLists* lists) {
+  const auto fuse = [](const model::AttentionOp& attention, const model::RotateOp& rotate,
+                       int64_t /*layer*/) -> std::optional<model::Op> {
+    if (attention.qkv != rotate.qkv) return std::nullopt;
+    return model::RotatedAttentionOp{attention, rotate};
+  };
+  return FusePairs<model::AttentionOp, model::RotateOp>(plan.model.num_layers, &lists->backward,
+                                                        fuse);
+}
+
+}  // namespace
+
+const Fusion kAttentionRotateFusion = {.name = "attention_rotate", .rewrite = &FuseAttentionRotate};
 
 }  // namespace coxswain::plan
