@@ -40,7 +40,7 @@
 #include "controller/driver/job/job_table.h"
 #include "controller/driver/preparation/lane_work.h"
 #include "controller/status_page/status_page.h"
-#include "controller/store/page_check.h"
+#include "controller/store/sqlite.h"
 #include "controller/store/sqlite_store.h"
 #include "controller/transport/grpc_worker_transport.h"
 #include "controller/uploads/upload_store.h"

@@ -14,7 +14,6 @@
 namespace coxswain::hub {
 
 // What a caller of a download says, and what it is told meanwhile.
-
 struct Progress {
   int64_t bytes = 0;  // that are there, of all that are wanted
   int64_t bytes_total = 0;

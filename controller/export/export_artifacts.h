@@ -15,7 +15,7 @@
 #include "controller/export/export_tokenizer.h"
 #include "controller/folders/seal_folder.h"
 #include "controller/runtime/files.h"
-#include "controller/runtime/guard.h"
+#include "controller/runtime/held_file.h"
 
 namespace coxswain::exports {
 

@@ -10,12 +10,12 @@
 #include "kernels/tensors/add.h"
 #include "worker/comm/collectives.h"
 #include "worker/comm/cuda_calls.h"
-#include "worker/comm/host_identity.h"
 #include "worker/comm/members.h"
 #include "worker/comm/nccl_group.h"
 #include "worker/comm/nccl_impl.h"
 #include "worker/comm/nccl_library.h"
 #include "worker/comm/peer_copies.h"
+#include "worker/comm/peer_memory.h"
 
 namespace coxswain::comm {
 namespace {

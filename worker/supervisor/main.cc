@@ -18,8 +18,8 @@
 #include "common/net/socket_address.h"
 #include "common/status_macros.h"
 #include "worker/agent/host_info.h"
-#include "worker/supervisor/find_binary.h"
 #include "worker/supervisor/health.h"
+#include "worker/supervisor/processes.h"
 #include "worker/supervisor/relay.h"
 #include "worker/supervisor/supervisor.h"
 

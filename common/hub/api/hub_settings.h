@@ -16,7 +16,6 @@ namespace coxswain::hub {
 using Environment = std::function<const char*(const char* name)>;
 
 // How hard the client of the Hub tries.
-
 struct Limits {
   int connections = 8;  // at a time, over all files of a download or a push
   // A file is fetched in pieces of so many bytes, which connections share.

@@ -16,7 +16,6 @@
 namespace coxswain::plan {
 
 // Rules that rewrite the lists of ops where one kernel does the work of two.
-
 struct Fusion {
   std::string_view name;
   // The number of pairs that it replaced.

@@ -8,12 +8,12 @@
 #include "common/files/hash.h"
 #include "common/format.h"
 #include "common/outside_text.h"
-#include "controller/cli/text/answer_text.h"
-#include "controller/cli/text/download_line.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/expert_text.h"
 #include "controller/cli/text/job_text.h"
+#include "controller/cli/text/log_text.h"
 #include "controller/cli/text/preference_text.h"
+#include "controller/cli/text/status_line.h"
 #include "controller/cli/text/table.h"
 
 namespace coxswain::cli {

@@ -11,7 +11,7 @@
 #include "common/plan/plan.h"
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
-#include "controller/checkpoint/extended.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/data/documents/prompts.h"
 #include "controller/data/documents/trained_chat.h"
 #include "controller/data/prepare/kept_references.h"

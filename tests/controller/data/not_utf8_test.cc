@@ -1,4 +1,4 @@
-#include "controller/data/readers/bytes/not_utf8.h"
+#include "controller/data/readers/bytes/file_kind.h"
 
 #include <gtest/gtest.h>
 

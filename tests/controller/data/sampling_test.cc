@@ -1,9 +1,8 @@
-#include "controller/data/sampling.h"
+#include "controller/data/sources/sampling.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
-#include "controller/data/sources/val_split.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/support/scratch_folder.h"
 

@@ -1,5 +1,5 @@
 // What an incident tells, and how much of it.
-#include "controller/incidents/incident_json.h"
+#include "controller/incidents/incident.h"
 
 #include <gtest/gtest.h>
 

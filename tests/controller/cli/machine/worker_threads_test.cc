@@ -1,4 +1,4 @@
-#include "controller/cli/machine/worker_threads.h"
+#include "controller/cli/machine/local_resources.h"
 
 #include <gtest/gtest.h>
 

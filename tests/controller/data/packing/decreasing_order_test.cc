@@ -1,4 +1,4 @@
-#include "controller/data/packing/decreasing_order.h"
+#include "controller/data/packing/order.h"
 
 #include <gtest/gtest.h>
 
