@@ -134,7 +134,7 @@ struct Plan {
   PolicyLoss policy_loss;      // none, or instead of document_loss
   RouterLosses router_losses;
   // Of what an update adds to or takes from the correction of each expert
-  // (kernels/experts/balance_bias.h); 0: corrections stay.
+  // (kernels/experts/expert_use.h); 0: corrections stay.
   double router_bias_rate = 0;
   std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
   bool snapshot_in_slices =

@@ -8,12 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/activations/swiglu.h"
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/activations/gates.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/grouped_linear.h"
 #include "kernels/experts/route.h"
-#include "kernels/experts/sort_by_expert.h"
 #include "kernels/products/gemm.h"
 #include "tests/kernels/expert_golden.h"
 #include "tests/kernels/testing.h"

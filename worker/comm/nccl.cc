@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/tensors/add.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/comm/collectives.h"
 #include "worker/comm/cuda_calls.h"
 #include "worker/comm/members.h"

@@ -12,7 +12,7 @@
 //
 // Bytes: sizeof(T) per element of dout, 2 sizeof(gradient) per element of the rows of dweight that
 // occur; the sort moves about 60 bytes per token.
-#include "kernels/tensors/embedding.h"
+#include "kernels/tensors/rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -23,7 +23,6 @@
 
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
-#include "kernels/tensors/row_gather.h"
 
 namespace coxswain::kernels {
 namespace {

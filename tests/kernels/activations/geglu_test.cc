@@ -1,4 +1,4 @@
-#include "kernels/activations/geglu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 

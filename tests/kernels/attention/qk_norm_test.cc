@@ -1,4 +1,4 @@
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 
 #include "tests/kernels/norm_bounds.h"
 #include "tests/kernels/testing.h"

@@ -1,4 +1,4 @@
-#include "kernels/experts/balance_bias.h"
+#include "kernels/experts/expert_use.h"
 
 #include <vector>
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/experts/sort_by_expert.h"
+#include "kernels/experts/expert_rows.h"
 #include "tests/kernels/testing.h"
 #include "tests/reference/router_entropy.h"
 

@@ -7,8 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "kernels/activations/clamped_swiglu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/experts/grouped_linear.h"
 #include "tests/kernels/testing.h"
 #include "tests/reference/clamped_swiglu.h"

@@ -1,4 +1,4 @@
-#include "kernels/experts/sigmoid_gate.h"
+#include "kernels/experts/expert_rows.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "kernels/loss/score_head.h"
+#include "kernels/loss/score_loss.h"
 
 #include <cmath>
 #include <vector>

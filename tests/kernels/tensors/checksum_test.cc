@@ -1,4 +1,4 @@
-#include "kernels/tensors/checksum.h"
+#include "kernels/tensors/whole_tensors.h"
 
 #include <bit>
 

@@ -1,4 +1,4 @@
-#include "kernels/tensors/convert.h"
+#include "kernels/tensors/whole_tensors.h"
 
 #include <bit>
 #include <limits>

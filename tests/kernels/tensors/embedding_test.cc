@@ -1,4 +1,4 @@
-#include "kernels/tensors/embedding.h"
+#include "kernels/tensors/rows.h"
 
 #include <limits>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
 
 #include "tests/kernels/testing.h"
 

@@ -4,7 +4,7 @@
 
 #include "common/plan/optimizer_states.h"
 #include "kernels/device.h"
-#include "kernels/tensors/convert.h"
+#include "kernels/tensors/whole_tensors.h"
 
 namespace coxswain::engine {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
 #include "kernels/dtype.h"
-#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/memory/buffers.h"
 #include "worker/engine/memory/model.h"
 #include "worker/engine/memory/quantized_weights.h"

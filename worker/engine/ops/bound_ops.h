@@ -7,25 +7,19 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/activations/clamped_swiglu.h"
-#include "kernels/activations/geglu.h"
-#include "kernels/activations/gelu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/attention/cached_attention.h"
-#include "kernels/attention/latent_heads.h"
-#include "kernels/attention/qk_norm.h"
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/attention/heads.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/grouped_gated_linear.h"
 #include "kernels/experts/grouped_linear.h"
 #include "kernels/experts/grouped_lora.h"
 #include "kernels/experts/route.h"
-#include "kernels/experts/sigmoid_gate.h"
 #include "kernels/norms/layer_norm.h"
 #include "kernels/norms/rms_norm.h"
 #include "kernels/products/gated_linear.h"
 #include "kernels/rope.h"
-#include "kernels/tensors/split_rows.h"
+#include "kernels/tensors/rows.h"
 #include "worker/engine/memory/model.h"
 
 namespace coxswain::engine {

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/activations/gelu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/cached_attention.h"
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 #include "kernels/norms/layer_norm.h"
 #include "kernels/norms/rms_norm.h"
 #include "kernels/products/bias.h"

@@ -1,4 +1,4 @@
-#include "kernels/activations/clamped_swiglu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 

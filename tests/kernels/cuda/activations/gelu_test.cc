@@ -1,4 +1,4 @@
-#include "kernels/activations/gelu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 #include <tuple>

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/experts/balance_bias.h"
 #include "tests/kernels/cuda/expert_pairs.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 #include "tests/reference/router_entropy.h"

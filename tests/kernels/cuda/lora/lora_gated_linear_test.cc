@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "kernels/products/plain_gated_linear.h"
+#include "kernels/products/plain_products.h"
 #include "tests/kernels/cuda/lora_gpu_testing.h"
 #include "tests/kernels/cuda/product_sums.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/loss/argmax.h"
+#include "kernels/loss/cross_entropy.h"
 
 #include <algorithm>
 #include <limits>

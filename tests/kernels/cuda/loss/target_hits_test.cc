@@ -1,4 +1,4 @@
-#include "kernels/loss/target_hits.h"
+#include "kernels/loss/cross_entropy.h"
 
 #include <limits>
 

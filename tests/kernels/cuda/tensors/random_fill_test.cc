@@ -1,4 +1,4 @@
-#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/whole_tensors.h"
 
 #include "kernels/philox.h"
 #include "tests/kernels/cuda/gpu_testing.h"

@@ -1,4 +1,4 @@
-#include "kernels/tensors/reduce.h"
+#include "kernels/tensors/whole_tensors.h"
 
 #include "tests/kernels/cuda/gpu_testing.h"
 

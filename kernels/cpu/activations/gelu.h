@@ -1,15 +1,15 @@
-// GELU and its derivative at one point, shared by geglu.cc and gelu.cc. To be inlined into
-// vectorised loops.
-// tanh form: (1 + tanh x) / 2 is the logistic function of 2 x. erf form: the normal distribution
-// function, to 7.5e-8, which is 1.3 roundings of float32.
-// Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 1964, 26.2.17.
-#ifndef COXSWAIN_KERNELS_CPU_ACTIVATIONS_GELU_POINT_H_
-#define COXSWAIN_KERNELS_CPU_ACTIVATIONS_GELU_POINT_H_
+#ifndef COXSWAIN_KERNELS_CPU_ACTIVATIONS_GELU_H_
+#define COXSWAIN_KERNELS_CPU_ACTIVATIONS_GELU_H_
 
 #include "kernels/cpu/vectorize.h"
 
 namespace coxswain::kernels::cpu {
 
+// GELU and its derivative at one point, shared by geglu.cc and gelu.cc. To be inlined into
+// vectorised loops.
+// tanh form: (1 + tanh x) / 2 is the logistic function of 2 x. erf form: the normal distribution
+// function, to 7.5e-8, which is 1.3 roundings of float32.
+// Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 1964, 26.2.17.
 struct GeluPoint {
   float value, slope;
 };
@@ -44,4 +44,4 @@ COXSWAIN_INLINE GeluPoint Gelu(float a) {
 
 }  // namespace coxswain::kernels::cpu
 
-#endif  // COXSWAIN_KERNELS_CPU_ACTIVATIONS_GELU_POINT_H_
+#endif  // COXSWAIN_KERNELS_CPU_ACTIVATIONS_GELU_H_

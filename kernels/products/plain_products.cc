@@ -1,7 +1,6 @@
-#include "kernels/products/plain_gated_linear.h"
+#include "kernels/products/plain_products.h"
 
-#include "kernels/activations/geglu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/products/gemm.h"
 
 namespace coxswain::kernels {
@@ -81,6 +80,37 @@ void PlainGateGradient(const GatedLinearSpec& spec, int64_t rows, void* dy, void
     GegluBackward({.spec = ForGeglu(spec), .rows = rows, .dy = dy, .gate_up = gate_up, .y = y},
                   stream);
   }
+}
+
+namespace {
+
+GemmSpec ProductSpec(const RopeSpec& rope) {
+  return {.dtype = rope.dtype, .output_dtype = rope.dtype, .transpose_b = true};
+}
+
+}  // namespace
+
+bool PlainRotatedLinearSupports(const RotatedLinearSpec& spec) {
+  return spec.in_features > 0 && RopeSupports(spec.rope) && GemmSupports(ProductSpec(spec.rope));
+}
+
+void PlainRotatedLinearForward(const RotatedLinearArgs& args, Stream* stream) {
+  const RopeSpec& spec = args.rope.spec;
+  const int64_t columns = (spec.num_heads + 2 * spec.num_kv_heads) * spec.head_dim;
+  Gemm({.spec = ProductSpec(spec),
+        .m = args.rope.tokens,
+        .n = columns,
+        .k = args.in_features,
+        .a = args.x,
+        .lda = args.in_features,
+        .b = args.weight,
+        .ldb = args.in_features,
+        .c = args.rope.qkv,
+        .ldc = columns,
+        .bias = args.bias,
+        .workspace = args.workspace},
+       stream);
+  RopeForward(args.rope, stream);
 }
 
 }  // namespace coxswain::kernels
