@@ -7,6 +7,13 @@
 
 #include "common/plan/plan.h"
 
+namespace coxswain {
+
+// a / b rounded up, for a >= 0 and b > 0.
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace coxswain
+
 namespace coxswain::plan {
 
 // Where the rows of a chunk of logits lie. The planner sizes the buffer by it, the engine's

@@ -244,7 +244,7 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
     }
     for (const std::string& key : model::AdapterFileKeys(plan.model, parameter)) {
       sources.push_back(
-          {key, DType::kF32, Shape(parameter), [master, &parameter, &plan](uint8_t* out) {
+          {key, ElementType::kF32, Shape(parameter), [master, &parameter, &plan](uint8_t* out) {
              return CopyInFileOrder(*master, parameter, plan.architecture, out);
            }});
     }

@@ -21,7 +21,7 @@ namespace coxswain::exports {
 namespace {
 
 int64_t BytesOf(const ModelTensor& tensor) {
-  return tensor.elements() * DTypeBits(tensor.dtype) / 8;
+  return tensor.elements() * ElementBits(tensor.dtype) / 8;
 }
 
 // Greedy in table order, as transformers shards: a tensor that does not fit opens the next shard.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/plan/extents.h"
 #include "common/status_macros.h"
 #include "kernels/loss/cross_entropy.h"

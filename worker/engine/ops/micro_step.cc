@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "kernels/tensors/rows.h"
 #include "worker/engine/ops/block.h"
 #include "worker/engine/ops/dense.h"

@@ -156,10 +156,10 @@ struct OpCheck {
             "another"};
   }
   Rule operator()(const model::GateOp& op) const {
-    const bool holds = std::visit(GateSupported{}, GateSpecOf(model, op));
+    const bool holds = std::visit(GateSupported{}, GateOf(model, op));
     const bool fuses = op.activation != model::Activation::kClampedSilu;
-    return {holds && (!fuses ||
-                      kernels::GatedLinearSupports(GatedSpec(model, op, model.config.hidden_size))),
+    return {holds && (!fuses || kernels::GatedLinearSupports(
+                                    GatedLinearOf(model, op, model.config.hidden_size))),
             absl::StrCat("the gate over ", op.width), "another"};
   }
   Rule operator()(const model::ActivationOp& op) const {

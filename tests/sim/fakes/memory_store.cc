@@ -1,4 +1,4 @@
-#include "controller/store/memory_store.h"
+#include "tests/sim/fakes/memory_store.h"
 
 #include <algorithm>
 #include <limits>

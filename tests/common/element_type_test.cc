@@ -1,4 +1,4 @@
-#include "common/dtype.h"
+#include "common/element_type.h"
 
 #include <bit>
 #include <cmath>
@@ -9,28 +9,28 @@
 namespace coxswain {
 namespace {
 
-TEST(DTypeTest, NamesRoundTripAndAreDistinct) {
-  for (int i = 0; i <= static_cast<int>(DType::kU64); ++i) {
-    const DType dtype = static_cast<DType>(i);
-    DType parsed{};
-    ASSERT_TRUE(ParseDType(DTypeName(dtype), &parsed)) << i;
+TEST(ElementTypeTest, NamesRoundTripAndAreDistinct) {
+  for (int i = 0; i <= static_cast<int>(ElementType::kU64); ++i) {
+    const ElementType dtype = static_cast<ElementType>(i);
+    ElementType parsed{};
+    ASSERT_TRUE(ParseElementType(ElementName(dtype), &parsed)) << i;
     EXPECT_EQ(parsed, dtype);
   }
-  DType unused{};
-  EXPECT_FALSE(ParseDType("bf16", &unused));
-  EXPECT_FALSE(ParseDType("", &unused));
+  ElementType unused{};
+  EXPECT_FALSE(ParseElementType("bf16", &unused));
+  EXPECT_FALSE(ParseElementType("", &unused));
 }
 
-TEST(DTypeTest, BitsOfEveryWidth) {
-  EXPECT_EQ(DTypeBits(DType::kF4), 4);
-  EXPECT_EQ(DTypeBits(DType::kF6E3M2), 6);
-  EXPECT_EQ(DTypeBits(DType::kBool), 8);
-  EXPECT_EQ(DTypeBits(DType::kBF16), 16);
-  EXPECT_EQ(DTypeBits(DType::kF32), 32);
-  EXPECT_EQ(DTypeBits(DType::kU64), 64);
+TEST(ElementTypeTest, BitsOfEveryWidth) {
+  EXPECT_EQ(ElementBits(ElementType::kF4), 4);
+  EXPECT_EQ(ElementBits(ElementType::kF6E3M2), 6);
+  EXPECT_EQ(ElementBits(ElementType::kBool), 8);
+  EXPECT_EQ(ElementBits(ElementType::kBF16), 16);
+  EXPECT_EQ(ElementBits(ElementType::kF32), 32);
+  EXPECT_EQ(ElementBits(ElementType::kU64), 64);
 }
 
-TEST(DTypeTest, EveryBf16AndHalfSurvivesTheRoundTrip) {
+TEST(ElementTypeTest, EveryBf16AndHalfSurvivesTheRoundTrip) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto b = static_cast<uint16_t>(bits);
     if (std::isnan(Bf16ToFloat(b))) {
@@ -60,14 +60,14 @@ void ExpectNearestEven(uint16_t largest, Narrow narrow, Widen widen) {
   }
 }
 
-TEST(DTypeTest, HalfRoundsToNearestEvenOverItsWholeRange) {
+TEST(ElementTypeTest, HalfRoundsToNearestEvenOverItsWholeRange) {
   ExpectNearestEven(0x7BFF, &FloatToHalf, &HalfToFloat);
   EXPECT_EQ(FloatToHalf(65519.996f), 0x7BFF);
   EXPECT_EQ(FloatToHalf(65520.0f), 0x7C00);
   EXPECT_EQ(FloatToHalf(std::numeric_limits<float>::infinity()), 0x7C00);
 }
 
-TEST(DTypeTest, Bf16RoundsToNearestEvenOverItsWholeRange) {
+TEST(ElementTypeTest, Bf16RoundsToNearestEvenOverItsWholeRange) {
   ExpectNearestEven(0x7F7F, &FloatToBf16, &Bf16ToFloat);
   EXPECT_EQ(FloatToBf16(std::numeric_limits<float>::max()), 0x7F80);
   // A NaN whose payload lies only in the low half must not become infinity.

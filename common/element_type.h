@@ -1,6 +1,6 @@
 // Element types of tensors in files and memory.
-#ifndef COXSWAIN_COMMON_DTYPE_H_
-#define COXSWAIN_COMMON_DTYPE_H_
+#ifndef COXSWAIN_COMMON_ELEMENT_TYPE_H_
+#define COXSWAIN_COMMON_ELEMENT_TYPE_H_
 
 #include <cstdint>
 #include <string_view>
@@ -9,7 +9,7 @@ namespace coxswain {
 
 // Values are the order of the safetensors enum, which its writer sorts by.
 // Source: safetensors tensor.rs, enum Dtype.
-enum class DType : uint8_t {
+enum class ElementType : uint8_t {
   kBool,
   kF4,
   kF6E2M3,
@@ -34,9 +34,9 @@ enum class DType : uint8_t {
   kU64,
 };
 
-int64_t DTypeBits(DType dtype);
-std::string_view DTypeName(DType dtype);               // safetensors spelling, e.g. "BF16"
-bool ParseDType(std::string_view name, DType* dtype);  // false: unknown
+int64_t ElementBits(ElementType dtype);
+std::string_view ElementName(ElementType dtype);  // safetensors spelling, e.g. "BF16"
+bool ParseElementType(std::string_view name, ElementType* dtype);  // false: unknown
 
 // float32 <-> bfloat16 / float16, round to nearest even; NaN stays NaN.
 uint16_t FloatToBf16(float value);
@@ -46,4 +46,4 @@ float HalfToFloat(uint16_t bits);
 
 }  // namespace coxswain
 
-#endif  // COXSWAIN_COMMON_DTYPE_H_
+#endif  // COXSWAIN_COMMON_ELEMENT_TYPE_H_

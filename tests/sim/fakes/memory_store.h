@@ -1,6 +1,6 @@
 // The store of the simulator: what was committed survives as long as the object.
-#ifndef COXSWAIN_CONTROLLER_STORE_MEMORY_STORE_H_
-#define COXSWAIN_CONTROLLER_STORE_MEMORY_STORE_H_
+#ifndef COXSWAIN_TESTS_SIM_FAKES_MEMORY_STORE_H_
+#define COXSWAIN_TESTS_SIM_FAKES_MEMORY_STORE_H_
 
 #include <map>
 #include <string>
@@ -74,4 +74,4 @@ class MemoryStore : public Store, public History {
 
 }  // namespace coxswain::store
 
-#endif  // COXSWAIN_CONTROLLER_STORE_MEMORY_STORE_H_
+#endif  // COXSWAIN_TESTS_SIM_FAKES_MEMORY_STORE_H_

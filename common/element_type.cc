@@ -1,4 +1,4 @@
-#include "common/dtype.h"
+#include "common/element_type.h"
 
 #include <array>
 #include <bit>
@@ -6,13 +6,13 @@
 namespace coxswain {
 namespace {
 
-struct DTypeRow {
+struct ElementRow {
   std::string_view name;
   int64_t bits;
 };
 
 // In enum order.
-constexpr std::array<DTypeRow, 22> kRows = {{
+constexpr std::array<ElementRow, 22> kRows = {{
     {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
     {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
     {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
@@ -22,14 +22,14 @@ constexpr std::array<DTypeRow, 22> kRows = {{
 
 }  // namespace
 
-int64_t DTypeBits(DType dtype) { return kRows[static_cast<size_t>(dtype)].bits; }
+int64_t ElementBits(ElementType dtype) { return kRows[static_cast<size_t>(dtype)].bits; }
 
-std::string_view DTypeName(DType dtype) { return kRows[static_cast<size_t>(dtype)].name; }
+std::string_view ElementName(ElementType dtype) { return kRows[static_cast<size_t>(dtype)].name; }
 
-bool ParseDType(std::string_view name, DType* dtype) {
+bool ParseElementType(std::string_view name, ElementType* dtype) {
   for (size_t i = 0; i < kRows.size(); ++i) {
     if (kRows[i].name == name) {
-      *dtype = static_cast<DType>(i);
+      *dtype = static_cast<ElementType>(i);
       return true;
     }
   }
