@@ -23,7 +23,7 @@
 #include "kernels/device.h"
 #include "kernels/lora/lora_linear.h"
 #include "kernels/loss/cross_entropy.h"
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 #include "kernels/optimizer/adamw.h"
 #include "kernels/optimizer/adamw_8bit.h"
 #include "kernels/optimizer/global_norm.h"

@@ -11,7 +11,7 @@ namespace coxswain::kernels {
 
 // RMSNorm of every q head and every k head over head_dim, before RoPE; the heads share one weight
 // vector for q and one for k. Or, `whole`, one norm over all q heads together and one over all k
-// heads. Formulas: rms_norm.h. Source: transformers Qwen3Attention, Gemma3Attention (weight_offset)
+// heads. Formulas: norms.h. Source: transformers Qwen3Attention, Gemma3Attention (weight_offset)
 // and Olmo2Attention (whole).
 //
 // Below, wq and wk are the elements of one norm: hd both, whole: nq hd and nkv hd. n is the norms

@@ -1,4 +1,4 @@
-// LayerNorm and its gradient, row by row, straight from the formulas of kernels/norms/layer_norm.h.
+// LayerNorm and its gradient, row by row, straight from the formulas of kernels/norms/norms.h.
 #ifndef COXSWAIN_TESTS_REFERENCE_LAYER_NORM_H_
 #define COXSWAIN_TESTS_REFERENCE_LAYER_NORM_H_
 

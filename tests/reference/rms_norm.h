@@ -1,4 +1,4 @@
-// RMSNorm and its gradient, row by row, straight from the formulas of kernels/norms/rms_norm.h.
+// RMSNorm and its gradient, row by row, straight from the formulas of kernels/norms/norms.h.
 #ifndef COXSWAIN_TESTS_REFERENCE_RMS_NORM_H_
 #define COXSWAIN_TESTS_REFERENCE_RMS_NORM_H_
 

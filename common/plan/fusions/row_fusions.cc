@@ -3,7 +3,7 @@
 
 namespace coxswain::plan {
 
-// An add to the stream that no product does and the RMSNorm of the sum: kernels/norms/rms_norm.h,
+// An add to the stream that no product does and the RMSNorm of the sum: kernels/norms/norms.h,
 // AddRmsNormForward. The last add of a block goes with the first norm of the next.
 
 namespace {

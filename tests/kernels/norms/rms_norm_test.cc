@@ -1,4 +1,4 @@
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 
 #include <cmath>
 #include <limits>

@@ -3,7 +3,7 @@
 #include "kernels/activations/gates.h"
 #include "kernels/experts/expert_rows.h"
 #include "kernels/lora/lora_gated_linear.h"
-#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/norms.h"
 #include "kernels/products/gated_linear.h"
 #include "worker/engine/ops/experts.h"
 #include "worker/engine/ops/linear.h"

@@ -1,4 +1,4 @@
-#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/norms.h"
 
 #include <algorithm>
 
