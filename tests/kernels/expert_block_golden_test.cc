@@ -16,9 +16,9 @@
 #include "tests/kernels/expert_golden.h"
 #include "tests/kernels/testing.h"
 #include "tests/reference/attention.h"
+#include "tests/reference/heads.h"
 #include "tests/reference/linear.h"
-#include "tests/reference/rms_norm.h"
-#include "tests/reference/rope.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace expert_block_golden_test {

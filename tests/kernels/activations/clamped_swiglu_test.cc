@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tests/kernels/testing.h"
-#include "tests/reference/clamped_swiglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace clamped_swiglu_test {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tests/kernels/testing.h"
-#include "tests/reference/geglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace geglu_test {

@@ -10,7 +10,7 @@
 #include "kernels/activations/gates.h"
 #include "kernels/experts/grouped_linear.h"
 #include "tests/kernels/testing.h"
-#include "tests/reference/clamped_swiglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace grouped_gated_linear_test {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tests/kernels/testing.h"
-#include "tests/reference/layer_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace layer_norm_test {

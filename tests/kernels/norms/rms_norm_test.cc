@@ -5,7 +5,7 @@
 
 #include "tests/kernels/norm_bounds.h"
 #include "tests/kernels/testing.h"
-#include "tests/reference/rms_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace rms_norm_test {

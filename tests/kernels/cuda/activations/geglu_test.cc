@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/geglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace gpu_geglu_test {

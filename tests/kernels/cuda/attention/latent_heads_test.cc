@@ -5,7 +5,7 @@
 #include "kernels/rope.h"
 #include "kernels/tensors/rows.h"
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/latent_heads.h"
+#include "tests/reference/heads.h"
 
 namespace coxswain::kernels {
 namespace gpu_latent_heads_test {

@@ -9,7 +9,7 @@
 
 #include "tests/kernels/cuda/expert_pairs.h"
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/router_entropy.h"
+#include "tests/reference/experts.h"
 
 namespace coxswain::kernels {
 namespace gpu_expert_use_test {

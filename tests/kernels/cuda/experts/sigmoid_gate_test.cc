@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/sigmoid_gate.h"
+#include "tests/reference/experts.h"
 
 namespace coxswain::kernels {
 namespace gpu_sigmoid_gate_test {

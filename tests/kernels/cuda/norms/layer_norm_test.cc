@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/layer_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace gpu_layer_norm_test {

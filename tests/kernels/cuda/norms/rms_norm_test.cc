@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/rms_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace gpu_rms_norm_test {

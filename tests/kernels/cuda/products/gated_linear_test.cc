@@ -5,7 +5,7 @@
 #include "kernels/activations/gates.h"
 #include "kernels/products/gemm.h"
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/swiglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace gpu_gated_linear_test {
