@@ -101,7 +101,7 @@ absl::Status CheckModel(Files* files, const config::JobSpec& job) {
       absl::StrCat("no *.safetensors and no pytorch_model.bin in ", model, what_to_do));
 }
 
-// What the files say of a job, before it is accepted. Runs on the pool.
+// What the files say of a job, before it is accepted. Runs in a lane.
 struct FileFacts {
   absl::Status status;
   std::string output_identity = {};

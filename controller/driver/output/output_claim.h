@@ -89,7 +89,7 @@ class OutputHold {
   OutputHold(const Deps& deps, std::string job, std::string directory,
              std::function<void(const absl::Status&)> lost);
 
-  // The claim, to be taken on the pool.
+  // The claim, to be taken in a lane.
   std::shared_ptr<OutputClaim> Claim();
   const std::shared_ptr<OutputClaim>& claim() const { return claim_; }  // null: not claimed
 
@@ -117,7 +117,7 @@ class OutputHold {
 
 // The first step of a run or an export in the output directory.
 
-// Takes `output`, refuses what CheckReplaceable refuses, and sweeps .staging. Runs on the pool.
+// Takes `output`, refuses what CheckReplaceable refuses, and sweeps .staging. Runs in a lane.
 absl::Status EnterOutput(Files* files, OutputClaim* output, const config::JobSpec& job);
 
 }  // namespace coxswain::driver
