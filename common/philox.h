@@ -36,9 +36,6 @@ inline std::array<uint32_t, 2> PhiloxKey(uint64_t seed, RandomPurpose purpose) {
           static_cast<uint32_t>(seed >> 32) ^ (static_cast<uint32_t>(purpose) * 0x9E3779B9u)};
 }
 
-// Uniform in [0, 1), 24 bits.
-inline float PhiloxUniform(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
-
 }  // namespace coxswain
 
 #endif  // COXSWAIN_COMMON_PHILOX_H_
