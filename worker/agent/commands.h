@@ -1,6 +1,6 @@
 // A decoded command, as it waits for the executor thread.
-#ifndef COXSWAIN_WORKER_AGENT_WORK_H_
-#define COXSWAIN_WORKER_AGENT_WORK_H_
+#ifndef COXSWAIN_WORKER_AGENT_COMMANDS_H_
+#define COXSWAIN_WORKER_AGENT_COMMANDS_H_
 
 #include <cstdint>
 #include <variant>
@@ -30,4 +30,4 @@ struct Agent::Work {
 
 }  // namespace coxswain::agent
 
-#endif  // COXSWAIN_WORKER_AGENT_WORK_H_
+#endif  // COXSWAIN_WORKER_AGENT_COMMANDS_H_
