@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/extents.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/storage.h"
 #include "controller/planner/layout/fit_experts.h"
 #include "controller/planner/memory/buffer_table.h"
-#include "controller/planner/memory/ceil_div.h"
 
 namespace coxswain::planner {
 namespace {
@@ -48,8 +48,8 @@ std::vector<Choice> Choices(const config::JobSpec& job, int64_t global_batch_bin
 }  // namespace
 
 int64_t GradientTermsOfStep(int64_t global_batch_bins, const plan::Plan& plan) {
-  const int64_t of_rank = CeilDiv(global_batch_bins, int64_t{plan.world_size()});
-  return plan::GradientTerms(plan, CeilDiv(of_rank, plan.micro_batch_bins));
+  const int64_t of_rank = plan::CeilDiv(global_batch_bins, int64_t{plan.world_size()});
+  return plan::GradientTerms(plan, plan::CeilDiv(of_rank, plan.micro_batch_bins));
 }
 
 bool FitGradientSum(const config::JobSpec& job, int64_t global_batch_bins, uint64_t memory_bytes,
