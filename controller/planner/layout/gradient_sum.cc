@@ -48,8 +48,8 @@ std::vector<Choice> Choices(const config::JobSpec& job, int64_t global_batch_bin
 }  // namespace
 
 int64_t GradientTermsOfStep(int64_t global_batch_bins, const plan::Plan& plan) {
-  const int64_t of_rank = plan::CeilDiv(global_batch_bins, int64_t{plan.world_size()});
-  return plan::GradientTerms(plan, plan::CeilDiv(of_rank, plan.micro_batch_bins));
+  const int64_t of_rank = CeilDiv(global_batch_bins, int64_t{plan.world_size()});
+  return plan::GradientTerms(plan, CeilDiv(of_rank, plan.micro_batch_bins));
 }
 
 bool FitGradientSum(const config::JobSpec& job, int64_t global_batch_bins, uint64_t memory_bytes,
