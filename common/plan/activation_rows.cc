@@ -82,6 +82,15 @@ bool Writes(const model::PlainOp& op, const model::Row& row) {
   return std::any_of(outs.begin(), outs.end(), [&](const auto& out) { return out.row == row; });
 }
 
+// Asked of every row of every layer: a scan, where AdaptedLinears builds a map.
+bool IsAdapted(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& parameter) {
+    return parameter.layer == layer && model::IsLoraA(parameter) &&
+           std::any_of(linear.members.begin(), linear.members.end(),
+                       [&](const auto& member) { return member.weight == parameter.tensor; });
+  });
+}
+
 // The last of Again that a level computes; kNever: none.
 Again DeepestOf(const std::string& recompute) {
   if (recompute == "norm_swiglu") return Again::kElementwise;
@@ -100,14 +109,13 @@ bool IsKeptInFp8(const Plan& plan, const model::Row& row, int64_t layer) {
       !plan.trains() || row.layer != layer) {
     return false;
   }
-  const AdaptedLinears adapted(plan);
   bool again = false;
   for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
     if (Writes(op, row)) again = AgainOf(op) == Again::kElementwise;
     if (!Reads(op, row)) continue;
     const auto* reader = std::get_if<model::LinearOp>(&op);
     // The gradient of an adapter reads the row itself.
-    if (reader == nullptr || !InFp8(plan, *reader, layer) || adapted.Has(*reader, layer)) {
+    if (reader == nullptr || !InFp8(plan, *reader, layer) || IsAdapted(plan, *reader, layer)) {
       return false;
     }
   }

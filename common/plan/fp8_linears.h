@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <variant>
 #include <vector>
 
 #include "common/plan/plan.h"
@@ -55,6 +57,25 @@ inline bool InFp8(const Plan& plan, const model::LinearOp& linear, int64_t layer
   const std::vector<LinearPlace>& excluded = plan.fp8.excluded;
   return std::find(excluded.begin(), excluded.end(), LinearPlace{layer, linear.id}) ==
          excluded.end();
+}
+
+// Calls visit(linear, layer) for each linear in FP8.
+template <typename Visit>
+void VisitFp8Linears(const Plan& plan, Visit visit) {
+  for (int64_t layer = 0; layer < std::ssize(plan.architecture.blocks); ++layer) {
+    for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
+      const auto* linear = std::get_if<model::LinearOp>(&op);
+      if (linear != nullptr && InFp8(plan, *linear, layer)) visit(*linear, layer);
+    }
+  }
+}
+
+// Whether the weight is trained; members of a pack are alike.
+inline bool TrainsWeight(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
+  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& parameter) {
+    return parameter.layer == layer && parameter.tensor == linear.members.front().weight &&
+           parameter.part == model::Part::kBase && parameter.trainable();
+  });
 }
 
 }  // namespace coxswain::plan

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/activation_rows.h"
@@ -13,17 +12,6 @@ namespace {
 using kernels::Fp8Scaling;
 
 int64_t Align(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
-const model::Block& BlockOf(const Plan& plan, int64_t layer) {
-  return plan.architecture.blocks[static_cast<size_t>(layer)];
-}
-
-bool Trains(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
-  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& parameter) {
-    return parameter.layer == layer && parameter.tensor == linear.members.front().weight &&
-           parameter.part == model::Part::kBase && parameter.trainable();
-  });
-}
 
 // The largest of each operand over all linears.
 struct Widest {
@@ -41,7 +29,7 @@ class Rows {
     AddWeight(linear, layer);
     if (!plan_.trains()) return;
     Grow(&widest_.dy, Fp8OperandBytes(formats_.rows, tokens_, out));
-    if (!Trains(plan_, linear, layer)) return;
+    if (!TrainsWeight(plan_, linear, layer)) return;
     Grow(&widest_.dy_turned, Fp8OperandBytes(formats_.rows, out, tokens_));
     const int64_t x_turned = Fp8OperandBytes(formats_.rows, in, tokens_);
     if (IsKeptInFp8(plan_, linear.in, layer)) {
@@ -105,12 +93,7 @@ int64_t Fp8OperandBytes(Fp8Scaling scaling, int64_t outer, int64_t k) {
 std::vector<Buffer> Fp8Rows(const Plan& plan, int64_t tokens) {
   if (plan.fp8.recipe == Fp8Recipe::kNone) return {};
   Rows rows(plan, tokens);
-  for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) {
-    for (const model::PlainOp& op : BlockOf(plan, layer).ops) {
-      const auto* linear = std::get_if<model::LinearOp>(&op);
-      if (linear != nullptr && InFp8(plan, *linear, layer)) rows.Add(*linear, layer);
-    }
-  }
+  VisitFp8Linears(plan, [&rows](const auto& linear, int64_t layer) { rows.Add(linear, layer); });
   return rows.Take();
 }
 

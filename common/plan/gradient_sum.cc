@@ -1,7 +1,6 @@
 #include "common/plan/gradient_sum.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "common/plan/extents.h"
 #include "common/plan/fp8_linears.h"
@@ -19,15 +18,10 @@ int64_t HeadChunks(const Plan& plan) {
 
 // A product in FP8 has no ranges of rows: scales of tiles do not lie by row.
 int64_t LargestTermInFp8(const Plan& plan) {
-  int64_t elements = 0, layer = 0;
-  for (const model::Block& block : plan.architecture.blocks) {
-    for (const model::PlainOp& op : block.ops) {
-      const auto* linear = std::get_if<model::LinearOp>(&op);
-      if (linear == nullptr || !InFp8(plan, *linear, layer)) continue;
-      elements = std::max(elements, linear->in_features * linear->out_features);
-    }
-    ++layer;
-  }
+  int64_t elements = 0;
+  VisitFp8Linears(plan, [&elements](const auto& linear, int64_t /*layer*/) {
+    elements = std::max(elements, linear.in_features * linear.out_features);
+  });
   return StorageBytes(Storage::kFloat32, elements);
 }
 

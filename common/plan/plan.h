@@ -116,8 +116,7 @@ struct Fp8 {
   bool e4m3_gradients = false;  // of outputs
   // Outputs of norms and gates are kept for the gradients of weights in FP8 alone.
   bool keeps_activations = true;
-  // Codes of all weights are kept from one update to the next, those of frozen ones for good; else
-  // they are made for each product.
+  // Codes of all weights are made once a command; else for each product.
   bool keeps_weights = false;
   std::vector<LinearPlace> excluded;  // ascending
   bool operator==(const Fp8&) const = default;

@@ -221,7 +221,7 @@ bool FitsWithASmallHead(const config::JobSpec& job, const LayoutLimits& limits, 
   return fastest.has_value();
 }
 
-// Codes of weights stay from one update to the next where memory is left for them: gathered blocks
+// Codes of weights are made once a command where memory is left for them: gathered blocks
 // have no memory of their own.
 void KeepFp8Weights(const LayoutLimits& limits, plan::Plan* plan) {
   if (plan->fp8.recipe == plan::Fp8Recipe::kNone || plan->zero == 3) return;

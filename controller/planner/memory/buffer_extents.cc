@@ -91,16 +91,11 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
 int64_t Fp8ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   if (plan.fp8.recipe == plan::Fp8Recipe::kNone) return 0;
   int64_t bytes = 0;
-  for (int64_t layer = 0; layer < std::ssize(plan.architecture.blocks); ++layer) {
-    for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
-      const auto* linear = std::get_if<model::LinearOp>(&op);
-      if (linear == nullptr || !plan::InFp8(plan, *linear, layer)) continue;
-      const int64_t in = linear->in_features, out = linear->out_features;
-      bytes =
-          std::max(bytes, plan.device == "cuda" ? (int64_t{192} << 20) + 512 * std::max(in, out)
-                                                : 4 * (n.tokens * (in + out) + in * out) + 4096);
-    }
-  }
+  plan::VisitFp8Linears(plan, [&](const auto& linear, int64_t /*layer*/) {
+    const int64_t in = linear.in_features, out = linear.out_features;
+    bytes = std::max(bytes, plan.device == "cuda" ? (int64_t{192} << 20) + 512 * std::max(in, out)
+                                                  : 4 * (n.tokens * (in + out) + in * out) + 4096);
+  });
   return bytes;
 }
 

@@ -1,5 +1,6 @@
 #include "controller/planner/model/fp8_linears.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -26,6 +27,7 @@ plan::Fp8Recipe RecipeOf(config::Fp8Recipe recipe) {
   }
 }
 
+constexpr int32_t kLeastOfTensorwise = 89;
 constexpr int64_t kTileTokens = 4;  // kernels/products/fp8_gemm.h, kFp8TileRows
 
 // Source: cuBLAS 13 documentation, cublasLtMatmul: E4M3 and E5M2 from 8.9 on, scales of rows and of
@@ -33,12 +35,15 @@ constexpr int64_t kTileTokens = 4;  // kernels/products/fp8_gemm.h, kFp8TileRows
 absl::Status CheckCapability(plan::Fp8Recipe recipe, int32_t capability) {
   if (capability == 0) return absl::OkStatus();
   const bool tensorwise = recipe == plan::Fp8Recipe::kTensorwise;
-  if (tensorwise ? capability >= 89 : capability == 90) return absl::OkStatus();
+  if (tensorwise ? capability >= kLeastOfTensorwise : capability == 90) return absl::OkStatus();
+  const char* instead = capability >= kLeastOfTensorwise
+                            ? "set recipe: tensorwise, or precision.compute: auto"
+                            : "set precision.compute: auto";
   return absl::FailedPreconditionError(absl::StrCat(
       "precision.fp8.recipe is ", plan::NameOf(recipe), ", the GPU has compute capability ",
       capability / 10, ".", capability % 10, ", which has no such products; ",
-      tensorwise ? "8.9 or newer is needed (Ada, Hopper): set precision.compute: auto"
-                 : "9.0 is needed (Hopper): set recipe: tensorwise, or precision.compute: auto"));
+      tensorwise ? "8.9 or newer is needed (Ada, Hopper)" : "9.0 is needed (Hopper)", ": ",
+      instead));
 }
 
 // One entry of precision.fp8.exclude: a pattern of a whole name, or parts of it between dots.
@@ -133,13 +138,11 @@ absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, p
 
 Fp8Count CountFp8(const plan::Plan& plan) {
   Fp8Count count;
-  for (int64_t layer = 0; layer < std::ssize(plan.architecture.blocks); ++layer) {
-    for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
-      const auto* linear = std::get_if<model::LinearOp>(&op);
-      if (linear == nullptr) continue;
-      ++count.all;
-      if (plan::InFp8(plan, *linear, layer)) ++count.in_fp8;
-    }
+  plan::VisitFp8Linears(plan, [&count](const auto&, int64_t) { ++count.in_fp8; });
+  for (const model::Block& block : plan.architecture.blocks) {
+    count.all += std::count_if(block.ops.begin(), block.ops.end(), [](const model::PlainOp& op) {
+      return std::holds_alternative<model::LinearOp>(op);
+    });
   }
   return count;
 }

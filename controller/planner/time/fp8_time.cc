@@ -1,7 +1,5 @@
 #include "controller/planner/time/fp8_time.h"
 
-#include <algorithm>
-
 #include "common/plan/activation_rows.h"
 #include "common/plan/fp8_linears.h"
 
@@ -26,13 +24,6 @@ double QuantizedBytes(plan::Fp8Recipe recipe, int layouts) {
   return 2.0 * reads + layouts;
 }
 
-bool Trains(const plan::Plan& plan, const model::LinearOp& linear, int64_t layer) {
-  return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& p) {
-    return model::IsBase(p, model::Kind::kLinear) && p.layer == layer && p.trainable() &&
-           p.tensor == linear.members.front().weight;
-  });
-}
-
 class Sum {
  public:
   Sum(const plan::Plan& plan, const GpuRates& rates) : plan_(plan), rates_(rates) {}
@@ -40,7 +31,7 @@ class Sum {
   void Add(const model::LinearOp& linear, int64_t layer) {
     const auto in = static_cast<double>(linear.in_features);
     const auto out = static_cast<double>(linear.out_features);
-    const bool trained = Trains(plan_, linear, layer);
+    const bool trained = plan::TrainsWeight(plan_, linear, layer);
     const bool kept = trained && plan::IsKeptInFp8(plan_, linear.in, layer);
     const bool again = plan_.recompute == "block" ||
                        plan::ComputesAgain(plan_, plan::AgainOf(model::PlainOp(linear)));
@@ -81,12 +72,8 @@ class Sum {
 Fp8Seconds Fp8SecondsOf(const plan::Plan& plan, const GpuRates& rates) {
   if (plan.fp8.recipe == plan::Fp8Recipe::kNone) return {};
   Sum sum(plan, rates);
-  for (int64_t layer = 0; layer < std::ssize(plan.architecture.blocks); ++layer) {
-    for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
-      const auto* linear = std::get_if<model::LinearOp>(&op);
-      if (linear != nullptr && plan::InFp8(plan, *linear, layer)) sum.Add(*linear, layer);
-    }
-  }
+  plan::VisitFp8Linears(plan,
+                        [&sum](const auto& linear, int64_t layer) { sum.Add(linear, layer); });
   return sum.seconds();
 }
 

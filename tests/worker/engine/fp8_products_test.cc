@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/plan/fp8_linears.h"
+#include "tests/worker/engine/support/golden_case.h"
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
 #include "tests/worker/engine/support/test_state.h"
@@ -50,6 +51,12 @@ std::unique_ptr<State> Prepare(const PlanOptions& options) {
   return state.ok() ? std::move(*state) : nullptr;
 }
 
+// Micro-steps of one document and of several in turns: a shape is seen first at a later micro-step.
+BinBatch BinsOf(int64_t step) {
+  return step == 1 ? RandomBins({{40}, {31}, {7}}, Config().vocab_size, 5)
+                   : RandomBins({{17, 9, 1}, {31, 3}, {8}, {22}}, Config().vocab_size, 5);
+}
+
 BinBatch Bins() { return RandomBins({{17, 9, 1}, {31, 3}, {8}}, Config().vocab_size, 5); }
 
 struct Trained {
@@ -64,7 +71,7 @@ Trained TrainThreeSteps(const PlanOptions& options, bool graphs = true) {
   if (state == nullptr) return run;
   if (!graphs) state->graphs.Disable();
   for (int64_t step = 0; step < 3; ++step) {
-    const auto stats = RunTrainStep(*state, MakeStep(step, Bins()));
+    const auto stats = RunTrainStep(*state, MakeStep(step, BinsOf(step)));
     EXPECT_TRUE(stats.ok()) << stats.status();
     if (!stats.ok()) return run;
     EXPECT_TRUE(stats->applied);
@@ -77,16 +84,6 @@ Trained TrainThreeSteps(const PlanOptions& options, bool graphs = true) {
     run.values.insert(run.values.end(), values.begin(), values.end());
   }
   return run;
-}
-
-double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += static_cast<double>(a[i]) * b[i];
-    aa += static_cast<double>(a[i]) * a[i];
-    bb += static_cast<double>(b[i]) * b[i];
-  }
-  return ab / std::sqrt(aa * bb);
 }
 
 // A value in E4M3 is off by a relative e, uniform within 2^-4 at most: e^2 is 2^-8 / 3 on average
@@ -162,6 +159,37 @@ TEST(Fp8ProductsTest, DoraAndDropoutRun) {
     options.dropout = 0.3;
     EXPECT_NE(TrainThreeSteps(options), plain) << plan::NameOf(recipe);
     EXPECT_NE(dora, plain) << plan::NameOf(recipe);
+  }
+}
+
+// The base is computed before the model with its adapters, from the first micro-step on.
+TEST(Fp8ProductsTest, TheReferenceOfAPreferenceReadsTheSameWeights) {
+  for (const Fp8Recipe recipe : kRecipes) {
+    std::vector<double> losses[2];
+    for (const bool kept : {false, true}) {
+      PlanOptions options = Options(recipe, 4);
+      options.fp8.keeps_weights = kept;
+      plan::Plan plan = MakePlan(Config(), options);
+      plan.max_documents_per_bin = 2;
+      plan.document_loss.terms = {{"sigmoid", 1}};
+      plan.document_loss.reference = "base";
+      Finish(&plan);
+      std::string doing;
+      const auto state = MakeState(plan, 0, "", &doing);
+      ASSERT_TRUE(state.ok()) << state.status();
+      const BinBatch bins = RandomBins({{17, 9}, {20, 13}, {12, 8}}, Config().vocab_size, 5);
+      const auto evaluated = RunEvaluation(**state, bins);
+      ASSERT_TRUE(evaluated.ok()) << evaluated.status();
+      losses[kept].push_back(evaluated->loss_sum);
+      for (int64_t step = 0; step < 2; ++step) {
+        TrainStep train = MakeStep(step, bins);
+        train.loss_denominator = 3;
+        const auto stats = RunTrainStep(**state, train);
+        ASSERT_TRUE(stats.ok()) << stats.status();
+        losses[kept].push_back(stats->loss_sum);
+      }
+    }
+    EXPECT_EQ(losses[1], losses[0]) << plan::NameOf(recipe);
   }
 }
 

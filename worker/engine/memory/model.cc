@@ -410,6 +410,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.lora_dropout = plan.lora.dropout;
   model.lora_rank = plan.lora.rank;
   model.dora = plan.lora.dora;
+  model.keeps_fp8_weights = plan.fp8.recipe != plan::Fp8Recipe::kNone && plan.fp8.keeps_weights;
   model.seed = plan.seed;
   model.gradient_sum = plan.gradient_sum;
   model.router_losses = plan.router_losses;

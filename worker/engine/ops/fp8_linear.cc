@@ -1,6 +1,7 @@
 #include "worker/engine/ops/fp8_linear.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/fp8_rows.h"
@@ -130,17 +131,24 @@ bool RunsInFp8(const Sweep& sweep, const BoundLinear& op) {
   return op.fp8.on && sweep.cache == CacheUse::kNone;
 }
 
+void QuantizeKeptWeights(const Sweep& sweep, int64_t layer) {
+  if (!sweep.model.keeps_fp8_weights) return;
+  for (const BoundOp& op : sweep.ops.blocks[static_cast<size_t>(layer)].forward) {
+    const auto* linear = std::get_if<BoundLinear>(&op);
+    const auto* with_add = std::get_if<BoundLinearAdd>(&op);
+    if (with_add != nullptr) linear = &with_add->linear;
+    if (linear == nullptr || !RunsInFp8(sweep, *linear)) continue;
+    QuantizeWeight(sweep, *linear, linear->fp8.weight, linear->fp8.weight_turned);
+  }
+}
+
 void Fp8Forward(const Sweep& sweep, const BoundLinear& op, const DenseForwardArgs& args) {
   const Linear& linear = *op.linear;
   const int64_t tokens = sweep.batch.tokens;
   void* const kept = sweep.batch.train && op.fp8.keeps_x ? op.fp8.x_turned : nullptr;
   Quantize(sweep, {args.x, tokens, linear.in, op.fp8.x, kept}, op.fp8.formats.rows,
            Fp8Format::kE4M3);
-  if (!op.fp8.keeps_weight) {
-    QuantizeWeight(sweep, op, op.fp8.weight, nullptr);
-  } else if (sweep.first) {
-    QuantizeWeight(sweep, op, op.fp8.weight, op.fp8.weight_turned);
-  }
+  if (!op.fp8.keeps_weight) QuantizeWeight(sweep, op, op.fp8.weight, nullptr);
   kernels::Fp8GemmArgs gemm =
       ProductOf(sweep, tokens, linear.out, linear.in, op.fp8.x, op.fp8.weight);
   gemm.spec = OfForward(op.fp8.formats, sweep.model.compute_dtype);

@@ -15,6 +15,10 @@ namespace coxswain::engine {
 // dtype.
 bool RunsInFp8(const Sweep& sweep, const BoundLinear& op);
 
+// Makes the codes of the block's weights that the plan keeps: in the first forward of a command, as
+// an update or a load may lie between two.
+void QuantizeKeptWeights(const Sweep& sweep, int64_t layer);
+
 void Fp8Forward(const Sweep& sweep, const BoundLinear& op, const DenseForwardArgs& args);
 
 // The gradient of the weight, where it is trained, and dx, where it is wanted, from dy.

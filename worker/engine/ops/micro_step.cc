@@ -7,6 +7,7 @@
 #include "worker/engine/ops/block.h"
 #include "worker/engine/ops/dense.h"
 #include "worker/engine/ops/dora.h"
+#include "worker/engine/ops/fp8_linear.h"
 #include "worker/engine/ops/gradient_sum.h"
 #include "worker/engine/ops/run_ops.h"
 
@@ -135,7 +136,10 @@ void ForwardToFinalNorm(const Sweep& sweep) {
   for (int64_t layer = 0; layer < sweep.model.config.num_layers; ++layer) {
     sweep.units->Enter(UnitOf(layer));
     if (sweep.idle()) continue;
-    if (sweep.first) UpdateDoraFactors(sweep, layer);
+    if (sweep.first) {
+      UpdateDoraFactors(sweep, layer);
+      QuantizeKeptWeights(sweep, layer);
+    }
     BlockForward(sweep, layer);
   }
   sweep.units->Enter(HeadUnit(sweep.model));

@@ -22,9 +22,9 @@ struct Sweep {
   const BoundModel& ops;
   MicroBatch batch;
   kernels::Stream* stream = nullptr;
-  // Forward: the first sweep of the command, which computes the factors of DoRA. Backward: the
-  // first since the last update, whose products write the gradients (written_gradients.h) to which
-  // later sweeps add.
+  // Forward: the first sweep of the command, which computes the factors of DoRA and the codes of
+  // weights that are kept in FP8. Backward: the first since the last update, whose products write
+  // the gradients (written_gradients.h) to which later sweeps add.
   bool first = false;
   UnitSweep* units = nullptr;  // the sweep's exchange
   CacheUse cache = CacheUse::kNone;

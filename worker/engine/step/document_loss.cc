@@ -48,7 +48,7 @@ struct Halves {
 void RunLogProbSweep(State& state, const Sweep& sweep, const Halves& names, PhaseSeconds* seconds,
                      void (*head)(const State&, const Sweep&)) {
   const SweepKind forward{.name = names.forward,
-                          .differs_first = sweep.model.dora,
+                          .differs_first = sweep.model.first_differs(),
                           .reads_targets = false,
                           .seconds = seconds,
                           .phase = &seconds->forward};
@@ -118,12 +118,12 @@ void DocumentHead(const plan::Plan& plan, const Sweep& sweep) {
   if (sweep.batch.train) WeightedHead(sweep, LossHeadOf(plan));
 }
 
-void RunReference(State& state, const MicroBatch& batch, PhaseSeconds* seconds) {
+void RunReference(State& state, const MicroBatch& batch, bool first, PhaseSeconds* seconds) {
   if (state.plan.document_loss.reference != "base") return;
   MicroBatch scored = batch;
   scored.train = false;
   const Sweep sweep{state.reference->model, state.buffers, state.reference->ops, scored,
-                    state.stream};
+                    state.stream,           first};
   RunLogProbSweep(state, sweep, {"reference forward", "reference head"}, seconds, ReferenceHead);
 }
 

@@ -18,8 +18,8 @@ namespace coxswain::engine {
 void DocumentHead(const plan::Plan& plan, const Sweep& sweep);
 
 // Where the plan's reference is the model without adapters: its forward over the micro-step, whose
-// sums become Buffers::documents.references. Else nothing.
-void RunReference(State& state, const MicroBatch& batch, PhaseSeconds* seconds);
+// sums become Buffers::documents.references. Else nothing. `first`: of the command.
+void RunReference(State& state, const MicroBatch& batch, bool first, PhaseSeconds* seconds);
 
 // The sums of log-probabilities of the documents of `bins`, and where the plan has a policy loss
 // those of each target, of the model as it is or `without_adapters`. FailedPrecondition: the plan

@@ -42,7 +42,7 @@ void ClearGradients(State& state, const std::vector<plan::Range>& written) {
 
 void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
   const SweepKind kind{.name = "forward",
-                       .differs_first = state.model.dora,
+                       .differs_first = state.model.first_differs(),
                        .reads_targets = false,
                        .seconds = seconds,
                        .phase = &seconds->forward};
@@ -131,7 +131,7 @@ void AccumulateGradients(State& state, const GradientBatch& batch, double learni
                                      batch.loss_denominator);
     }
     micro.train = true;
-    RunReference(state, micro, seconds);
+    RunReference(state, micro, round == 0, seconds);
     Sweep sweep{state.model, state.buffers, state.ops, micro, state.stream, round == 0};
     RunForward(state, sweep, seconds);
     state.timeline.Mark(&seconds->forward, state.stream);

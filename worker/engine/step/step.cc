@@ -56,7 +56,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins,
     if (cursor.bin < bins.bin_ids.size()) {
       batch = state.stager.StageNext(bins, state.buffers, state.stream, &cursor);
     }
-    RunReference(state, batch, &stats.seconds);
+    RunReference(state, batch, round == 0, &stats.seconds);
     const Sweep sweep{state.model, state.buffers, state.ops, batch, state.stream, round == 0};
     RunForward(state, sweep, &stats.seconds);
     RunHeadAndBackward(state, sweep, false, &stats.seconds);

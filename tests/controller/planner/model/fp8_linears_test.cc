@@ -82,6 +82,7 @@ TEST(Fp8LinearsTest, RefusesWhatAGpuHasNot) {
   EXPECT_EQ(Refusal(tensorwise, 89, plan), "");
   EXPECT_EQ(Refusal(tensorwise, 100, plan), "");
   EXPECT_NE(Refusal(blockwise, 89, plan).find("set recipe: tensorwise"), std::string::npos);
+  EXPECT_EQ(Refusal(blockwise, 80, plan).find("tensorwise"), std::string::npos);
   EXPECT_EQ(Refusal(blockwise, 90, plan), "");
   EXPECT_EQ(Refusal(blockwise, 0, plan), "");
   EXPECT_EQ(Refusal(blockwise, 80, PlanOf(EvenModel(), "cpu")), "");

@@ -216,6 +216,16 @@ GoldenCase LoadGoldenCase(const std::string& name) {
   return golden;
 }
 
+double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += static_cast<double>(a[i]) * b[i];
+    aa += static_cast<double>(a[i]) * a[i];
+    bb += static_cast<double>(b[i]) * b[i];
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
 double RelativeError(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) throw std::runtime_error("tensors of different size");
   double difference = 0, norm = 0;

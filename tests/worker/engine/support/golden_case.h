@@ -125,6 +125,9 @@ Tensors ReadTensors(const std::string& path);
 // |a - b|_2 / |b|_2.
 double RelativeError(const std::vector<float>& a, const std::vector<float>& b);
 
+// Of the angle between a and b.
+double Cosine(const std::vector<float>& a, const std::vector<float>& b);
+
 // |end - want|_2 over the way |want - start|_2 of a training.
 double ErrorOfTheWay(const std::vector<float>& end, const std::vector<float>& want,
                      const std::vector<float>& start);
