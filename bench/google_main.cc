@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "common/build_info.h"
+#include "common/identity.h"
 
 namespace coxswain::bench {
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/build_info.h"
+#include "common/identity.h"
 
 namespace coxswain::bench {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/build_info.h"
 #include "common/faults/fault_flag.h"
-#include "common/xdg.h"
+#include "common/host.h"
+#include "common/identity.h"
 
 namespace coxswain {
 

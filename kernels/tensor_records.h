@@ -48,7 +48,7 @@ struct AdamW8bitTensor {
   float* v_absmax = nullptr;   // [StateBlocks(n)]
 };
 
-// Of global_norm.h and checksum.h.
+// Of global_norm.h and whole_tensors.h.
 struct NormTensor {
   const void* data = nullptr;
   int64_t elements = 0;
@@ -63,7 +63,7 @@ struct NormSums {
                              // numbers travel in one all-reduce
 };
 
-// Of checksum.h.
+// Of whole_tensors.h.
 struct TensorBits {
   uint64_t checksum = 0;
   uint64_t nonzero = 0;  // 1: an element differs from zero

@@ -12,12 +12,11 @@ NO_CONTRACTS = ('c_api', 'cpu', 'cuda', 'torch')  # folders of kernels whose hea
 # Headers without an op for others, and why.
 NOT_OPS = {
     'device.h': 'a caller has memory, streams and graphs of its own; coxswain_select_device chooses the device',
-    'cut_panels.h': 'parts of cut_cross_entropy.h', 'lora_base.h': 'a part of lora_linear.h', 'lora_terms.h': 'the parts of lora_linear.h',
-    'plain_gated_linear.h': 'a part of gated_linear.h, which launches it where no fused kernel is faster',
+    'cut_panels.h': 'parts of cut_cross_entropy.h', 'lora_base.h': 'parts of lora_linear.h and lora_gated_linear.h',
+    'plain_products.h': 'parts of gated_linear.h and rotated_linear.h, which launch them where no fused kernel is faster',
     'plain_grouped_gated_linear.h': 'a part of grouped_gated_linear.h, which launches it where no fused kernel runs',
     'gradient_sum.h': "a caller adds the gradients of its micro-steps itself: those of the ops are float32 or of one",
     'summed_product.h': 'as gradient_sum.h',
-    'plain_lora_gated_linear.h': 'a part of lora_gated_linear.h', 'plain_rotated_linear.h': 'a part of rotated_linear.h',
 }
 # Functions whose name in C is not their own in snake_case.
 NAMES = {

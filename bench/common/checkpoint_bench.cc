@@ -58,7 +58,7 @@ std::vector<TensorInMemory> Views(const std::vector<std::string>& tensors) {
   std::vector<TensorInMemory> views;
   for (const std::string& tensor : tensors) {
     views.push_back({.form = {"tensor" + std::to_string(views.size()),
-                              DType::kU8,
+                              ElementType::kU8,
                               {static_cast<int64_t>(tensor.size())}},
                      .data = tensor.data()});
   }

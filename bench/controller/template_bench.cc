@@ -20,7 +20,7 @@
 #include "bench/report.h"
 #include "controller/text/jinja/chat_template.h"
 #include "controller/text/jinja/values/containers.h"
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 #include "controller/text/tokenizer/file/gzip_file.h"
 
 namespace {

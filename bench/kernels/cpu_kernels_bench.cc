@@ -17,21 +17,20 @@
 
 #include "bench/report.h"
 #include "kernels/activations/dropout.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/attention/attention.h"
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 #include "kernels/device.h"
 #include "kernels/lora/lora_linear.h"
 #include "kernels/loss/cross_entropy.h"
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 #include "kernels/optimizer/adamw.h"
 #include "kernels/optimizer/adamw_8bit.h"
 #include "kernels/optimizer/global_norm.h"
 #include "kernels/products/bias.h"
 #include "kernels/products/gemm.h"
 #include "kernels/rope.h"
-#include "kernels/tensors/embedding.h"
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
 
 namespace coxswain::kernels {
 namespace {

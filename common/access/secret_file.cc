@@ -10,7 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
-#include "common/ids.h"
+#include "common/identity.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/checkpoint/manifest_files.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/files/regular_file.h"
 #include "common/files/safetensors/safetensors_header.h"
 #include "common/status_macros.h"
@@ -58,7 +58,7 @@ const CheckedTensors::Shard& CheckedTensors::ShardOf(const TensorInfo& values) c
 }
 
 absl::Status CheckedTensors::Check(const PiecedTensor& tensor, int64_t begin, int64_t count) const {
-  const int64_t bits = DTypeBits(tensor.dtype);
+  const int64_t bits = ElementBits(tensor.dtype);
   for (const PiecedTensor::Piece& piece : tensor.pieces) {
     const int64_t first = std::max(begin, piece.begin) - piece.begin;
     const int64_t end = std::min(begin + count - piece.begin, piece.values->elements());

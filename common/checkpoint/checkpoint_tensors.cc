@@ -69,7 +69,7 @@ absl::Status CopyAsFloat(const PiecedTensor& tensor, float* out) {
 }
 
 void CopyRangeBytes(const PiecedTensor& tensor, int64_t begin, int64_t count, uint8_t* out) {
-  const int64_t bytes = DTypeBits(tensor.dtype) / 8;
+  const int64_t bytes = ElementBits(tensor.dtype) / 8;
   for (const PiecedTensor::Piece& piece : tensor.pieces) {
     const int64_t first = std::max(begin, piece.begin);
     const int64_t end = std::min(begin + count, piece.begin + piece.values->elements());
@@ -96,8 +96,8 @@ absl::Status CheckpointTensors::Add(const SafetensorsFile& shard) {
     if (tensor.shape != one.shape || tensor.dtype != one.dtype) {
       return absl::InvalidArgumentError(
           absl::StrCat(shard.path(), ": the piece of \"", values.name, "\" is of ",
-                       std::string(DTypeName(one.dtype)), " and a tensor of ", one.elements(),
-                       " elements, another shard has ", std::string(DTypeName(tensor.dtype)),
+                       std::string(ElementName(one.dtype)), " and a tensor of ", one.elements(),
+                       " elements, another shard has ", std::string(ElementName(tensor.dtype)),
                        " and ", tensor.elements()));
     }
     tensor.pieces.push_back(one.pieces.front());

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/files/safetensors/safetensors.h"
 
 namespace coxswain {
@@ -35,7 +35,7 @@ struct PiecedTensor {
   int64_t elements() const;
 
   std::string name;
-  DType dtype{};
+  ElementType dtype{};
   std::vector<int64_t> shape;
   std::vector<Piece> pieces;  // ascending
 };

@@ -330,6 +330,14 @@ inline const char* AskingStyleName(AskingStyle style) {
   return "auto";
 }
 
+// What stands for `auto` resources.
+
+// What `auto` under spec.resources stands for, as far as it is known.
+struct ChosenResources {
+  std::optional<Device> device = {};
+  std::optional<int64_t> workers = {};
+};
+
 }  // namespace coxswain::config
 
 #endif  // COXSWAIN_COMMON_CONFIG_JOB_SPEC_H_

@@ -12,7 +12,6 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/data/token_store_format.h"
 #include "common/files/mapped_file.h"
 #include "common/files/regular_file.h"
 #include "common/status_macros.h"

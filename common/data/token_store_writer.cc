@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/data/token_store_format.h"
+#include "common/data/token_store.h"
 #include "common/files/durable_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 
 namespace coxswain {
 namespace {

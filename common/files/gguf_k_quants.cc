@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/files/gguf_fit.h"
 
 namespace coxswain {

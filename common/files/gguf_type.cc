@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/files/gguf_blocks.h"
 #include "common/files/gguf_k_quants.h"
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,12 @@ absl::StatusOr<std::string> ReadFileOrPipe(const std::string& path,
 
 // InvalidArgument with both numbers: `path` has `bytes`, at most `max_bytes` are read.
 absl::Status TooManyBytes(const std::string& path, int64_t bytes, int64_t max_bytes);
+
+// A file that Git LFS has not fetched: a pointer of a few lines stands in its place.
+
+// What is wrong with a file that begins so, and what to do: "is a Git LFS pointer ...". Empty: it
+// is no pointer. Source: the specification of Git LFS, "The Pointer".
+std::string LfsPointerText(std::string_view head);
 
 }  // namespace coxswain
 

@@ -27,26 +27,26 @@ void ConvertAll(const uint8_t* from, int64_t count, float* out, Convert convert)
 absl::Status ConvertToFloat(const TensorInfo& tensor, const uint8_t* from, int64_t count,
                             float* out) {
   switch (tensor.dtype) {
-    case DType::kF32:
+    case ElementType::kF32:
       if (count > 0) std::memcpy(out, from, static_cast<size_t>(count) * sizeof(float));
       return absl::OkStatus();
-    case DType::kBF16:
+    case ElementType::kBF16:
       ConvertAll<uint16_t>(from, count, out, &Bf16ToFloat);
       return absl::OkStatus();
-    case DType::kF16:
+    case ElementType::kF16:
       ConvertAll<uint16_t>(from, count, out, &HalfToFloat);
       return absl::OkStatus();
-    case DType::kF64:
+    case ElementType::kF64:
       ConvertAll<double>(from, count, out, [](double value) { return static_cast<float>(value); });
       return absl::OkStatus();
     default:
       return absl::InvalidArgumentError(absl::StrCat("tensor \"", tensor.name, "\" has dtype ",
-                                                     std::string(DTypeName(tensor.dtype)),
+                                                     std::string(ElementName(tensor.dtype)),
                                                      ", expected F32, BF16, F16 or F64"));
   }
 }
 
-int64_t ElementBytes(const TensorInfo& tensor) { return DTypeBits(tensor.dtype) / 8; }
+int64_t ElementBytes(const TensorInfo& tensor) { return ElementBits(tensor.dtype) / 8; }
 
 // Bytes from the first element to the end of the last one in memory.
 int64_t SpanBytes(const TensorInfo& tensor) {

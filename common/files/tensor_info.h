@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 
 namespace coxswain {
 
 struct TensorInfo {
   std::string name;
-  DType dtype{};
+  ElementType dtype{};
   std::vector<int64_t> shape;
   int64_t bytes = 0;
   const uint8_t* data = nullptr;  // into the mapping; not aligned: memcpy, never cast

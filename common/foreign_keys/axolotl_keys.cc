@@ -1,5 +1,5 @@
 // Axolotl 067b021: src/axolotl/utils/schemas.
-#include "common/foreign_keys/rows.h"
+#include "common/foreign_keys/foreign_key.h"
 
 namespace coxswain::foreign_keys {
 namespace {

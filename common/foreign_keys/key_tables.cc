@@ -1,6 +1,6 @@
 #include "common/foreign_keys/key_tables.h"
 
-#include "common/foreign_keys/rows.h"
+#include "common/foreign_keys/foreign_key.h"
 
 namespace coxswain::foreign_keys {
 namespace {

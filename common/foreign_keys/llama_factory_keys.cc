@@ -1,5 +1,5 @@
 // LLaMA-Factory ff6d4d1: src/llamafactory/hparams.
-#include "common/foreign_keys/rows.h"
+#include "common/foreign_keys/foreign_key.h"
 
 namespace coxswain::foreign_keys {
 namespace {

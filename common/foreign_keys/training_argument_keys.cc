@@ -1,5 +1,5 @@
 // transformers 5.23, src/transformers/training_args.py: names and defaults.
-#include "common/foreign_keys/rows.h"
+#include "common/foreign_keys/foreign_key.h"
 
 namespace coxswain::foreign_keys {
 

@@ -1,7 +1,7 @@
 // TRL f2cd577: trl/trainer/sft_config.py, dpo_config.py, kto_config.py, reward_config.py,
 // base_config.py, model_config.py, trl/scripts/utils.py, and the configs of trl/experimental/cpo
 // and orpo.
-#include "common/foreign_keys/rows.h"
+#include "common/foreign_keys/foreign_key.h"
 
 namespace coxswain::foreign_keys {
 

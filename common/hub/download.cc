@@ -13,8 +13,8 @@
 #include "common/hub/cache/free_space.h"
 #include "common/hub/cache/kept_listing.h"
 #include "common/hub/cache/repository_cache.h"
+#include "common/hub/download_options.h"
 #include "common/hub/download_run.h"
-#include "common/hub/file_selection.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 

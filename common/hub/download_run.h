@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/hub/api/http_calls.h"
-#include "common/hub/api/rate_meter.h"
+#include "common/hub/api/retries.h"
 #include "common/hub/blob_download.h"
 #include "common/hub/download_options.h"
 

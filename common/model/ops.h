@@ -108,7 +108,7 @@ struct SplitOp {
   bool operator==(const SplitOp&) const = default;
 };
 
-// The packed row of attention from those of latent attention (kernels/attention/latent_heads.h):
+// The packed row of attention from those of latent attention (kernels/attention/heads.h):
 // heads of q [tokens, queries width], keys without rotation and values in turns by head, and the
 // one rotated part that all heads of k have. The last `rotated` elements of heads of q and k
 // rotate. `rope`: index into ModelConfig::ropes(). heads: keys are as many as queries.
@@ -191,7 +191,7 @@ struct AddOp {
 enum class Score : uint32_t { kSoftmax = 0, kSigmoid = 1, kLast = kSigmoid };
 
 // Which experts a token goes to, and with what weights: kernels/experts/route.h. Then the order in
-// which the experts compute: kernels/experts/sort_by_expert.h. Scores are in float32; ids and
+// which the experts compute: kernels/experts/expert_rows.h. Scores are in float32; ids and
 // weights are kept, never computed again.
 struct RouteOp {
   int32_t id = 0;

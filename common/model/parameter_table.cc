@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/model/family.h"
-#include "common/model/router_module.h"
+#include "common/model/saved_modules.h"
 
 namespace coxswain::model {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/model/block.h"
 #include "common/model/model_config.h"
 #include "common/model/parameter.h"
 
@@ -28,6 +29,13 @@ std::vector<std::string> ListedModules(const ModelConfig& config,
 // The keys under which an adapter file holds a tensor: its name, with PEFT's prefix where it is one
 // of the base; a tied embedding has a second one, as head.
 std::vector<std::string> AdapterFileKeys(const ModelConfig& config, const Parameter& parameter);
+
+// What PEFT calls a router.
+
+// The module of `router`, a Kind::kRouter of `block`, as transformers 5 and PEFT have it:
+// "mlp.gate", below Outside::layers and the number of the block. It lies beside the experts,
+// whatever the files of the base call the block: those of Mixtral have "block_sparse_moe.gate".
+std::string RouterModule(const Block& block, const TensorSpec& router);
 
 }  // namespace coxswain::model
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "common/build_info.h"
+#include "common/identity.h"
 #include "prometheus/gauge.h"
 #include "prometheus/text_serializer.h"
 

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "common/plan/extents.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
 
 namespace coxswain::plan {
 namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Products of a micro-step that add to the gradient of the head. A cut head has one.
 int64_t HeadChunks(const Plan& plan) {

@@ -143,7 +143,7 @@ struct Plan {
   // fetched; with more the rest stays from sweep to sweep; num_layers: each is gathered once an
   // update.
   int32_t weight_slots = 2;
-  std::vector<std::string> fusions;  // names of Fusions() (fusions.h) that rewrite the ops
+  std::vector<std::string> fusions;  // names of Fusions() (fused_ops.h) that rewrite the ops
   bool overlap = true;               // collectives run beside compute; false: in its stream
   int64_t sequence_len = 0;          // bin capacity, tokens
   int64_t micro_batch_bins = 1;      // bins of one micro-step
@@ -166,7 +166,7 @@ struct Plan {
   PolicyLoss policy_loss;      // none, or instead of document_loss
   RouterLosses router_losses;
   // Of what an update adds to or takes from the correction of each expert
-  // (kernels/experts/balance_bias.h); 0: corrections stay.
+  // (kernels/experts/expert_use.h); 0: corrections stay.
   double router_bias_rate = 0;
   std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
   bool snapshot_in_slices =

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "common/plan/logits_stride.h"
+#include "common/plan/extents.h"
 #include "kernels/quantize/quantized_formats.h"
 
 namespace coxswain::plan {

@@ -8,7 +8,7 @@
 #include "common/access/secret_file.h"
 #include "common/files/hash.h"
 #include "common/format.h"
-#include "common/ids.h"
+#include "common/identity.h"
 
 namespace coxswain::access {
 namespace {

@@ -3,13 +3,16 @@
 #define COXSWAIN_CONTROLLER_API_CONTEXT_H_
 
 #include <functional>
+#include <map>
+#include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/config/parser/job_parser.h"
-#include "common/ids.h"
-#include "controller/api/event_hub.h"
+#include "common/identity.h"
 #include "controller/driver/job/job_table.h"
 #include "controller/driver/records/deps.h"
 #include "controller/sources/pin_sources.h"
@@ -27,6 +30,29 @@ class UploadStore;
 }
 
 namespace coxswain::api {
+
+// Tells open Watch and Logs calls that a job has news. Loop thread only.
+class EventHub {
+ public:
+  // `callback` runs after commits with events of `job`, as long as the returned token lives.
+  std::shared_ptr<void> Listen(const std::string& job, std::function<void()> callback) {
+    auto entry = std::make_shared<std::function<void()>>(std::move(callback));
+    listeners_.emplace(job, entry);
+    return entry;
+  }
+  void Notify(const std::set<std::string>& jobs) {
+    std::vector<std::shared_ptr<std::function<void()>>> live;
+    for (auto it = listeners_.begin(); it != listeners_.end();) {
+      auto entry = it->second.lock();
+      if (entry && jobs.contains(it->first)) live.push_back(entry);
+      it = entry ? std::next(it) : listeners_.erase(it);
+    }
+    for (const auto& entry : live) (*entry)();
+  }
+
+ private:
+  std::multimap<std::string, std::weak_ptr<std::function<void()>>> listeners_;
+};
 
 struct Context {
   driver::Deps deps;

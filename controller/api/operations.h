@@ -1,4 +1,4 @@
-// The operations of the Jobs service, one file each: validate -> decide -> persist -> apply ->
+// The operations of the Jobs service: validate -> decide -> persist -> apply ->
 // reply. All run on the loop; none waits. Their requests have passed CheckArguments (arguments.h).
 #ifndef COXSWAIN_CONTROLLER_API_OPERATIONS_H_
 #define COXSWAIN_CONTROLLER_API_OPERATIONS_H_

@@ -8,9 +8,12 @@
 #include <memory>
 
 #include "common/access/principal.h"
+#include "common/files/hash.h"
 #include "controller/api/context.h"
 #include "controller/runtime/loop.h"
+#include "controller/uploads/upload_path.h"
 #include "controller/uploads/upload_store.h"
+#include "coxswain/v1/jobs_service.pb.h"
 
 namespace coxswain::api {
 
@@ -46,6 +49,17 @@ class UploadReceiver : public std::enable_shared_from_this<UploadReceiver> {
   bool working_ = false;  // a lane has the writer
   uint64_t taken_ = 0;    // messages
 };
+
+// Whose file a request brings.
+
+// A user's file is that user's, an operator's is operators', as jobs are.
+inline uploads::Upload UploadOf(const v1::BeginUploadRequest& request,
+                                const access::Principal& caller) {
+  return {.owner = caller.role == access::Role::kUser ? caller.name : std::string(),
+          .name = request.name(),
+          .sha256 = ToHex(request.sha256()),
+          .bytes = request.bytes()};
+}
 
 }  // namespace coxswain::api
 

@@ -16,7 +16,7 @@
 #include "controller/folders/written_folder.h"
 #include "controller/folders/written_names.h"
 #include "controller/runtime/files.h"
-#include "controller/runtime/guard.h"
+#include "controller/runtime/held_file.h"
 
 namespace coxswain::checkpoint {
 

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/manifest.h"
 #include "controller/checkpoint/other_recipe.h"
 
 namespace coxswain::checkpoint {
-
 namespace {
 
 // Checkpoints from which the job may go on, the newest first.
@@ -54,6 +54,22 @@ void AddGoesOnErrors(Files* files, config::ParsedJob* job) {
   const auto line = job->lines.find(key);
   job->errors.push_back(
       {key, line == job->lines.end() ? 0 : line->second, std::string(goes_on.message())});
+}
+
+absl::StatusOr<std::optional<ResumePoint>> FindExtended(Files* files, const config::JobSpec& job,
+                                                        const RecipeName& recipe) {
+  const bool path = absl::StartsWith(job.resume, "/");
+  if (job.resume != "auto" && !path) return std::optional<ResumePoint>();
+  ResumeQuery query{.job = job.name,
+                    .output_dir = job.output_dir,
+                    .recipe = recipe,
+                    .extend = job.extend,
+                    .own_only = path};
+  if (path) query.explicit_starts = {{.directory = job.resume}};
+  std::vector<std::string> passed_over;
+  ASSIGN_OR_RETURN(const std::optional<ResumePoint> point,
+                   FindResumePoint(files, query, &passed_over));
+  return point && Extends(*point, query) ? point : std::nullopt;
 }
 
 }  // namespace coxswain::checkpoint

@@ -2,10 +2,14 @@
 #ifndef COXSWAIN_CONTROLLER_CHECKPOINT_GOES_ON_H_
 #define COXSWAIN_CONTROLLER_CHECKPOINT_GOES_ON_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/config/job_spec.h"
 #include "common/config/parser/job_parser.h"
+#include "controller/checkpoint/checkpoint_files.h"
 #include "controller/runtime/files.h"
 
 namespace coxswain::checkpoint {
@@ -20,6 +24,16 @@ std::string JobThere(Files* files, const config::JobSpec& job);
 
 // Adds the error of CheckGoesOn to the key that names the checkpoint (output_dir or resume).
 void AddGoesOnErrors(Files* files, config::ParsedJob* job);
+
+// Before a job is accepted, finds the checkpoint that it would continue with another number of
+// steps.
+
+// Looks in output_dir, or at the path in checkpoint.resume. nullopt: the job starts fresh, or
+// continues with the same number of steps, or checkpoint.resume names another job, whose
+// checkpoints only a controller's store knows. Errors as of FindResumePoint: FailedPrecondition for
+// checkpoints of another recipe.
+absl::StatusOr<std::optional<ResumePoint>> FindExtended(Files* files, const config::JobSpec& job,
+                                                        const RecipeName& recipe);
 
 }  // namespace coxswain::checkpoint
 

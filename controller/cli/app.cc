@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "controller/cli/command/verbs.h"
-#include "controller/cli/connect/client_version.h"
+#include "controller/cli/command/verb.h"
+#include "controller/cli/connect/connection.h"
 #include "controller/cli/mistyped.h"
 #include "controller/cli/text/clean_stream.h"
 #include "controller/cli/text/exit_code.h"

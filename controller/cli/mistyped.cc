@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "common/config/suggest.h"
+#include "common/config/config_error.h"
 #include "common/outside_text.h"
 #include "controller/cli/text/help_text.h"
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
-#include "controller/data/readers/finite_float.h"
+#include "controller/data/readers/typed_fields.h"
 
 namespace coxswain::data {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "controller/text/records/record_notes.h"
+#include "controller/text/records/record.h"
 
 namespace coxswain::data {
 

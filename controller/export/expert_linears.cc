@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "common/model/files/single_expert_key.h"
+#include "common/model/files/stacked_files.h"
 #include "common/status_macros.h"
 
 namespace coxswain::exports {
@@ -41,7 +41,7 @@ void AppendByExpert(const plan::Plan& plan, const model::Parameter& adapter,
     const int64_t rows = a ? adapter.rows / adapter.batch : linear.rows;
     for (int64_t expert = 0; expert < adapter.batch; ++expert) {
       sources->push_back({model::SingleExpertKey(linear, expert, adapter.part),
-                          DType::kF32,
+                          ElementType::kF32,
                           {rows, adapter.cols},
                           [a, linear, expert, &adapter, &master](uint8_t* out) {
                             return a ? CopyA(adapter, master, expert, out)

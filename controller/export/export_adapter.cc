@@ -18,7 +18,6 @@
 #include "common/model/family.h"
 #include "common/model/files/file_rows.h"
 #include "common/model/parameter_table.h"
-#include "common/model/router_module.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"
 #include "controller/export/base_model_name.h"
@@ -245,7 +244,7 @@ absl::Status WriteAdapter(const config::JobSpec& job, const plan::Plan& plan,
     }
     for (const std::string& key : model::AdapterFileKeys(plan.model, parameter)) {
       sources.push_back(
-          {key, DType::kF32, Shape(parameter), [master, &parameter, &plan](uint8_t* out) {
+          {key, ElementType::kF32, Shape(parameter), [master, &parameter, &plan](uint8_t* out) {
              return CopyInFileOrder(*master, parameter, plan.architecture, out);
            }});
     }

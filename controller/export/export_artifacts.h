@@ -16,7 +16,7 @@
 #include "controller/folders/seal_folder.h"
 #include "controller/folders/staged_export.h"
 #include "controller/runtime/files.h"
-#include "controller/runtime/guard.h"
+#include "controller/runtime/held_file.h"
 
 namespace coxswain::exports {
 

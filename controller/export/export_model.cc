@@ -25,7 +25,7 @@ namespace {
 int64_t BytesOf(const TensorSource& tensor) {
   const int64_t elements =
       std::accumulate(tensor.shape.begin(), tensor.shape.end(), int64_t{1}, std::multiplies<>());
-  return elements * DTypeBits(tensor.dtype) / 8;
+  return elements * ElementBits(tensor.dtype) / 8;
 }
 
 // Greedy in table order, as transformers shards: a tensor that does not fit opens the next shard.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/plan/storage.h"
 #include "common/status_macros.h"
 #include "controller/export/fp8_tensors.h"
@@ -16,20 +16,20 @@ namespace coxswain::exports {
 namespace {
 
 // Half the distance of neighbours, relative to the smaller: 2^-p of a type of p binary digits.
-double UnitRoundoff(DType dtype) {
-  if (dtype == DType::kBF16) return std::ldexp(1.0, -8);
-  if (dtype == DType::kF16) return std::ldexp(1.0, -11);
+double UnitRoundoff(ElementType dtype) {
+  if (dtype == ElementType::kBF16) return std::ldexp(1.0, -8);
+  if (dtype == ElementType::kF16) return std::ldexp(1.0, -11);
   return std::ldexp(1.0, -24);
 }
 
 bool IsUnrounded(const plan::Plan& plan, const ModelTensor& tensor) {
   if (tensor.parameter == nullptr) return true;  // the engine does not compute with it
   if (tensor.lora_a != nullptr) return false;
-  if (tensor.dtype == DType::kF32) return true;
+  if (tensor.dtype == ElementType::kF32) return true;
   const bool plain = !tensor.packed.has_value() && !tensor.blocks.has_value();
   if (plain && tensor.weights.dtype == tensor.dtype) return true;
   const plan::Storage kept = plan::StorageOf(plan, *tensor.parameter).weights;
-  return tensor.dtype == DType::kBF16 && kept == plan::Storage::kBfloat16;
+  return tensor.dtype == ElementType::kBF16 && kept == plan::Storage::kBfloat16;
 }
 
 int64_t LongestSum(const plan::Plan& plan) {
@@ -40,9 +40,9 @@ int64_t LongestSum(const plan::Plan& plan) {
   return longest;
 }
 
-float Rounded(DType dtype, float value) {
-  if (dtype == DType::kBF16) return Bf16ToFloat(FloatToBf16(value));
-  if (dtype == DType::kF16) return HalfToFloat(FloatToHalf(value));
+float Rounded(ElementType dtype, float value) {
+  if (dtype == ElementType::kBF16) return Bf16ToFloat(FloatToBf16(value));
+  if (dtype == ElementType::kF16) return HalfToFloat(FloatToHalf(value));
   return value;
 }
 
@@ -65,7 +65,7 @@ absl::StatusOr<double> Lost(const std::vector<ModelTensor>& tensors, double lora
   constexpr size_t kMostTensors = 8;
   std::vector<const ModelTensor*> merged;
   for (const ModelTensor& tensor : tensors) {
-    if (tensor.lora_a != nullptr && tensor.dtype != DType::kF32) merged.push_back(&tensor);
+    if (tensor.lora_a != nullptr && tensor.dtype != ElementType::kF32) merged.push_back(&tensor);
   }
   double most = 0;
   const size_t some = std::min(kMostTensors, merged.size());
@@ -83,7 +83,7 @@ absl::Status OfMerge(const plan::Plan& plan, const std::vector<ModelTensor>& ten
     if (!IsUnrounded(plan, tensor)) of_files = std::max(of_files, UnitRoundoff(tensor.dtype));
   }
   const double of_compute =
-      UnitRoundoff(plan.compute_dtype == "bfloat16" ? DType::kBF16 : DType::kF32);
+      UnitRoundoff(plan.compute_dtype == "bfloat16" ? ElementType::kBF16 : ElementType::kF32);
   const double of_sums = std::sqrt(static_cast<double>(LongestSum(plan))) * std::ldexp(1.0, -24);
   folder->rounding = of_files + of_compute + of_sums;
   ASSIGN_OR_RETURN(folder->lost, Lost(tensors, plan.lora.scale));

@@ -34,7 +34,7 @@ absl::Status FillScales(const ModelTensor& tensor, double lora_scale, uint8_t* o
 
 }  // namespace
 
-bool IsInFp8(const ModelTensor& tensor) { return tensor.dtype == DType::kF8E4M3; }
+bool IsInFp8(const ModelTensor& tensor) { return tensor.dtype == ElementType::kF8E4M3; }
 
 std::vector<TensorSource> SourcesOf(const ModelTensor& tensor, double lora_scale) {
   const auto filled_by = [&](absl::Status (*fill)(const ModelTensor&, double, uint8_t*)) {
@@ -43,9 +43,9 @@ std::vector<TensorSource> SourcesOf(const ModelTensor& tensor, double lora_scale
   if (!IsInFp8(tensor)) {
     return {{tensor.name, tensor.dtype, tensor.shape, filled_by(FillTensor)}};
   }
-  return {{tensor.name, DType::kF8E4M3, tensor.shape, filled_by(FillCodes)},
+  return {{tensor.name, ElementType::kF8E4M3, tensor.shape, filled_by(FillCodes)},
           {absl::StrCat(tensor.name, kScalesOfFp8),
-           DType::kF32,
+           ElementType::kF32,
            {Fp8Blocks(tensor.shape[0]), Fp8Blocks(tensor.shape[1])},
            filled_by(FillScales)}};
 }

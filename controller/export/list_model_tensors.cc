@@ -20,10 +20,10 @@
 namespace coxswain::exports {
 namespace {
 
-absl::StatusOr<DType> DTypeByName(const std::string& name) {
-  if (name == "float32") return DType::kF32;
-  if (name == "bfloat16") return DType::kBF16;
-  if (name == "float16") return DType::kF16;
+absl::StatusOr<ElementType> DTypeByName(const std::string& name) {
+  if (name == "float32") return ElementType::kF32;
+  if (name == "bfloat16") return ElementType::kBF16;
+  if (name == "float16") return ElementType::kF16;
   return absl::InvalidArgumentError(
       absl::StrCat("dtype ", name, " is not known; set export.dtype"));
 }
@@ -37,12 +37,12 @@ absl::StatusOr<std::optional<BlocksAndScales>> BlocksOf(const ModelSource& sourc
 
 // The dtype of a tensor of the export; `tensor` is that of the base, null where there is none. That
 // of codes is what config.json says, and that of what is not in FP8 is the source's.
-absl::StatusOr<DType> ExportDType(const std::string& name, const ModelSource& source,
-                                  const TensorInfo* tensor) {
+absl::StatusOr<ElementType> ExportDType(const std::string& name, const ModelSource& source,
+                                        const TensorInfo* tensor) {
   if (name != "source" && name != "fp8") return DTypeByName(name);
-  if (tensor != nullptr && tensor->dtype != DType::kF8E4M3) return tensor->dtype;
+  if (tensor != nullptr && tensor->dtype != ElementType::kF8E4M3) return tensor->dtype;
   const auto named = source.config.find(source.DTypeKey());
-  if (named == source.config.end() || !named->is_string()) return DType::kF32;
+  if (named == source.config.end() || !named->is_string()) return ElementType::kF32;
   return DTypeByName(named->get<std::string>());
 }
 
@@ -59,7 +59,7 @@ absl::Status AddTensorsBeside(const config::JobSpec& job, const plan::Plan& plan
   for (const TensorInfo* tensor : from.base->tensors()) {
     const std::string name = WeightFiles::Renamed(tensor->name, spellings);
     if (!model::IsBeside(plan.model, tensor->name) || AreScales(from, name)) continue;
-    ASSIGN_OR_RETURN(const DType dtype, ExportDType(job.export_dtype, from, tensor));
+    ASSIGN_OR_RETURN(const ElementType dtype, ExportDType(job.export_dtype, from, tensor));
     ASSIGN_OR_RETURN(std::optional<BlocksAndScales> blocks, BlocksOf(from, name));
     tensors->push_back({.name = tensor->name,
                         .weights = PiecedTensor(*tensor),
@@ -99,7 +99,7 @@ void PutInFp8(const plan::Plan& plan, std::vector<ModelTensor>* tensors) {
   for (ModelTensor& tensor : *tensors) {
     if (tensor.parameter == nullptr) continue;
     const auto index = static_cast<size_t>(tensor.parameter - plan.parameters.data());
-    if (in_fp8[index]) tensor.dtype = DType::kF8E4M3;
+    if (in_fp8[index]) tensor.dtype = ElementType::kF8E4M3;
   }
 }
 
@@ -126,7 +126,7 @@ absl::Status AddStack(const config::JobSpec& job, const plan::Plan& plan, const 
       }
       // What MXFP4 stands for, bfloat16 holds.
       const bool held = source == nullptr && blocks.has_value() && job.export_dtype == "source";
-      ASSIGN_OR_RETURN(const DType dtype,
+      ASSIGN_OR_RETURN(const ElementType dtype,
                        ExportDType(held ? "bfloat16" : job.export_dtype, from, source));
       ModelTensor tensor{.name = source != nullptr ? source->name : name,
                          .parameter = &parameter,
@@ -211,7 +211,7 @@ absl::StatusOr<std::vector<ModelTensor>> ListModelTensors(const config::JobSpec&
     // float32.
     const std::string kept = changed ? "float32" : "source";
     const std::string wanted = model::IsBuffer(parameter) ? kept : job.export_dtype;
-    ASSIGN_OR_RETURN(const DType dtype,
+    ASSIGN_OR_RETURN(const ElementType dtype,
                      ExportDType(wanted, from, packed.has_value() ? nullptr : source));
     const PiecedTensor weights = trained != nullptr ? *trained : PiecedTensor(*source);
     tensors.push_back(

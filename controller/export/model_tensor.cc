@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/model/files/file_rows.h"
 #include "common/status_macros.h"
 
@@ -65,17 +65,17 @@ void ScaleRows(const ModelTensor& tensor, std::vector<float>* w) {
   }
 }
 
-absl::Status StoreAs(DType dtype, const std::vector<float>& values, uint8_t* out) {
-  if (dtype == DType::kF32) {
+absl::Status StoreAs(ElementType dtype, const std::vector<float>& values, uint8_t* out) {
+  if (dtype == ElementType::kF32) {
     std::memcpy(out, values.data(), values.size() * sizeof(float));
     return absl::OkStatus();
   }
-  if (dtype != DType::kBF16 && dtype != DType::kF16) {
+  if (dtype != ElementType::kBF16 && dtype != ElementType::kF16) {
     return absl::UnimplementedError(absl::StrCat("cannot export dtype ",
-                                                 std::string(DTypeName(dtype)),
+                                                 std::string(ElementName(dtype)),
                                                  "; set export.dtype to float32 or bfloat16"));
   }
-  auto convert = dtype == DType::kBF16 ? FloatToBf16 : FloatToHalf;
+  auto convert = dtype == ElementType::kBF16 ? FloatToBf16 : FloatToHalf;
   for (size_t i = 0; i < values.size(); ++i) {
     const uint16_t bits = convert(values[i]);
     std::memcpy(out + i * sizeof(bits), &bits, sizeof(bits));
@@ -156,7 +156,7 @@ absl::Status FillTensor(const ModelTensor& tensor, double lora_scale, uint8_t* o
 
 absl::StatusOr<std::vector<float>> ValuesOf(ModelTensor tensor, double lora_scale) {
   std::vector<float> values(static_cast<size_t>(tensor.elements()));
-  tensor.dtype = DType::kF32;
+  tensor.dtype = ElementType::kF32;
   RETURN_IF_ERROR(FillTensor(tensor, lora_scale, reinterpret_cast<uint8_t*>(values.data())));
   return values;
 }

@@ -27,7 +27,7 @@ struct ModelTensor {
   const PiecedTensor* lora_a = nullptr;         // [r, cols], null: nothing to merge
   const PiecedTensor* lora_b = nullptr;         // [rows, r]
   const PiecedTensor* magnitude = nullptr;      // [rows], null: no DoRA
-  DType dtype{};
+  ElementType dtype{};
   std::vector<int64_t> shape;
   std::vector<model::RowRange> file_rows = {};
   bool from_base = false;  // in the order of the file; a checkpoint's are in that of memory

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "controller/gang/gang.h"
 #include "controller/gang/gang_session.h"
-#include "controller/gang/rank_view.h"
 #include "controller/transport/worker_transport.h"
 
 namespace coxswain::gang {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "common/faults/fault_point.h"
 #include "common/guarded.h"
-#include "common/ids.h"
+#include "common/identity.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "controller/failure/errors.h"
-#include "controller/gang/deps.h"
 #include "controller/gang/gang.h"
 #include "controller/gang/stall_watch.h"
 

@@ -1,18 +1,26 @@
-// The ranks of one epoch: who they are and how messages to them are fenced.
+// The ranks of one epoch, and what a gang is run with.
 #ifndef COXSWAIN_CONTROLLER_GANG_GANG_H_
 #define COXSWAIN_CONTROLLER_GANG_GANG_H_
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "common/plan/plan.h"
+#include "controller/runtime/files.h"
+#include "controller/runtime/loop.h"
+#include "controller/runtime/metrics.h"
+#include "controller/scheduler/registry.h"
 #include "controller/state/gang_state.h"
+#include "controller/transport/fan_out.h"
 #include "controller/transport/worker_transport.h"
 #include "coxswain/v1/common.pb.h"
+#include "coxswain/v1/registry_service.pb.h"
 
 namespace coxswain::gang {
 
+// The ranks of one epoch: who they are and how messages to them are fenced.
 struct Rank {
   WorkerTarget target;
   std::string host;
@@ -43,6 +51,44 @@ struct Gang {
   v1::Fence FenceOf(int rank) const;
   // True when `fence` is exactly that of `rank` in this epoch.
   bool IsCurrent(const v1::Fence& fence, int rank) const;
+};
+
+// The controller's own records of a rank, whatever that rank says.
+struct RankView {
+  std::string phase = {};       // of its worker: "RUNNING"; "gone": it is not registered any more
+  bool suspect = false;         // its heartbeat is late
+  double beat_age_seconds = 0;  // of its newest heartbeat
+  v1::HeartbeatRequest beat = {};  // that one; empty when it was of no command of this gang
+  uint64_t answered_seq = 0;       // newest command that it has answered, 0: none
+  double silent_seconds = 0;       // since that answer, or since the gang runs
+  int in_flight = 0;               // commands that were sent to all, and some rank has not answered
+  int credits = 0;                 // so many at most, as of now
+};
+
+// Settings of running gangs: deadlines and waits.
+struct Settings {
+  // Commands in flight per worker, 1..8; more of them, up to 8, while they are less work than
+  // `ahead`, so that no rank waits where the loop hangs in its store. One is never more.
+  int credits = 2;
+  std::chrono::milliseconds ahead{1500};
+  std::chrono::milliseconds prepare_timeout{600000};  // a rank that loads gets on with nothing
+  std::chrono::milliseconds connect_timeout{120000};
+  // In the first two steps: no answer, and no rank gets on.
+  std::chrono::milliseconds first_step_timeout{300000};
+  std::chrono::milliseconds hang_floor{30000};       // later: max(this, 5 x median step)
+  std::chrono::milliseconds collective_floor{7000};  // in one: max(this, 2 x median step)
+  std::chrono::milliseconds drain_floor{30000};      // drain: max(this, 5 x median step)
+};
+
+// The services that a gang uses. controller/server.cc, or a test, owns them and outlives the gang.
+struct Deps {
+  Loop* loop = nullptr;
+  Files* files = nullptr;
+  WorkerTransport* transport = nullptr;
+  FanOut* fan_out = nullptr;
+  scheduler::Registry* registry = nullptr;
+  Metrics* metrics = nullptr;
+  Settings settings;
 };
 
 }  // namespace coxswain::gang

@@ -15,13 +15,11 @@
 #include "controller/gang/answer_queue.h"
 #include "controller/gang/collective_watch.h"
 #include "controller/gang/command_window.h"
-#include "controller/gang/deps.h"
 #include "controller/gang/formation.h"
 #include "controller/gang/gang.h"
 #include "controller/gang/gang_pace.h"
 #include "controller/gang/program.h"
 #include "controller/gang/rank_errors.h"
-#include "controller/gang/rank_view.h"
 #include "controller/gang/stall_watch.h"
 #include "controller/gang/step_timing.h"
 

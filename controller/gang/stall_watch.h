@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "controller/gang/deps.h"
 #include "controller/gang/gang.h"
 
 namespace coxswain::gang {

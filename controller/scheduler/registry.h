@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "controller/runtime/loop.h"
 #include "controller/scheduler/cordons.h"
-#include "controller/scheduler/link_table.h"
+#include "controller/scheduler/host_records.h"
 #include "controller/scheduler/worker.h"
 #include "controller/state/worker_state.h"
 #include "controller/transport/worker_transport.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/hub/download.h"
-#include "common/hub/file_selection.h"
+#include "common/hub/download_options.h"
 #include "common/status_macros.h"
 #include "common/web/fetch_url.h"
 #include "controller/data/repository/snapshot_data.h"

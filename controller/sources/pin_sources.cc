@@ -8,7 +8,7 @@
 #include "common/config/parser/pinned_sources.h"
 #include "common/files/read_file.h"
 #include "common/hub/download.h"
-#include "common/hub/file_selection.h"
+#include "common/hub/download_options.h"
 #include "common/status_macros.h"
 #include "controller/data/repository/converted_branch.h"
 #include "controller/data/repository/snapshot_data.h"

@@ -6,7 +6,6 @@
 #include "common/format.h"
 #include "controller/state/job_state.h"
 #include "controller/status_page/curve.h"
-#include "controller/status_page/fields.h"
 #include "controller/status_page/views.h"
 
 namespace coxswain::status_page {

@@ -2,7 +2,6 @@
 
 #include "common/format.h"
 #include "controller/state/job_state.h"
-#include "controller/status_page/fields.h"
 #include "controller/status_page/views.h"
 
 namespace coxswain::status_page {

@@ -5,7 +5,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/files/hash.h"
-#include "controller/status_page/page_files.h"
 
 namespace coxswain::status_page {
 namespace {

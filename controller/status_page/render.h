@@ -3,6 +3,7 @@
 #ifndef COXSWAIN_CONTROLLER_STATUS_PAGE_RENDER_H_
 #define COXSWAIN_CONTROLLER_STATUS_PAGE_RENDER_H_
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,7 +16,7 @@ class Renderer {
   Renderer();
   ~Renderer();
 
-  // `page`: "overview" or "job"; values as fields.h says. Thread-safe.
+  // `page`: "overview" or "job"; values as views.h says. Thread-safe.
   std::string Render(const std::string& page, const nlohmann::json& fields) const;
   const std::string& content_security_policy() const { return policy_; }
 
@@ -24,6 +25,11 @@ class Renderer {
   std::unique_ptr<Impl> impl_;
   std::string policy_;
 };
+
+// The files of this folder that are not C++, compiled in (cmake/embed.cmake).
+
+// By file name.
+const std::map<std::string, std::string>& PageFiles();
 
 }  // namespace coxswain::status_page
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "controller/api/listed_job.h"
+#include "controller/api/job_replies.h"
 #include "controller/api/operations.h"
 
 namespace coxswain::status_page {

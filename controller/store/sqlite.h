@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -59,6 +61,14 @@ class Database {
   sqlite3* db_;
   std::string path_;
 };
+
+// Whether the pages of the store's file are what SQLite wrote.
+
+// Reads the whole file over a connection of its own, beside those that write. It takes seconds per
+// GB. Returns a sentence for each damage, at most 20; none: the file is sound. Cancelled: `stop`
+// was set.
+absl::StatusOr<std::vector<std::string>> FindDamage(const std::string& path,
+                                                    const std::stop_token& stop);
 
 }  // namespace coxswain::store
 

@@ -14,6 +14,13 @@
 
 namespace coxswain::trackers {
 
+// The job as trackers know it.
+struct Run {
+  std::string id;  // of the job: letters, digits, "-" and "_"
+  std::string name;
+  int64_t created_unix_ms = 0;
+};
+
 // The order of points in a file. An evaluation follows the step after which it was made.
 struct Place {
   int64_t step = 0;  // finished steps; of an evaluation from 0 on

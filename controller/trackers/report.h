@@ -24,7 +24,6 @@
 #include "controller/store/store.h"
 #include "controller/trackers/file_tail.h"
 #include "controller/trackers/point.h"
-#include "controller/trackers/run.h"
 #include "controller/trackers/run_file.h"
 
 namespace coxswain::trackers {

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "controller/trackers/point.h"
-#include "controller/trackers/run.h"
 
 namespace coxswain::trackers {
 

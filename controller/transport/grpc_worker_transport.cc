@@ -13,9 +13,9 @@
 #include "common/net/grpc_status.h"
 #include "common/net/queued_call.h"
 #include "common/status_macros.h"
-#include "controller/transport/call_error.h"
 #include "controller/transport/host_stream.h"
 #include "controller/transport/open_calls.h"
+#include "controller/transport/worker_transport.h"
 #include "coxswain/v1/relay_service.grpc.pb.h"
 #include "coxswain/v1/worker_service.grpc.pb.h"
 

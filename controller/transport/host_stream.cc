@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/net/grpc_status.h"
-#include "controller/transport/call_error.h"
+#include "controller/transport/worker_transport.h"
 #include "coxswain/v1/relay_service.grpc.pb.h"
 
 namespace coxswain {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "coxswain/v1/relay_service.pb.h"
 #include "coxswain/v1/worker_service.pb.h"
 
@@ -110,6 +111,21 @@ class WorkerTransport {
   virtual void Stacks(const WorkerTarget& worker, int64_t most_bytes, Timeout timeout,
                       Done<v1::StacksResponse> done) = 0;
 };
+
+// What a call to a worker failed with, by name.
+
+// "worker a/0 at 10.0.0.1:7080", and by which relay.
+inline std::string NameOf(const WorkerTarget& worker) {
+  return absl::StrCat("worker ", worker.id, " at ", worker.address,
+                      worker.relay.empty() ? "" : " by relay ", worker.relay);
+}
+
+// What gRPC says by itself gets the name of who was called; an answer of the peer stays as it is.
+inline absl::Status CallError(const std::string& called, const char* method,
+                              const absl::Status& status) {
+  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
+  return absl::Status(status.code(), absl::StrCat(called, ": ", method, ": ", status.message()));
+}
 
 }  // namespace coxswain
 

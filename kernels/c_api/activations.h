@@ -1,4 +1,4 @@
-/* Of kernels/c_api/c_api.h: swiglu.h, clamped_swiglu.h, geglu.h and gelu.h. */
+/* Of kernels/c_api/c_api.h: gates.h. */
 #ifndef COXSWAIN_KERNELS_C_API_ACTIVATIONS_H_
 #define COXSWAIN_KERNELS_C_API_ACTIVATIONS_H_
 

@@ -1,8 +1,5 @@
 // Translates the structs of kernels/c_api/c_api.h into those of the ops: gated units and GELU.
-#include "kernels/activations/clamped_swiglu.h"
-#include "kernels/activations/geglu.h"
-#include "kernels/activations/gelu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/c_api/calls.h"
 
 namespace coxswain::kernels::c_api {

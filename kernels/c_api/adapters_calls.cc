@@ -3,7 +3,6 @@
 #include <span>
 
 #include "kernels/activations/dropout.h"
-#include "kernels/c_api/activation.h"
 #include "kernels/c_api/calls.h"
 #include "kernels/lora/dora.h"
 #include "kernels/lora/lora_gated_linear.h"

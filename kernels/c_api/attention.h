@@ -1,4 +1,4 @@
-/* Of kernels/c_api/c_api.h: rope.h, rotated_linear.h, latent_heads.h, split_rows.h, attention.h and
+/* Of kernels/c_api/c_api.h: rope.h, rotated_linear.h, heads.h, rows.h, attention.h and
  * cached_attention.h. */
 #ifndef COXSWAIN_KERNELS_C_API_ATTENTION_H_
 #define COXSWAIN_KERNELS_C_API_ATTENTION_H_

@@ -1,11 +1,11 @@
 // Translates the structs of kernels/c_api/c_api.h into those of the ops: rotation and attention.
 #include "kernels/attention/attention.h"
 #include "kernels/attention/cached_attention.h"
-#include "kernels/attention/latent_heads.h"
+#include "kernels/attention/heads.h"
 #include "kernels/c_api/calls.h"
 #include "kernels/products/rotated_linear.h"
 #include "kernels/rope.h"
-#include "kernels/tensors/split_rows.h"
+#include "kernels/tensors/rows.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

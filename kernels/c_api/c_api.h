@@ -16,7 +16,6 @@
 #include "kernels/c_api/experts.h"
 #include "kernels/c_api/norms.h"
 #include "kernels/c_api/optimizer.h"
-#include "kernels/c_api/policy.h"
 #include "kernels/c_api/products.h"
 #include "kernels/c_api/quantized.h"
 #include "kernels/c_api/scores.h"

@@ -9,8 +9,25 @@
 #include "kernels/c_api/c_api.h"
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/products/gated_linear.h"
 
 namespace coxswain::kernels::c_api {
+
+// The activation that a caller names.
+
+inline GateActivation Activation(int32_t activation) {
+  switch (activation) {
+    case COXSWAIN_SILU:
+      return GateActivation::kSilu;
+    case COXSWAIN_GELU_TANH:
+      return GateActivation::kGeluTanh;
+    case COXSWAIN_GELU:
+      return GateActivation::kGelu;
+    default:
+      throw std::invalid_argument("activation is " + std::to_string(activation) +
+                                  ", must be one of coxswain_activation");
+  }
+}
 
 // What `call` throws becomes a code and coxswain_last_error().
 int Guarded(const std::function<void()>& call);

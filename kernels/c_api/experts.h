@@ -1,6 +1,6 @@
-/* Of kernels/c_api/c_api.h: route.h, sort_by_expert.h, dispatch.h, grouped_linear.h,
- * grouped_gated_linear.h, grouped_lora.h, combine.h, sigmoid_gate.h, router_loss.h, expert_use.h
- * and balance_bias.h, the ops of a mixture of experts. */
+/* Of kernels/c_api/c_api.h: route.h, expert_rows.h, grouped_linear.h,
+ * grouped_gated_linear.h, grouped_lora.h, router_loss.h and expert_use.h, the ops of a mixture of
+ * experts. */
 #ifndef COXSWAIN_KERNELS_C_API_EXPERTS_H_
 #define COXSWAIN_KERNELS_C_API_EXPERTS_H_
 

@@ -1,17 +1,13 @@
 // Translates the structs of kernels/c_api/c_api.h into those of the ops: a mixture of experts, but
-// its products (grouped_linear_calls.cc, grouped_lora_calls.cc).
+// its products (grouped_linear_calls.cc).
 #include <stdexcept>
 #include <string>
 
 #include "kernels/c_api/calls.h"
-#include "kernels/experts/balance_bias.h"
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/expert_use.h"
 #include "kernels/experts/route.h"
 #include "kernels/experts/router_loss.h"
-#include "kernels/experts/sigmoid_gate.h"
-#include "kernels/experts/sort_by_expert.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

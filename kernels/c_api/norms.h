@@ -1,4 +1,4 @@
-/* Of kernels/c_api/c_api.h: rms_norm.h, layer_norm.h and qk_norm.h. */
+/* Of kernels/c_api/c_api.h: norms.h and heads.h. */
 #ifndef COXSWAIN_KERNELS_C_API_NORMS_H_
 #define COXSWAIN_KERNELS_C_API_NORMS_H_
 

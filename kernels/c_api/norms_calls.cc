@@ -1,8 +1,7 @@
 // Translates the structs of kernels/c_api/c_api.h into those of the ops: norms.
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 #include "kernels/c_api/calls.h"
-#include "kernels/norms/layer_norm.h"
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

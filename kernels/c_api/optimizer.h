@@ -1,4 +1,4 @@
-/* Of kernels/c_api/c_api.h: global_norm.h, lists of checksum.h, adamw.h and adamw_8bit.h. */
+/* Of kernels/c_api/c_api.h: global_norm.h, lists of whole_tensors.h, adamw.h and adamw_8bit.h. */
 #ifndef COXSWAIN_KERNELS_C_API_OPTIMIZER_H_
 #define COXSWAIN_KERNELS_C_API_OPTIMIZER_H_
 

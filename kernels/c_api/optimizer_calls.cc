@@ -7,7 +7,7 @@
 #include "kernels/optimizer/adamw.h"
 #include "kernels/optimizer/adamw_8bit.h"
 #include "kernels/optimizer/global_norm.h"
-#include "kernels/tensors/checksum.h"
+#include "kernels/tensors/whole_tensors.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

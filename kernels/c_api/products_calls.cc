@@ -1,6 +1,5 @@
 // Translates the structs of kernels/c_api/c_api.h into those of the ops: products and what goes
 // with them.
-#include "kernels/c_api/activation.h"
 #include "kernels/c_api/calls.h"
 #include "kernels/products/bias.h"
 #include "kernels/products/gated_linear.h"

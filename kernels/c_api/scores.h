@@ -1,4 +1,4 @@
-/* Of kernels/c_api/c_api.h: score_head.h, score_loss.h. */
+/* Of kernels/c_api/c_api.h: score_loss.h. */
 #ifndef COXSWAIN_KERNELS_C_API_SCORES_H_
 #define COXSWAIN_KERNELS_C_API_SCORES_H_
 

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "kernels/c_api/calls.h"
-#include "kernels/loss/score_head.h"
 #include "kernels/loss/score_loss.h"
 
 namespace kernels = coxswain::kernels;

@@ -1,4 +1,4 @@
-/* Of kernels/c_api/c_api.h: add.h, scale.h, convert.h, random_fill.h, checksum.h and reduce.h. */
+/* Of kernels/c_api/c_api.h: whole_tensors.h. */
 #ifndef COXSWAIN_KERNELS_C_API_TENSORS_H_
 #define COXSWAIN_KERNELS_C_API_TENSORS_H_
 

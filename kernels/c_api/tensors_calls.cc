@@ -1,11 +1,6 @@
 // Translates the structs of kernels/c_api/c_api.h into those of the ops: whole tensors.
 #include "kernels/c_api/calls.h"
-#include "kernels/tensors/add.h"
-#include "kernels/tensors/checksum.h"
-#include "kernels/tensors/convert.h"
-#include "kernels/tensors/random_fill.h"
-#include "kernels/tensors/reduce.h"
-#include "kernels/tensors/scale.h"
+#include "kernels/tensors/whole_tensors.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

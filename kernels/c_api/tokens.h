@@ -1,5 +1,4 @@
-/* Of kernels/c_api/c_api.h: embedding.h, row_gather.h, cross_entropy.h, cut_cross_entropy.h,
-   target_hits.h and argmax.h. */
+/* Of kernels/c_api/c_api.h: rows.h, cross_entropy.h and cut_cross_entropy.h. */
 #ifndef COXSWAIN_KERNELS_C_API_TOKENS_H_
 #define COXSWAIN_KERNELS_C_API_TOKENS_H_
 

@@ -1,12 +1,9 @@
 // Translates the structs of kernels/c_api/c_api.h into those of the ops: embedding, rows, loss and
 // maxima.
 #include "kernels/c_api/calls.h"
-#include "kernels/loss/argmax.h"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/loss/cut_cross_entropy.h"
-#include "kernels/loss/target_hits.h"
-#include "kernels/tensors/embedding.h"
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
 
 namespace coxswain::kernels::c_api {
 namespace {

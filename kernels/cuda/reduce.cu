@@ -3,7 +3,7 @@
 // One block: thread i adds values i, i + 1024, ..., then the threads' sums are added as in
 // reduce.cuh. The counts are those of rows or blocks, a few thousand, so latency is all it costs.
 // 4 bytes per value; bitwise deterministic.
-#include "kernels/tensors/reduce.h"
+#include "kernels/tensors/whole_tensors.h"
 
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"

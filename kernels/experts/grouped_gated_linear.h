@@ -1,6 +1,6 @@
 // Gate and up of every expert of a mixture (grouped_linear.h) with the gate that reads them:
 //   gate_up_i = W_e x_i + b_e, y_i = f(gate_up_i)
-// f is that of swiglu.h, or of clamped_swiglu.h where the spec has a limit. W_e has the rows of
+// f is that of gates.h: SwiGLU, or the clamped gate where the spec has a limit. W_e has the rows of
 // gate before those of up. gate_up is rounded to the type before f reads it: both results are
 // bit-equal to those of the two ops, whatever runs. Rows behind offsets[E] are not read, and their
 // gate_up and y are 0. Of a mixture that is computed a few experts at a time, all of y is there

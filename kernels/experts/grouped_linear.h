@@ -1,5 +1,5 @@
 // The linear of every expert of a mixture over that expert's rows, which lie behind one another:
-// expert e has rows offsets[e] to offsets[e + 1] (sort_by_expert.h).
+// expert e has rows offsets[e] to offsets[e + 1] (expert_rows.h).
 //   y_i = W_e x_i + b_e;  dx_i = W_e^T dy_i;  dW_e = sum over i of dy_i x_i^T;  db_e = sum of dy_i
 // The offsets are read on the device, so one captured graph serves every distribution: all rows to
 // one expert, experts with none. Rows behind offsets[E] belong to no expert: they are not read, and

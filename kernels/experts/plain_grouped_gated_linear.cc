@@ -1,7 +1,6 @@
 #include "kernels/experts/plain_grouped_gated_linear.h"
 
-#include "kernels/activations/clamped_swiglu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/experts/grouped_linear.h"
 
 namespace coxswain::kernels {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/products/gemm.h"
+#include "kernels/products/plain_products.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -59,6 +60,17 @@ void LoraBaseInputGradient(const LoraLinearBackwardArgs& args, bool accumulate, 
         .ldc = spec.in_features,
         .workspace = ProductScratch(args.workspace)},
        stream);
+}
+
+void PlainLoraGate(const LoraGatedLinearForwardArgs& args, Stream* stream) {
+  LoraOutput(args.linear, stream);
+  PlainGate(GateSpecOf(args), args.linear.rows, args.linear.y, args.product, stream);
+}
+
+void PlainLoraGateGradient(const LoraGatedLinearBackwardArgs& args, Stream* stream) {
+  LoraInputGradient(args.linear, stream);
+  PlainGateGradient(GateSpecOf(args), args.linear.rows, args.linear.dx, args.gate_up,
+                    args.linear.x == nullptr, stream);
 }
 
 }  // namespace coxswain::kernels

@@ -1,3 +1,15 @@
+// What is made of a row of logits: its loss and gradient, whether the target is the first maximum,
+// the first maximum.
+#ifndef COXSWAIN_KERNELS_LOSS_CROSS_ENTROPY_H_
+#define COXSWAIN_KERNELS_LOSS_CROSS_ENTROPY_H_
+
+#include <cstdint>
+
+#include "kernels/device.h"
+#include "kernels/dtype.h"
+
+namespace coxswain::kernels {
+
 // Cross-entropy of a chunk of logits, and its gradient, which may replace them. With p =
 // softmax(z), lse = log sum exp z, smoothing e, z-loss weight c and target y:
 //   nll = lse - z_y;  loss = (1 - e) nll + e mean_v(lse - z_v) + c lse^2
@@ -8,15 +20,6 @@
 // What lies between the rows is no logit: it is not looked at, and the gradient has 0 there. CUDA
 // reads a row once, by 16 bytes, where rows start at multiples of them. Source:
 // torch.nn.functional.cross_entropy (label_smoothing); PaLM, 2022, section 5 (z-loss).
-#ifndef COXSWAIN_KERNELS_LOSS_CROSS_ENTROPY_H_
-#define COXSWAIN_KERNELS_LOSS_CROSS_ENTROPY_H_
-
-#include <cstdint>
-
-#include "kernels/device.h"
-#include "kernels/dtype.h"
-
-namespace coxswain::kernels {
 
 inline constexpr int32_t kIgnoreTarget = -100;
 
@@ -44,6 +47,41 @@ struct CrossEntropyArgs {
   float* nll = nullptr;                   // [N], without smoothing and z-loss; null: not wanted
 };
 void CrossEntropy(const CrossEntropyArgs& args, Stream* stream);
+
+// Which rows of logits have their target as first maximum: token accuracy. Source: torch.argmax,
+// where the first of equals counts; a softcap does not change the order.
+struct TargetHitsSpec {
+  DType dtype = DType::kFloat32;  // logits
+  int64_t vocab = 0;              // V
+};
+bool TargetHitsSupports(const TargetHitsSpec& spec);
+
+struct TargetHitsArgs {
+  TargetHitsSpec spec = {};
+  int64_t rows = 0;                  // N; N V may exceed 2^31
+  const void* logits = nullptr;      // [N, V]
+  int64_t ld = 0;                    // elements between rows, at least V; 0: V
+  const int32_t* targets = nullptr;  // [N]; outside [0, V), kIgnoreTarget too: no hit
+  float* hits = nullptr;             // [N], 1 or 0; NaN in a row: 0
+};
+void TargetHits(const TargetHitsArgs& args, Stream* stream);
+
+// The column of each row's first maximum: the greedy choice among logits. Source: torch.argmax,
+// where the first of equals counts; a softcap does not change the order.
+struct ArgmaxSpec {
+  DType dtype = DType::kFloat32;  // values
+  int64_t columns = 0;            // V, below 2^31
+};
+bool ArgmaxSupports(const ArgmaxSpec& spec);
+
+struct ArgmaxArgs {
+  ArgmaxSpec spec = {};
+  int64_t rows = 0;              // N
+  const void* values = nullptr;  // [N, V]
+  int64_t ld = 0;                // elements between rows, at least V; 0: V
+  int32_t* columns = nullptr;    // [N], in [0, V); -1 where the row holds a NaN
+};
+void Argmax(const ArgmaxArgs& args, Stream* stream);
 
 }  // namespace coxswain::kernels
 

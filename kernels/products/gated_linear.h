@@ -4,7 +4,7 @@
 //   Backward: dy = dout V, then dgate = dy up act'(gate), dup = dy act(gate)
 // W [2 I, H] has the rows of gate before those of up, V [H, I] is the down projection. gate_up and
 // dy are rounded to the type before the activation reads them: y and the gradient are bit-equal to
-// swiglu.h or geglu.h on them, whatever runs.
+// the gate of gates.h on them, whatever runs.
 // Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 #ifndef COXSWAIN_KERNELS_PRODUCTS_GATED_LINEAR_H_
 #define COXSWAIN_KERNELS_PRODUCTS_GATED_LINEAR_H_

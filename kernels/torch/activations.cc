@@ -1,5 +1,4 @@
-// SwiGLU, GeGLU and GELU; formulas: kernels/activations/swiglu.h, kernels/activations/geglu.h,
-// kernels/activations/gelu.h.
+// SwiGLU, GeGLU and GELU; formulas: kernels/activations/gates.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

@@ -1,4 +1,4 @@
-// Rows of a table by int32 ids, times a scale; formulas: kernels/tensors/embedding.h.
+// Rows of a table by int32 ids, times a scale; formulas: kernels/tensors/rows.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

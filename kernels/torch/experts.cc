@@ -1,5 +1,5 @@
 // What lies between a router and the sum of its experts; formulas:
-// kernels/experts/sort_by_expert.h, dispatch.h, grouped_linear.h, combine.h.
+// kernels/experts/expert_rows.h, grouped_linear.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

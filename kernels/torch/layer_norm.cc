@@ -1,4 +1,4 @@
-// LayerNorm; formulas: kernels/norms/layer_norm.h.
+// LayerNorm; formulas: kernels/norms/norms.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

@@ -1,6 +1,6 @@
 // The products of q, k and v into one packed tensor [T, (nq + 2 nkv) hd], RMSNorm of its q and k
 // heads where there are weights of it, and rotation: what stands before attention. Formulas:
-// kernels/attention/qk_norm.h, kernels/rope.h.
+// kernels/attention/heads.h, kernels/rope.h.
 //
 // The weights are three, or one whose rows are those of q, k, v. Saved for backward: x, and with a
 // norm q and k before it.

@@ -1,4 +1,4 @@
-// RMSNorm and residual add + RMSNorm; formulas: kernels/norms/rms_norm.h.
+// RMSNorm and residual add + RMSNorm; formulas: kernels/norms/norms.h.
 #include "kernels/torch/registration.h"
 #include "kernels/torch/tensors.h"
 

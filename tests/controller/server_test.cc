@@ -18,7 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "common/build_info.h"
+#include "common/identity.h"
 #include "controller/runtime/lanes.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"
 #include "coxswain/v1/registry_service.grpc.pb.h"

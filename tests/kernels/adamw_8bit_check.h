@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/reference/adamw_8bit.h"
+#include "tests/reference/adamw.h"
 
 namespace coxswain::kernels {
 

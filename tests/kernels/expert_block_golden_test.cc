@@ -8,19 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/activations/swiglu.h"
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/activations/gates.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/grouped_linear.h"
 #include "kernels/experts/route.h"
-#include "kernels/experts/sort_by_expert.h"
 #include "kernels/products/gemm.h"
 #include "tests/kernels/expert_golden.h"
 #include "tests/kernels/testing.h"
 #include "tests/reference/attention.h"
+#include "tests/reference/heads.h"
 #include "tests/reference/linear.h"
-#include "tests/reference/rms_norm.h"
-#include "tests/reference/rope.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace expert_block_golden_test {

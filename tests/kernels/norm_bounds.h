@@ -1,4 +1,4 @@
-// How far the rows of a norm over squares may be from the reference (rms_norm.h, qk_norm.h).
+// How far the rows of a norm over squares may be from the reference (norms.h, heads.h).
 #ifndef COXSWAIN_TESTS_KERNELS_NORM_BOUNDS_H_
 #define COXSWAIN_TESTS_KERNELS_NORM_BOUNDS_H_
 

@@ -12,7 +12,7 @@
 #include <ATen/ops/sin.h>
 
 #include "tests/kernels/testing.h"
-#include "tests/reference/rope.h"
+#include "tests/reference/heads.h"
 
 namespace coxswain::kernels {
 namespace rope_test {

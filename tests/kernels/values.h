@@ -17,6 +17,9 @@ using Doubles = std::vector<double>;
 
 inline size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
+// Uniform in [0, 1), 24 bits of a word of Philox.
+inline float PhiloxUniform(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+
 // Rows of `columns` values, moved `stride` apart; what lies between them is `between`.
 inline Floats SpreadRows(const Floats& rows, int64_t columns, int64_t stride, float between) {
   Floats spread(rows.size() / Size(columns) * Size(stride), between);

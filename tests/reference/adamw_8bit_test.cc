@@ -1,5 +1,5 @@
 // The formula of 8-bit AdamW against bitsandbytes, run freely: eight updates from the first on.
-#include "tests/reference/adamw_8bit.h"
+#include "tests/reference/adamw.h"
 
 #include <gtest/gtest.h>
 

@@ -11,22 +11,16 @@
 
 #include "tests/reference/adamw.h"
 #include "tests/reference/attention.h"
-#include "tests/reference/clamped_swiglu.h"
 #include "tests/reference/cross_entropy.h"
 #include "tests/reference/dora.h"
 #include "tests/reference/experts.h"
-#include "tests/reference/geglu.h"
-#include "tests/reference/gelu.h"
+#include "tests/reference/gates.h"
 #include "tests/reference/grouped_lora.h"
-#include "tests/reference/latent_heads.h"
-#include "tests/reference/layer_norm.h"
+#include "tests/reference/heads.h"
 #include "tests/reference/linear.h"
-#include "tests/reference/rms_norm.h"
-#include "tests/reference/rope.h"
+#include "tests/reference/norms.h"
 #include "tests/reference/route.h"
 #include "tests/reference/router_loss.h"
-#include "tests/reference/sigmoid_gate.h"
-#include "tests/reference/swiglu.h"
 
 namespace coxswain::reference {
 namespace {

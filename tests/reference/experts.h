@@ -3,6 +3,8 @@
 #ifndef COXSWAIN_TESTS_REFERENCE_EXPERTS_H_
 #define COXSWAIN_TESTS_REFERENCE_EXPERTS_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -60,6 +62,51 @@ ExpertsGradient<T> ExpertsBackward(const ExpertsProblem<T>& p, const T* dy) {
     }
   }
   return d;
+}
+
+// A row scaled by the logistic function of its logit, and the gradients.
+
+template <typename T>
+struct SigmoidGateGradient {
+  std::vector<T> x;
+  T logit = 0;
+};
+
+template <typename T>
+std::vector<T> SigmoidGate(T logit, const std::vector<T>& x) {
+  std::vector<T> y;
+  for (const T value : x) y.push_back(value / (1 + std::exp(-logit)));
+  return y;
+}
+
+template <typename T>
+SigmoidGateGradient<T> SigmoidGateBackward(T logit, const std::vector<T>& x,
+                                           const std::vector<T>& dy) {
+  const T gate = 1 / (1 + std::exp(-logit));
+  SigmoidGateGradient<T> gradient;
+  for (size_t j = 0; j < x.size(); ++j) {
+    gradient.x.push_back(gate * dy[j]);
+    gradient.logit += dy[j] * x[j] * gate * (1 - gate);
+  }
+  return gradient;
+}
+
+// The entropy of a router's scores of one token, in nats.
+
+// Of the softmax of `logits`, or of the logistic values over their sum.
+template <typename T>
+T RouterEntropy(const std::vector<T>& logits, bool sigmoid) {
+  const T maximum = *std::max_element(logits.begin(), logits.end());
+  std::vector<T> scores;
+  T sum = 0, entropy = 0;
+  for (const T l : logits) {
+    scores.push_back(sigmoid ? 1 / (1 + std::exp(-l)) : std::exp(l - maximum));
+    sum += scores.back();
+  }
+  for (const T score : scores) {
+    if (score > 0) entropy -= score / sum * std::log(score / sum);
+  }
+  return entropy;
 }
 
 }  // namespace coxswain::reference

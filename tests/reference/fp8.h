@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "tests/reference/fp8_blocks.h"
+#include "tests/reference/block_formats.h"
 
 namespace coxswain::reference {
 

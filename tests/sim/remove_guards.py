@@ -44,7 +44,7 @@ GUARDS = [
      [('controller/driver/training/commit_step.cc', 'if (!SameBits(first.grad_norm(), done.grad_norm())) {',
        'if (done.grad_norm() < -1) {')]),
     ('an event gets an id of its own', ['sim-7'],
-     [('controller/store/memory_store.cc', 'set_id(++last_event_)', 'set_id(++last_event_ % 7 + 1)')]),
+     [('tests/sim/fakes/memory_store.cc', 'set_id(++last_event_)', 'set_id(++last_event_ % 7 + 1)')]),
     ('a worker is reserved only when it is free', ['sim-8'],
      [('controller/scheduler/registry.cc', 'return status.phase == state::WorkerPhase::kReady && ', 'return '),
       ('controller/scheduler/registry.cc', 'if (!next.ok()) return next.status();', '')]),

@@ -12,10 +12,10 @@
 
 #include "controller/driver/job/job_table.h"
 #include "controller/scheduler/registry.h"
-#include "controller/store/memory_store.h"
 #include "tests/sim/fakes/fake_model.h"
 #include "tests/sim/fakes/fake_workers.h"
 #include "tests/sim/fakes/memory_files.h"
+#include "tests/sim/fakes/memory_store.h"
 
 namespace coxswain::sim {
 

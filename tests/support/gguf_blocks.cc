@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 
 namespace coxswain::support {
 namespace {

@@ -30,7 +30,7 @@ void WriteImageTextModel(const std::string& folder) {
            return absl::OkStatus();
          }});
   }
-  tensors.push_back({kBesideText, DType::kF32, {2, 3}, [](uint8_t* out) {
+  tensors.push_back({kBesideText, ElementType::kF32, {2, 3}, [](uint8_t* out) {
                        const float values[] = {0, 1, 2, 3, 4, 5};
                        std::memcpy(out, values, sizeof(values));
                        return absl::OkStatus();

@@ -28,7 +28,7 @@
 #include "worker/agent/relay_rendezvous.h"
 #include "worker/agent/task_thread.h"
 #include "worker/agent/wire/decode.h"
-#include "worker/agent/wire/event_sink.h"
+#include "worker/agent/wire/queued_stream.h"
 #include "worker/agent/worker_metrics.h"
 #include "worker/comm/collectives.h"
 #include "worker/engine/engine.h"

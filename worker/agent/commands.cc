@@ -1,4 +1,6 @@
 // Agent: the Run stream's commands, in order, on the executor thread.
+#include "worker/agent/commands.h"
+
 #include <chrono>
 #include <utility>
 #include <variant>
@@ -11,7 +13,6 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/wire/command_identity.h"
 #include "worker/agent/wire/wire.h"
-#include "worker/agent/work.h"
 
 namespace coxswain::agent {
 namespace {

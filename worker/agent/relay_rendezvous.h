@@ -9,7 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/mutex.h"
-#include "worker/comm/rendezvous.h"
+#include "worker/comm/collectives.h"
 
 namespace coxswain::agent {
 

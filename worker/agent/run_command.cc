@@ -2,8 +2,8 @@
 #include "common/faults/fault_point.h"
 #include "common/status_macros.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/commands.h"
 #include "worker/agent/wire/wire.h"
-#include "worker/agent/work.h"
 
 namespace coxswain::agent {
 namespace {

@@ -10,10 +10,9 @@
 
 #include "common/access/page_guard.h"
 #include "common/access/secret_file.h"
-#include "common/build_info.h"
 #include "common/files/hash.h"
-#include "common/host_limits.h"
-#include "common/ids.h"
+#include "common/host.h"
+#include "common/identity.h"
 #include "common/logging.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"

@@ -7,15 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/tensors/add.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/comm/collectives.h"
 #include "worker/comm/cuda_calls.h"
-#include "worker/comm/host_identity.h"
 #include "worker/comm/members.h"
 #include "worker/comm/nccl_group.h"
 #include "worker/comm/nccl_impl.h"
 #include "worker/comm/nccl_library.h"
 #include "worker/comm/peer_copies.h"
+#include "worker/comm/peer_memory.h"
 
 namespace coxswain::comm {
 namespace {

@@ -9,10 +9,10 @@
 #include "common/files/hash.h"
 #include "common/status_macros.h"
 #include "worker/comm/cuda_calls.h"
-#include "worker/comm/host_identity.h"
 #include "worker/comm/members.h"
 #include "worker/comm/nccl_impl.h"
 #include "worker/comm/nccl_library.h"
+#include "worker/comm/peer_memory.h"
 
 namespace coxswain::comm {
 namespace {

@@ -1,14 +1,17 @@
 #include "worker/comm/peer_memory.h"
 
-#include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+
+#include <cuda_runtime_api.h>
 
 #include "absl/strings/str_cat.h"
 #include "common/files/hash.h"
 #include "common/status_macros.h"
-#include "worker/comm/host_identity.h"
 
 namespace coxswain::comm {
 namespace {
@@ -135,6 +138,19 @@ char* PeerMemory::Of(int rank, const void* data) const {
   const auto offset =
       static_cast<const char*>(data) - static_cast<const char*>(regions_[region].data);
   return bases_[static_cast<size_t>(rank)][region] + offset;
+}
+
+std::string BootId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+std::string NcclHost() {
+  if (const char* id = std::getenv("NCCL_HOSTID"); id != nullptr && *id != '\0') return id;
+  char name[256] = {};
+  (void)gethostname(name, sizeof(name) - 1);
+  return std::string(name) + " " + BootId();
 }
 
 }  // namespace coxswain::comm

@@ -50,6 +50,16 @@ class PeerMemory {
   std::vector<std::string> hosts_;         // by rank
 };
 
+// Which machine this process runs on.
+
+// The id changes with every start of the machine and is the same in its containers; empty where it
+// is not told.
+std::string BootId();
+
+// The name is equal for processes that NCCL takes to be of one host: NCCL_HOSTID, or host name and
+// boot.
+std::string NcclHost();
+
 }  // namespace coxswain::comm
 
 #endif  // COXSWAIN_WORKER_COMM_PEER_MEMORY_H_

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/build_info.h"
+#include "common/identity.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
 #include "kernels/products/gemm.h"

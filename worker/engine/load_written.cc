@@ -67,16 +67,17 @@ absl::Status LoadAdapterOnly(State& state, const WrittenWeights& written, std::s
 
 // The type of each parameter in the files of a model; float32, which rounds nothing, of one that is
 // not there.
-absl::StatusOr<std::vector<DType>> TypesIn(const plan::Plan& plan, const std::string& directory) {
+absl::StatusOr<std::vector<ElementType>> TypesIn(const plan::Plan& plan,
+                                                 const std::string& directory) {
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(directory, model::TextPartOf(plan.model).spellings));
-  std::vector<DType> types;
+  std::vector<ElementType> types;
   for (const model::Parameter& parameter : plan.parameters) {
     const std::vector<model::StackedFile> stack =
         model::StackedFilesOf(plan.architecture, parameter);
     const TensorInfo* tensor =
         files->Find(stack.empty() ? parameter.name : stack.front().NameOf(0));
-    types.push_back(tensor == nullptr ? DType::kF32 : tensor->dtype);
+    types.push_back(tensor == nullptr ? ElementType::kF32 : tensor->dtype);
   }
   return types;
 }

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/status_macros.h"
-#include "worker/supervisor/endpoint.h"
+#include "worker/supervisor/processes.h"
 
 namespace coxswain::supervisor {
 namespace {

@@ -18,7 +18,7 @@
 #include "common/access/join_token.h"
 #include "common/mutex.h"
 #include "common/net/grpc_endpoint.h"
-#include "worker/supervisor/endpoint.h"
+#include "worker/supervisor/processes.h"
 
 namespace coxswain::supervisor {
 

@@ -12,7 +12,7 @@
 #include "common/net/grpc_status.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
-#include "worker/supervisor/process_facts.h"
+#include "worker/supervisor/processes.h"
 #include "worker/supervisor/relay_stream.h"
 
 namespace coxswain::supervisor {

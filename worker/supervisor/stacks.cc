@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
-#include "worker/supervisor/find_binary.h"
+#include "worker/supervisor/processes.h"
 
 namespace coxswain::supervisor {
 namespace {

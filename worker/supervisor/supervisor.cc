@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/faults/fault_point.h"
 #include "common/logging.h"
-#include "worker/supervisor/process_facts.h"
+#include "worker/supervisor/processes.h"
 
 namespace coxswain::supervisor {
 namespace {

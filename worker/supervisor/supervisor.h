@@ -14,7 +14,6 @@
 #include "absl/base/thread_annotations.h"
 #include "common/mutex.h"
 #include "worker/supervisor/restart_policy.h"
-#include "worker/supervisor/silence.h"
 #include "worker/supervisor/stack_taker.h"
 
 namespace coxswain::supervisor {

@@ -18,7 +18,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "bench/controller/dispatch/stamps.h"
-#include "common/ids.h"
+#include "common/identity.h"
 #include "common/logging.h"
 #include "tests/worker/agent/fake_engine.h"
 #include "worker/agent/agent.h"

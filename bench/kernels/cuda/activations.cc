@@ -1,10 +1,7 @@
 // SwiGLU and GeGLU on packed gate and up, GELU alone. The backward runs in place, so its operands
 // shrink from launch to launch: its time does not depend on them.
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/activations/clamped_swiglu.h"
-#include "kernels/activations/geglu.h"
-#include "kernels/activations/gelu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -1,13 +1,8 @@
 // Elementwise ops and plain reductions over as many elements as a micro-step's residual stream.
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/activations/dropout.h"
-#include "kernels/tensors/add.h"
-#include "kernels/tensors/checksum.h"
-#include "kernels/tensors/convert.h"
 #include "kernels/tensors/gradient_sum.h"
-#include "kernels/tensors/random_fill.h"
-#include "kernels/tensors/reduce.h"
-#include "kernels/tensors/scale.h"
+#include "kernels/tensors/whole_tensors.h"
 
 namespace coxswain::kernels::bench {
 namespace {

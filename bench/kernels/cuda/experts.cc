@@ -6,12 +6,9 @@
 #include <random>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/route.h"
 #include "kernels/experts/router_loss.h"
-#include "kernels/experts/sigmoid_gate.h"
-#include "kernels/experts/sort_by_expert.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include "kernels/products/gated_linear.h"
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/products/gemm.h"
-#include "kernels/products/plain_gated_linear.h"
+#include "kernels/products/plain_products.h"
 
 namespace coxswain::kernels::bench {
 namespace {

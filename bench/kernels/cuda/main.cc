@@ -16,7 +16,7 @@
 
 #include "bench/kernels/cuda/harness.h"
 #include "bench/report.h"
-#include "common/build_info.h"
+#include "common/identity.h"
 #include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::bench {

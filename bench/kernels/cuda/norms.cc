@@ -1,7 +1,6 @@
 // RMSNorm alone and behind the residual add, LayerNorm, bias gradient.
+#include "kernels/norms/norms.h"
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/norms/layer_norm.h"
-#include "kernels/norms/rms_norm.h"
 #include "kernels/products/bias.h"
 
 namespace coxswain::kernels::bench {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 #include "kernels/products/gemm.h"
 
 namespace coxswain::kernels::bench {

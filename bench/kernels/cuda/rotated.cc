@@ -6,7 +6,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/cuda/products/rotated_product.h"
 #include "kernels/products/gemm.h"
-#include "kernels/products/plain_rotated_linear.h"
+#include "kernels/products/plain_products.h"
 
 namespace coxswain::kernels::bench {
 namespace {

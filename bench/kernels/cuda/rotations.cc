@@ -1,10 +1,9 @@
 // RoPE and QK-norm in place on packed rows of q, k and v, and such rows from those of latent
 // attention.
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/attention/latent_heads.h"
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 #include "kernels/rope.h"
-#include "kernels/tensors/split_rows.h"
+#include "kernels/tensors/rows.h"
 
 namespace coxswain::kernels::bench {
 namespace {

@@ -4,8 +4,7 @@
 #include <unordered_set>
 
 #include "bench/kernels/cuda/harness.h"
-#include "kernels/tensors/embedding.h"
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
 
 namespace coxswain::kernels::bench {
 namespace {

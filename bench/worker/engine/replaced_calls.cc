@@ -12,7 +12,7 @@
 #include "kernels/device.h"
 #include "kernels/optimizer/adamw.h"
 #include "kernels/optimizer/global_norm.h"
-#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/batches/batch.h"
 #include "worker/engine/batches/graphs.h"
 #include "worker/engine/memory/random_init.h"

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "common/config/chosen_resources.h"
 #include "common/config/config_error.h"
 #include "common/config/job_spec.h"
 

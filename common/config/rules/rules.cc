@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/rules/method_rules.h"
 #include "common/config/rules/preference_rules.h"
-#include "common/config/rules/push_rules.h"
 #include "common/config/rules/score_rules.h"
 #include "common/config/rules/source_rules.h"
 #include "common/config/schema/schema.h"

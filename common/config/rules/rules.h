@@ -2,7 +2,7 @@
 #ifndef COXSWAIN_COMMON_CONFIG_RULES_RULES_H_
 #define COXSWAIN_COMMON_CONFIG_RULES_RULES_H_
 
-#include "common/config/chosen_resources.h"
+#include "common/config/job_spec.h"
 #include "common/config/rules/validate.h"
 
 namespace coxswain::config {

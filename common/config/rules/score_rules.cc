@@ -113,8 +113,6 @@ bool IsScoreMethod(std::string_view method) {
   return method == kReward || method == kClassification;
 }
 
-bool TrainsScores(const JobSpec& job) { return IsScoreMethod(job.method); }
-
 int64_t ScoreLabels(const JobSpec& job) {
   if (job.method == kReward) return 1;
   return job.method == kClassification ? job.classification.num_labels : 0;

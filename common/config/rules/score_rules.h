@@ -15,7 +15,6 @@ struct Validated;
 
 // Whether the model of `method` has a score head in place of its LM head: reward, classification.
 bool IsScoreMethod(std::string_view method);
-bool TrainsScores(const JobSpec& job);
 
 // Scores of a document: 1 of a reward model, num_labels of a classifier; 0: there is no score head.
 int64_t ScoreLabels(const JobSpec& job);

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/config_error.h"
 #include "common/config/schema/schema.h"
 #include "common/config/schema/value_reader.h"
-#include "common/config/suggest.h"
 #include "common/foreign_keys/key_tables.h"
 
 namespace coxswain::config {

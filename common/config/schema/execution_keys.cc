@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/config/schema/key_ranges.h"
+#include "common/config/schema/key.h"
 
 namespace coxswain::config {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "common/config/schema/data_keys.h"
 #include "common/config/schema/execution_keys.h"
-#include "common/config/schema/key_ranges.h"
+#include "common/config/schema/key.h"
 #include "common/config/schema/preference_keys.h"
 #include "common/config/schema/score_keys.h"
 #include "common/foreign_keys/key_tables.h"

@@ -1,6 +1,6 @@
 #include "common/config/schema/score_keys.h"
 
-#include "common/config/schema/key_ranges.h"
+#include "common/config/schema/key.h"
 
 namespace coxswain::config {
 

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/config_error.h"
 #include "common/config/local_path.h"
-#include "common/config/suggest.h"
 #include "common/foreign_keys/foreign_value.h"
 #include "common/status_macros.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/files/lfs_pointer.h"
 #include "common/files/mapped_file.h"
+#include "common/files/read_file.h"
 #include "common/files/safetensors/safetensors_header.h"
 #include "common/status_macros.h"
 

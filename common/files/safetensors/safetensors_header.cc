@@ -81,7 +81,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
       return true;
     }
     if (level_ != Level::kTensor || field_ != "dtype") return Unexpected("a string");
-    if (!ParseDType(value, &entry_.dtype)) {
+    if (!ParseElementType(value, &entry_.dtype)) {
       return FailTensor("has unknown dtype \"" + value + "\"");
     }
     return true;
@@ -181,9 +181,9 @@ absl::Status CheckLayout(std::vector<SafetensorsEntry>& entries, int64_t data_by
 
 }  // namespace
 
-absl::StatusOr<int64_t> SafetensorsTensorBytes(const std::string& name, DType dtype,
+absl::StatusOr<int64_t> SafetensorsTensorBytes(const std::string& name, ElementType dtype,
                                                const std::vector<int64_t>& shape) {
-  int64_t bits = DTypeBits(dtype);
+  int64_t bits = ElementBits(dtype);
   for (const int64_t extent : shape) {
     if (extent < 0 || __builtin_mul_overflow(bits, extent, &bits)) {
       return absl::InvalidArgumentError(
@@ -216,8 +216,9 @@ std::string FormatSafetensorsHeader(const std::vector<SafetensorsEntry>& entries
   if (!metadata.empty()) absl::StrAppend(&text, "\"__metadata__\":", Json(metadata).dump());
   for (const SafetensorsEntry& entry : entries) {
     absl::StrAppend(&text, text.size() > 1 ? "," : "", Json(entry.name).dump(), ":{\"dtype\":\"",
-                    std::string(DTypeName(entry.dtype)), "\",\"shape\":", Json(entry.shape).dump(),
-                    ",\"data_offsets\":[", entry.begin, ",", entry.end, "]}");
+                    std::string(ElementName(entry.dtype)),
+                    "\",\"shape\":", Json(entry.shape).dump(), ",\"data_offsets\":[", entry.begin,
+                    ",", entry.end, "]}");
   }
   text += '}';
   text.resize((text.size() + 7) / 8 * 8, ' ');

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 
 namespace coxswain {
 
@@ -18,7 +18,7 @@ inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
 struct SafetensorsEntry {
   std::string name;
-  DType dtype{};
+  ElementType dtype{};
   std::vector<int64_t> shape;
   int64_t begin = 0, end = 0;  // bytes from the end of the header
 };
@@ -38,7 +38,7 @@ std::string FormatSafetensorsHeader(const std::vector<SafetensorsEntry>& entries
                                     const std::map<std::string, std::string>& metadata);
 
 // Bytes of a tensor. InvalidArgument: negative extent, overflow of int64, bits not a multiple of 8.
-absl::StatusOr<int64_t> SafetensorsTensorBytes(const std::string& name, DType dtype,
+absl::StatusOr<int64_t> SafetensorsTensorBytes(const std::string& name, ElementType dtype,
                                                const std::vector<int64_t>& shape);
 
 }  // namespace coxswain

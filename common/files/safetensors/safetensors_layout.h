@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/files/safetensors/safetensors_header.h"
 
 namespace coxswain {
 
 struct TensorForm {
   std::string name;
-  DType dtype{};
+  ElementType dtype{};
   std::vector<int64_t> shape;
 };
 

@@ -11,13 +11,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 
 namespace coxswain {
 
 struct TensorSource {
   std::string name;
-  DType dtype{};
+  ElementType dtype{};
   std::vector<int64_t> shape;
   // Called once, in file order; must fill all bytes of the tensor.
   std::function<absl::Status(uint8_t* out)> fill;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 
 namespace coxswain {
 
@@ -35,7 +35,7 @@ struct PickleValue {
 // The bytes of one or more tensors: entry data/KEY of the archive.
 struct TorchStorage {
   std::string_view key;
-  DType dtype{};
+  ElementType dtype{};
   int64_t elements = 0;  // not negative
 };
 

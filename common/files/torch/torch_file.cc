@@ -70,13 +70,13 @@ absl::StatusOr<TensorInfo> PlaceView(const NamedView& tensor, const TorchZip& zi
     return BadView(tensor, "in the entry data/", OneLine(view.storage.key, kMostNameBytes),
                    ", which it lacks");
   }
-  const int64_t element_bytes = DTypeBits(view.storage.dtype) / 8;
+  const int64_t element_bytes = ElementBits(view.storage.dtype) / 8;
   int64_t storage_bytes = 0;
   if (__builtin_mul_overflow(view.storage.elements, element_bytes, &storage_bytes) ||
       static_cast<uint64_t>(storage_bytes) > bytes.size()) {
     return BadView(tensor, "in a storage of ", view.storage.elements, " elements of ",
-                   std::string(DTypeName(view.storage.dtype)), ", of which it holds ", bytes.size(),
-                   " bytes (truncated?)");
+                   std::string(ElementName(view.storage.dtype)), ", of which it holds ",
+                   bytes.size(), " bytes (truncated?)");
   }
   ASSIGN_OR_RETURN(const int64_t elements, CountElements(tensor));
   TensorInfo info{.name = tensor.name,

@@ -16,23 +16,23 @@ enum class Callee { kOrderedDict, kTensor, kParameter, kStorage };
 struct TorchClass {
   std::string_view module, name;
   Callee callee;
-  DType dtype = {};  // of a storage
+  ElementType dtype = {};  // of a storage
 };
 
 constexpr std::array<TorchClass, 13> kClasses = {{
     {"collections", "OrderedDict", Callee::kOrderedDict},
     {"torch._utils", "_rebuild_tensor_v2", Callee::kTensor},
     {"torch._utils", "_rebuild_parameter", Callee::kParameter},
-    {"torch", "HalfStorage", Callee::kStorage, DType::kF16},
-    {"torch", "BFloat16Storage", Callee::kStorage, DType::kBF16},
-    {"torch", "FloatStorage", Callee::kStorage, DType::kF32},
-    {"torch", "DoubleStorage", Callee::kStorage, DType::kF64},
-    {"torch", "LongStorage", Callee::kStorage, DType::kI64},
-    {"torch", "IntStorage", Callee::kStorage, DType::kI32},
-    {"torch", "ShortStorage", Callee::kStorage, DType::kI16},
-    {"torch", "CharStorage", Callee::kStorage, DType::kI8},
-    {"torch", "ByteStorage", Callee::kStorage, DType::kU8},
-    {"torch", "BoolStorage", Callee::kStorage, DType::kBool},
+    {"torch", "HalfStorage", Callee::kStorage, ElementType::kF16},
+    {"torch", "BFloat16Storage", Callee::kStorage, ElementType::kBF16},
+    {"torch", "FloatStorage", Callee::kStorage, ElementType::kF32},
+    {"torch", "DoubleStorage", Callee::kStorage, ElementType::kF64},
+    {"torch", "LongStorage", Callee::kStorage, ElementType::kI64},
+    {"torch", "IntStorage", Callee::kStorage, ElementType::kI32},
+    {"torch", "ShortStorage", Callee::kStorage, ElementType::kI16},
+    {"torch", "CharStorage", Callee::kStorage, ElementType::kI8},
+    {"torch", "ByteStorage", Callee::kStorage, ElementType::kU8},
+    {"torch", "BoolStorage", Callee::kStorage, ElementType::kBool},
 }};
 
 template <typename... Parts>

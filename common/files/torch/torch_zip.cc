@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/files/lfs_pointer.h"
+#include "common/files/read_file.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 

@@ -40,7 +40,7 @@ class Pair {
  private:
   std::string Named(const TensorInfo& tensor) const {
     return absl::StrCat("tensor \"", tensor.name, "\" ", ShapeText(tensor.shape), " of ",
-                        std::string(DTypeName(tensor.dtype)), " in ", files_.PathOf(tensor));
+                        std::string(ElementName(tensor.dtype)), " in ", files_.PathOf(tensor));
   }
 
   const WeightFiles& files_;
@@ -52,7 +52,7 @@ absl::Status Missing(const WeightFiles& files, const TensorInfo& present,
                      const std::string& absent) {
   return absl::InvalidArgumentError(absl::StrCat(
       "tensor \"", absent, "\" is missing beside \"", present.name, "\" ", ShapeText(present.shape),
-      " of ", std::string(DTypeName(present.dtype)), " in ", files.PathOf(present)));
+      " of ", std::string(ElementName(present.dtype)), " in ", files.PathOf(present)));
 }
 
 // [experts, rows, cols] of a shape of two or three extents.
@@ -71,8 +71,8 @@ absl::StatusOr<BlocksAndScales> Mxfp4Of(const WeightFiles& files, const TensorIn
   std::vector<int64_t> expected = scales.shape;
   expected.push_back(kMxfp4Bytes);
   const bool ranks = scales.shape.size() == 2 || scales.shape.size() == 3;
-  if (!ranks || blocks.shape != expected || blocks.dtype != DType::kU8 ||
-      scales.dtype != DType::kU8) {
+  if (!ranks || blocks.shape != expected || blocks.dtype != ElementType::kU8 ||
+      scales.dtype != ElementType::kU8) {
     return pair.Refused(
         "MXFP4 has blocks [experts, rows, cols / 32, 16] and scales [experts, rows, cols / 32], "
         "both of U8");
@@ -94,8 +94,8 @@ absl::StatusOr<BlocksAndScales> Fp8Of(const WeightFiles& files, const TensorInfo
     expected[d] = Fp8Blocks(expected[d]);
   }
   const bool ranks = rank == 2 || rank == 3;
-  if (!ranks || scales.shape != expected || codes.dtype != DType::kF8E4M3 ||
-      scales.dtype != DType::kF32) {
+  if (!ranks || scales.shape != expected || codes.dtype != ElementType::kF8E4M3 ||
+      scales.dtype != ElementType::kF32) {
     return pair.Refused(
         "FP8 in blocks of 128 x 128 has F8_E4M3 [rows, cols] and F32 [rows / 128, cols / 128], "
         "divided up");
@@ -147,7 +147,7 @@ absl::StatusOr<std::optional<BlocksAndScales>> FindBlocksAndScales(const WeightF
   const TensorInfo* const weight = files.Find(name);
   const TensorInfo* const inverse = files.Find(name + kScalesOfFp8);
   if (weight != nullptr && inverse != nullptr) return Fp8Of(files, *weight, *inverse);
-  if (weight != nullptr && weight->dtype == DType::kF8E4M3) {
+  if (weight != nullptr && weight->dtype == ElementType::kF8E4M3) {
     return Missing(files, *weight, name + kScalesOfFp8);
   }
   if (inverse != nullptr) return Missing(files, *inverse, name);

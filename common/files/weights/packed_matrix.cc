@@ -25,7 +25,8 @@ class Parts {
  public:
   Parts(const WeightFiles& files, PackedMatrix* out) : files_(files), out_(out) {}
 
-  absl::StatusOr<const TensorInfo*> Take(const std::string& name, DType dtype, int64_t elements) {
+  absl::StatusOr<const TensorInfo*> Take(const std::string& name, ElementType dtype,
+                                         int64_t elements) {
     const TensorInfo* tensor = files_.Find(name);
     if (tensor == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\" is missing"));
@@ -33,8 +34,8 @@ class Parts {
     if (tensor->dtype != dtype || tensor->elements() != elements) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor \"", name, "\" has ", tensor->elements(), " elements of ",
-                       std::string(DTypeName(tensor->dtype)), ", the format has ", elements, " of ",
-                       std::string(DTypeName(dtype))));
+                       std::string(ElementName(tensor->dtype)), ", the format has ", elements,
+                       " of ", std::string(ElementName(dtype))));
     }
     RETURN_IF_ERROR(CheckInPlace(*tensor));
     out_->tensors.push_back(name);
@@ -42,7 +43,7 @@ class Parts {
   }
 
   absl::StatusOr<std::vector<float>> Floats(const std::string& name, int64_t elements) {
-    ASSIGN_OR_RETURN(const TensorInfo* tensor, Take(name, DType::kF32, elements));
+    ASSIGN_OR_RETURN(const TensorInfo* tensor, Take(name, ElementType::kF32, elements));
     std::vector<float> values(static_cast<size_t>(elements));
     std::memcpy(values.data(), tensor->data, static_cast<size_t>(tensor->bytes));
     return values;
@@ -97,9 +98,9 @@ absl::Status ReadNf4(const std::string& name, const TensorInfo& tensor, Parts& p
   out->shape = state.shape;
   out->format = state.nested ? "nf4_double" : "nf4";
   out->tensors.push_back(tensor.name);
-  ASSIGN_OR_RETURN(const TensorInfo* codes, parts.Take(name, DType::kU8, (elements + 1) / 2));
+  ASSIGN_OR_RETURN(const TensorInfo* codes, parts.Take(name, ElementType::kU8, (elements + 1) / 2));
   out->codes = codes->data;
-  const DType dtype = state.nested ? DType::kU8 : DType::kF32;
+  const ElementType dtype = state.nested ? ElementType::kU8 : ElementType::kF32;
   ASSIGN_OR_RETURN(const TensorInfo* scales, parts.Take(name + ".absmax", dtype, blocks));
   out->scales = scales->data;
   ASSIGN_OR_RETURN(out->map, parts.Floats(name + ".quant_map", 16));
@@ -146,7 +147,8 @@ void CopyAsFloat(const PackedMatrix& matrix, float* out) {
 absl::StatusOr<std::optional<PackedMatrix>> FindPackedMatrix(const WeightFiles& files,
                                                              const std::string& name) {
   const TensorInfo* weight = files.Find(name);
-  if (weight == nullptr || (weight->dtype != DType::kU8 && weight->dtype != DType::kI8)) {
+  if (weight == nullptr ||
+      (weight->dtype != ElementType::kU8 && weight->dtype != ElementType::kI8)) {
     return std::nullopt;
   }
   RETURN_IF_ERROR(CheckInPlace(*weight));
@@ -156,9 +158,9 @@ absl::StatusOr<std::optional<PackedMatrix>> FindPackedMatrix(const WeightFiles& 
     RETURN_IF_ERROR(ReadNf4(name, *state, parts, &matrix));
     return matrix;
   }
-  if (weight->dtype != DType::kI8 || weight->shape.size() != 2) {
+  if (weight->dtype != ElementType::kI8 || weight->shape.size() != 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tensor \"", name, "\" of ", std::string(DTypeName(weight->dtype)),
+        absl::StrCat("tensor \"", name, "\" of ", std::string(ElementName(weight->dtype)),
                      " is not quantised in nf4 or int8 of bitsandbytes"));
   }
   matrix.format = "int8";

@@ -10,9 +10,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/build_info.h"
 #include "common/hub/api/forbidden_address.h"
 #include "common/hub/api/url.h"
+#include "common/identity.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
 #include "common/files/regular_file.h"
-#include "common/ids.h"
+#include "common/identity.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 

@@ -66,7 +66,6 @@ class LfsUpload {
 
   size_t parts() const { return steps_.size() - 2; }
   HttpCall PutOf(size_t index);
-  HttpCall PostOf(const std::string& url, const std::string& type);
   std::string PartList() const;
   bool MayHaveExpired(size_t index, int status) const;
 

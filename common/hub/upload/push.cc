@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/format.h"
 #include "common/hub/api/api_answer.h"
-#include "common/hub/api/rate_meter.h"
 #include "common/hub/api/retries.h"
 #include "common/hub/upload/push_failure.h"
 #include "common/hub/upload/push_file.h"

@@ -1,4 +1,4 @@
-// The families, one file each.
+// The families. Those of one maker share a file, and so do those that stand alone.
 #ifndef COXSWAIN_COMMON_MODEL_FAMILIES_FAMILIES_H_
 #define COXSWAIN_COMMON_MODEL_FAMILIES_FAMILIES_H_
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/model/block.h"
 #include "common/model/parameter.h"
 
@@ -36,6 +37,23 @@ StackedFile ByOutputs(StackedFile file);
 // fills, `in` being cols, or rows where the file is transposed.
 void ToMemoryMatrix(const StackedFile& file, const float* values, float* matrix);
 void ToFileMatrix(const StackedFile& file, const float* matrix, float* values);
+
+// The linears of single experts, and how files of adapters call them.
+
+// "base_model.model.model.layers.0.mlp.experts.3.up_proj.lora_A.weight" of a file that has one
+// matrix each; `part` is A or B. Source: peft save_and_load, vLLM lora/utils.py.
+inline std::string SingleExpertKey(const StackedFile& file, int64_t expert, Part part) {
+  const std::string weight = file.NameOf(expert);
+  const std::string module = weight.substr(0, weight.rfind('.'));
+  return absl::StrCat("base_model.model.", module,
+                      part == Part::kLoraA ? ".lora_A.weight" : ".lora_B.weight");
+}
+
+// The tensors in which files of the base have the stack that `adapter`, its A or B, adapts.
+inline std::vector<StackedFile> FilesOfAdapted(const Architecture& model, Parameter adapter) {
+  adapter.part = Part::kBase;
+  return StackedFilesOf(model, adapter);
+}
 
 }  // namespace coxswain::model
 

@@ -12,7 +12,7 @@
 #include "common/plan/buffer_rows.h"
 #include "common/plan/checks/architecture_checks.h"
 #include "common/plan/expert_ranges.h"
-#include "common/plan/fusions/fusions.h"
+#include "common/plan/fusions/fused_ops.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"
 #include "common/plan/storage.h"

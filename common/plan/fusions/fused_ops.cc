@@ -2,9 +2,14 @@
 
 #include <algorithm>
 
-#include "common/plan/fusions/fusions.h"
-
 namespace coxswain::plan {
+
+const std::vector<Fusion>& Fusions() {
+  static const auto* const kFusions = new std::vector<Fusion>{
+      kLinearRotateFusion,       kLinearAddFusion, kAddNormFusion,        kGatedLinearFusion,
+      kGroupedGatedLinearFusion, kGateDownFusion,  kAttentionRotateFusion};
+  return *kFusions;
+}
 
 OpLists OpListsOf(const Plan& plan) {
   OpLists lists = PlainOpLists(plan.architecture);

@@ -10,8 +10,8 @@
 #include "common/guarded.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "controller/api/job_replies.h"
 #include "controller/api/operations.h"
-#include "controller/api/reply_job.h"
 #include "controller/checkpoint/goes_on.h"
 #include "controller/driver/output/output_claim.h"
 #include "controller/driver/records/make_events.h"
@@ -101,7 +101,7 @@ absl::Status CheckModel(Files* files, const config::JobSpec& job) {
       absl::StrCat("no *.safetensors and no pytorch_model.bin in ", model, what_to_do));
 }
 
-// What the files say of a job, before it is accepted. Runs on the pool.
+// What the files say of a job, before it is accepted. Runs in a lane.
 struct FileFacts {
   absl::Status status;
   std::string output_identity = {};

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "controller/cli/connect/client.h"
-#include "controller/cli/text/terminal.h"
+#include "controller/cli/text/output.h"
 
 namespace coxswain::cli {
 

@@ -12,7 +12,7 @@
 #include "common/status_macros.h"
 #include "controller/cli/machine/interrupt.h"
 #include "controller/cli/text/exit_code.h"
-#include "controller/cli/text/page_line.h"
+#include "controller/cli/text/status_line.h"
 
 namespace coxswain::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "common/net/grpc_status.h"
 #include "common/status_macros.h"
 #include "controller/cli/connect/cannot_reach.h"
-#include "controller/cli/connect/client_token.h"
+#include "controller/cli/connect/connection.h"
 #include "controller/cli/machine/interrupt.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"
 

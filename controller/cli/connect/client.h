@@ -23,7 +23,7 @@ class Client {
   static constexpr Timeout kCallTimeout{30000};
 
   // Connects on the first call. Plaintext is allowed to loopback only. Every call looks for the
-  // token anew (client_token.h) and presents it. A token_file that cannot be read fails the call.
+  // token anew (connection.h) and presents it. A token_file that cannot be read fails the call.
   explicit Client(const absl::StatusOr<Connection>& connection);
   ~Client();
 

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/files/private_folder.h"
-#include "common/ids.h"
+#include "common/identity.h"
 #include "common/net/grpc_endpoint.h"
 #include "common/status_macros.h"
 #include "controller/cli/connect/client.h"

@@ -4,6 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/access/local_secrets.h"
+#include "common/access/secret_file.h"
+#include "common/identity.h"
+#include "common/net/socket_address.h"
 #include "common/status_macros.h"
 #include "controller/cli/connect/contexts.h"
 #include "controller/cli/machine/state_dir.h"
@@ -88,6 +93,21 @@ absl::StatusOr<Connection> FindConnection(const ConnectionFlags& flags) {
   if (found.server.empty()) found.server = DefaultServer();
   found.insecure = flags.insecure;
   return found;
+}
+
+std::string ClientVersion() {
+  return absl::StrCat("cox ", std::string(BuildVersion()), " (", std::string(BuildCommit()), ")");
+}
+
+absl::StatusOr<std::string> FindToken(const Connection& connection) {
+  if (!connection.token_file.empty()) return access::ReadSecret(connection.token_file);
+  if (!connection.token.empty()) return connection.token;
+  ASSIGN_OR_RETURN(const SocketAddress peer, ParseSocketAddress(connection.server));
+  if (IsLoopback(peer.host)) return access::FindLocalSecret(peer.port, access::kOperatorToken);
+  return absl::NotFoundError(
+      absl::StrCat("neither --token-file nor COXSWAIN_TOKEN nor a context "
+                   "gives a token, and ",
+                   connection.server, " is another machine"));
 }
 
 }  // namespace coxswain::cli

@@ -36,6 +36,17 @@ struct Connection {
 // NotFound for an unknown context.
 absl::StatusOr<Connection> FindConnection(const ConnectionFlags& flags);
 
+// The version of this cox.
+
+std::string ClientVersion();  // "cox 0.1.0 (1a2b3c4d)": release and commit
+
+// The token with which cox tells a controller who calls.
+
+// The first of: the token in the connection's file, the connection's token, the token that a
+// controller of this user on loopback left on this machine. NotFound names the searched places:
+// then a certificate must tell who calls, or the controller is open. Other errors name the file.
+absl::StatusOr<std::string> FindToken(const Connection& connection);
+
 }  // namespace coxswain::cli
 
 #endif  // COXSWAIN_CONTROLLER_CLI_CONNECT_CONNECTION_H_

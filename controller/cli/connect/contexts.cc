@@ -15,8 +15,8 @@
 #include "common/config/yaml_tree.h"
 #include "common/files/private_folder.h"
 #include "common/files/read_file.h"
+#include "common/host.h"
 #include "common/status_macros.h"
-#include "common/xdg.h"
 #include "controller/cli/text/output.h"
 
 namespace coxswain::cli {

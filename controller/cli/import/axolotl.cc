@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "controller/cli/import/axolotl_preference.h"
 #include "controller/cli/import/config_overrides.h"
-#include "controller/cli/import/tools.h"
+#include "controller/cli/import/detect_tool.h"
+#include "controller/cli/import/translation/hub_name.h"
 #include "controller/cli/import/translation/model.h"
-#include "controller/cli/import/translation/preference_method.h"
-#include "controller/cli/import/translation/push.h"
+#include "controller/cli/import/translation/schedule.h"
 #include "controller/cli/import/translation/trainer.h"
 
 namespace coxswain::job_import {

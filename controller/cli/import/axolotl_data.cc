@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "controller/cli/import/axolotl_place.h"
 #include "controller/cli/import/axolotl_preference.h"
-#include "controller/cli/import/tools.h"
+#include "controller/cli/import/detect_tool.h"
 #include "controller/cli/import/translation/data_source.h"
 #include "controller/cli/import/translation/hub_name.h"
-#include "controller/cli/import/translation/preference_method.h"
+#include "controller/cli/import/translation/schedule.h"
 
 namespace coxswain::job_import {
 namespace {

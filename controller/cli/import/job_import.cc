@@ -13,7 +13,6 @@
 #include "common/status_macros.h"
 #include "controller/cli/import/command_line.h"
 #include "controller/cli/import/detect_tool.h"
-#include "controller/cli/import/tools.h"
 #include "controller/cli/import/translation/schema_row.h"
 
 namespace coxswain::job_import {

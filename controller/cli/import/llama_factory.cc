@@ -4,10 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "controller/cli/import/tools.h"
+#include "controller/cli/import/detect_tool.h"
 #include "controller/cli/import/translation/hub_name.h"
 #include "controller/cli/import/translation/model.h"
-#include "controller/cli/import/translation/push.h"
 #include "controller/cli/import/translation/trainer.h"
 
 namespace coxswain::job_import {

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/cli/import/tools.h"
-#include "controller/cli/import/translation/preference_method.h"
+#include "controller/cli/import/detect_tool.h"
+#include "controller/cli/import/translation/schedule.h"
 
 namespace coxswain::job_import {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/read_file.h"
-#include "controller/cli/import/tools.h"
+#include "controller/cli/import/detect_tool.h"
 #include "controller/cli/import/translation/data_source.h"
 #include "controller/cli/import/translation/hub_name.h"
 #include "controller/cli/import/translation/model.h"

@@ -1,11 +1,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "controller/cli/import/tools.h"
+#include "controller/cli/import/detect_tool.h"
 #include "controller/cli/import/translation/data_source.h"
+#include "controller/cli/import/translation/hub_name.h"
 #include "controller/cli/import/translation/model.h"
-#include "controller/cli/import/translation/preference_method.h"
-#include "controller/cli/import/translation/push.h"
+#include "controller/cli/import/translation/schedule.h"
 #include "controller/cli/import/translation/trainer.h"
 
 namespace coxswain::job_import {

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/cli/import/tools.h"
+#include "controller/cli/import/detect_tool.h"
 #include "controller/cli/import/translation/data_source.h"
 #include "controller/cli/import/translation/hub_name.h"
-#include "controller/cli/import/translation/preference_method.h"
+#include "controller/cli/import/translation/schedule.h"
 
 namespace coxswain::job_import {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/cli/import/command_line.h"
-#include "controller/cli/import/tools.h"
-#include "controller/cli/import/translation/preference_method.h"
+#include "controller/cli/import/detect_tool.h"
+#include "controller/cli/import/translation/schedule.h"
 
 namespace coxswain::job_import {
 namespace {

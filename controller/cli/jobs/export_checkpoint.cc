@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/parser/stored_job.h"
 #include "common/files/gguf_type.h"
-#include "common/ids.h"
+#include "common/identity.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/manifest.h"
 #include "controller/data/documents/trained_chat.h"

@@ -8,7 +8,7 @@
 #include "common/config/parser/stored_job.h"
 #include "common/config/rules/score_rules.h"
 #include "common/files/read_file.h"
-#include "common/model/read/max_positions.h"
+#include "common/model/read/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/data/documents/prompts.h"
 

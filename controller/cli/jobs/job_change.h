@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_CLI_JOBS_JOB_CHANGE_H_
 #define COXSWAIN_CONTROLLER_CLI_JOBS_JOB_CHANGE_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,6 +36,14 @@ int ChangeJobs(Cox* cox, const ChangeArgs& args, v1::JobState goal,
 // messages do not name the job.
 absl::Status OfJob(const std::vector<std::string>& jobs, const std::string& job,
                    const absl::Status& status);
+
+// JOB[:STEP], as users name a checkpoint of a job.
+struct JobStep {
+  std::string job;
+  int64_t step = -1;  // -1: not given
+};
+
+JobStep SplitStep(const std::string& text);
 
 }  // namespace coxswain::cli
 

@@ -1,4 +1,4 @@
-// The job file that submit, train, validate, plan and data preview read.
+// A job file as users name it: theirs, or the configuration of another trainer.
 #ifndef COXSWAIN_CONTROLLER_CLI_JOBS_JOB_FILE_H_
 #define COXSWAIN_CONTROLLER_CLI_JOBS_JOB_FILE_H_
 
@@ -9,8 +9,11 @@
 #include "common/config/parser/job_parser.h"
 #include "controller/cli/command/cox.h"
 #include "controller/cli/command/verb.h"
+#include "controller/cli/import/job_import.h"
 
 namespace coxswain::cli {
+
+// The job file that submit, train, validate, plan and data preview read.
 
 // The arguments of every verb that takes a job file.
 struct JobFileArgs {
@@ -51,6 +54,14 @@ void AddErrorsOfDisk(config::ParsedJob* job);
 
 // The errors of AddErrorsOfDisk as a status, in the form of ParseJobFile.
 absl::Status CheckDisk(const JobFile& file, config::ParsedJob job);
+
+// A configuration of another trainer where a job file is expected.
+
+// The job's YAML, with the report of `cox import` on standard error. `shown`: the file as the user
+// named it. InvalidArgument: something stands in the way; the message is the report's last line,
+// and the others are printed.
+absl::StatusOr<std::string> ImportForeignFile(Cox* cox, const std::string& shown,
+                                              const job_import::ImportRequest& request);
 
 }  // namespace coxswain::cli
 

@@ -11,7 +11,6 @@
 #include "common/status_macros.h"
 #include "controller/text/jinja/chat_template.h"
 #include "controller/text/jinja/values/containers.h"
-#include "controller/text/jinja/values/json.h"
 #include "controller/text/jinja/values/operators.h"
 #include "controller/text/jinja/values/unicode.h"
 

@@ -1,9 +1,16 @@
 #include "controller/cli/machine/local_resources.h"
 
+#include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/format.h"
+#include "common/host.h"
+#include "controller/checkpoint/checkpoint_files.h"
+#include "controller/checkpoint/manifest.h"
 
 namespace coxswain::cli {
 namespace {
@@ -64,6 +71,35 @@ LocalResources AllLocally(const Gpus& gpus) {
   local.chosen.workers = cuda ? Count(gpus) : 1;
   local.line = DeviceLine(*local.chosen.device, gpus);
   return local;
+}
+
+int64_t SharedThreads(int64_t workers) {
+  return std::max<int64_t>(1, UsableCpus() / std::max<int64_t>(1, workers));
+}
+
+int64_t ThreadsOfCheckpoint(Files* files, const config::JobSpec& job) {
+  std::vector<std::string> directories = {job.resume};
+  if (!job.resume.starts_with('/')) {
+    if (job.resume != "auto") return 0;
+    directories = checkpoint::CheckpointsNewestFirst(files, job.output_dir)
+                      .value_or(std::vector<std::string>());
+  }
+  for (const std::string& directory : directories) {
+    const auto manifest = checkpoint::ReadManifest(files, directory);
+    if (manifest.ok() && manifest->threads > 0) return manifest->threads;
+  }
+  return 0;
+}
+
+std::string DoesNotFitHere(uint64_t worker_bytes, int64_t workers, uint64_t machine_bytes,
+                           uint64_t plannable_bytes) {
+  if (worker_bytes <= plannable_bytes) return "";
+  const std::string who =
+      workers == 1 ? "the worker needs " : absl::StrCat("each of ", workers, " workers needs ");
+  return absl::StrCat("does not fit here: ", who, FormatBytes(worker_bytes), ", this machine has ",
+                      FormatBytes(machine_bytes), " of memory, of which ",
+                      workers == 1 ? "it" : "each", " may plan with ", FormatBytes(plannable_bytes),
+                      "; cox plan --memory-gib ", plannable_bytes >> 30, " says what would fit");
 }
 
 }  // namespace coxswain::cli

@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/cli/machine/alert_rules.h"
 #include "controller/cli/machine/interrupt.h"
 
 namespace coxswain::cli {

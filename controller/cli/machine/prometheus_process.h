@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_CONTROLLER_CLI_MACHINE_PROMETHEUS_PROCESS_H_
 #define COXSWAIN_CONTROLLER_CLI_MACHINE_PROMETHEUS_PROCESS_H_
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,11 @@ struct PrometheusProcess {
 absl::StatusOr<PrometheusProcess> StartPrometheus(const std::string& directory,
                                                   const std::string& controller_metrics,
                                                   bool die_with_parent);
+
+// deploy/prometheus/alerts.yaml, compiled in (cmake/embed.cmake).
+
+// Texts of the rule files by file name.
+const std::map<std::string, std::string>& AlertRules();
 
 }  // namespace coxswain::cli
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/xdg.h"
+#include "common/host.h"
 #include "controller/cli/machine/processes.h"
 
 namespace coxswain::cli {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/cli/text/terminal.h"
+#include "controller/cli/text/output.h"
 #include "coxswain/v1/common.pb.h"
 #include "coxswain/v1/job.pb.h"
 #include "coxswain/v1/job_event.pb.h"

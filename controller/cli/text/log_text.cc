@@ -1,5 +1,7 @@
 #include "controller/cli/text/log_text.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -31,6 +33,16 @@ std::string LogText(const v1::LogLine& line) {
     text += fmt::format("  {}={}", key, shown);
   }
   return OneLine(text, kMostLineBytes);
+}
+
+std::string AnswerText(const std::string& heading, const std::string& text) {
+  std::string out = fmt::format("    {}\n", heading);
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    out += fmt::format("      {}\n", text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
 }
 
 }  // namespace coxswain::cli

@@ -1,4 +1,4 @@
-// `-o json|yaml|wide|table|name`.
+// Where cox writes, and in which form.
 #ifndef COXSWAIN_CONTROLLER_CLI_TEXT_OUTPUT_H_
 #define COXSWAIN_CONTROLLER_CLI_TEXT_OUTPUT_H_
 
@@ -8,6 +8,21 @@
 #include <nlohmann/json.hpp>
 
 namespace coxswain::cli {
+
+// The output streams of cox and the abilities of the terminal behind them.
+struct Terminal {
+  std::ostream* out = nullptr;  // data
+  std::ostream* err = nullptr;  // diagnostics and progress
+  bool out_tty = false;
+  bool err_tty = false;
+  bool color = false;  // stdout may have colours; never without a TTY or with NO_COLOR
+  int columns = 80;
+};
+
+// Standard output and error of this process.
+Terminal ProcessTerminal();
+
+// `-o json|yaml|wide|table|name`.
 
 // Structured formats print a whole object. For the others each verb formats its own text.
 inline bool IsStructured(const std::string& format) { return format == "json" || format == "yaml"; }

@@ -6,12 +6,12 @@
 
 #include "common/format.h"
 #include "common/outside_text.h"
-#include "controller/cli/text/answer_text.h"
 #include "controller/cli/text/clean_stream.h"
-#include "controller/cli/text/download_line.h"
 #include "controller/cli/text/gauges.h"
 #include "controller/cli/text/job_text.h"
+#include "controller/cli/text/log_text.h"
 #include "controller/cli/text/preference_text.h"
+#include "controller/cli/text/status_line.h"
 #include "controller/cli/text/step_text.h"
 #include "controller/cli/text/table.h"
 

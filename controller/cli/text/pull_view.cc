@@ -1,7 +1,7 @@
 #include "controller/cli/text/pull_view.h"
 
 #include "controller/cli/text/clean_stream.h"
-#include "controller/cli/text/download_line.h"
+#include "controller/cli/text/status_line.h"
 
 namespace coxswain::cli {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "common/hub/download_options.h"
+#include "controller/cli/text/output.h"
 #include "controller/cli/text/progress_view.h"
-#include "controller/cli/text/terminal.h"
 
 namespace coxswain::cli {
 

@@ -1,7 +1,6 @@
 #include <memory>
 
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/jobs/default_job.h"
 #include "controller/cli/jobs/job_file.h"
 #include "controller/cli/jobs/job_sources.h"

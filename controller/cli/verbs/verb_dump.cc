@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/text/dump_text.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/output.h"

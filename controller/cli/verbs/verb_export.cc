@@ -5,9 +5,8 @@
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/jobs/export_checkpoint.h"
-#include "controller/cli/jobs/job_step.h"
+#include "controller/cli/jobs/job_change.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/output.h"
 

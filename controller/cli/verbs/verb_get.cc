@@ -4,7 +4,6 @@
 #include "common/net/message_json.h"
 #include "common/outside_text.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/job_text.h"
 #include "controller/cli/text/output.h"

@@ -12,7 +12,6 @@
 #include "common/posix_status.h"
 #include "common/status_macros.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/import/job_import.h"
 #include "controller/cli/import/report_text.h"
 #include "controller/cli/text/exit_code.h"

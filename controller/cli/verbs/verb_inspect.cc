@@ -3,7 +3,6 @@
 
 #include "common/net/message_json.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/machine/interrupt.h"
 #include "controller/cli/text/clean_stream.h"
 #include "controller/cli/text/exit_code.h"

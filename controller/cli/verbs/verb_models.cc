@@ -11,7 +11,6 @@
 #include "common/model/read/read_model_config.h"
 #include "common/outside_text.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/output.h"
 #include "controller/cli/text/table.h"

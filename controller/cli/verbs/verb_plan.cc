@@ -8,34 +8,25 @@
 #include "common/config/schema/recipe_keys.h"
 #include "common/files/hash.h"
 #include "common/gpu_table.h"
-#include "common/host_limits.h"
+#include "common/host.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
-#include "common/xdg.h"
-#include "controller/checkpoint/extended.h"
 #include "controller/checkpoint/goes_on.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/connect/cluster.h"
 #include "controller/cli/jobs/job_file.h"
 #include "controller/cli/jobs/job_sources.h"
-#include "controller/cli/machine/fits_here.h"
 #include "controller/cli/machine/interrupt.h"
 #include "controller/cli/machine/local_resources.h"
 #include "controller/cli/machine/state_dir.h"
-#include "controller/cli/machine/worker_threads.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/output.h"
-#include "controller/data/documents/prompts.h"
 #include "controller/data/findings.h"
 #include "controller/data/prepare/prepare.h"
 #include "controller/data/sources/dataset_files.h"
 #include "controller/folders/output_place.h"
 #include "controller/planner/adapters/adapter_settings.h"
-#include "controller/planner/generation_plan.h"
-#include "controller/planner/model/added_tokens.h"
-#include "controller/planner/model/base_weights.h"
-#include "controller/planner/model/long_documents.h"
+#include "controller/planner/job_recipe.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe/extension.h"
 #include "controller/planner/recipe/recipe.h"
@@ -176,16 +167,12 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
   DiskFiles files;
   RETURN_IF_ERROR(CheckOutputPlace(&files, job.spec));
   RETURN_IF_ERROR(checkpoint::CheckGoesOn(&files, job));
-  std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(job.spec, &warnings));
   data::PrepareOptions options;
   options.cache_dir = CacheDir() + "/tokens";
   options.cancelled = [] { return InterruptSignal() != 0; };
-  ASSIGN_OR_RETURN(const data::PreparedData data, data::PrepareData(job.spec, options));
-  for (const auto& more : {data.warnings, planner::LongDocumentWarnings(job.spec, model, data)}) {
-    warnings.insert(warnings.end(), more.begin(), more.end());
-  }
-  for (const std::string& warning : warnings)
+  ASSIGN_OR_RETURN(planner::JobFiles read, planner::ReadJobFiles(job.spec, options));
+  const data::PreparedData& data = read.data;
+  for (const std::string& warning : read.warnings)
     cox->err() << "cox: warning: " << OneLine(warning) << "\n";
   ASSIGN_OR_RETURN(const std::vector<SourceFindings> findings, FindingsOf(job.spec, data));
   for (const SourceFindings& source : findings) {
@@ -194,17 +181,12 @@ absl::StatusOr<std::string> Plan(Cox* cox, const PlanArgs& args) {
       cox->err() << line << "\n";
     }
   }
-  RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
-  ASSIGN_OR_RETURN(const planner::Recipe recipe,
-                   planner::Recipe::Make(job.spec, model, data, options.cancelled));
-  ASSIGN_OR_RETURN(const data::PreparedPrompts prompts, data::PreparePrompts(job.spec));
-  ASSIGN_OR_RETURN(
-      const plan::Generation generation,
-      planner::GenerationOf(job.spec, {.texts = static_cast<int64_t>(prompts.ids.size()),
-                                       .longest = prompts.longest()}));
+  ASSIGN_OR_RETURN(const planner::JobRecipe made,
+                   planner::MakeJobRecipe(job.spec, options.cancelled, &read));
+  const planner::Recipe& recipe = made.recipe;
   ASSIGN_OR_RETURN(planner::PlannedJob planned,
-                   planner::MakePlan(job.spec.name, job.spec, model, recipe,
-                                     ResourcesOf(args, job.spec, named), generation));
+                   planner::MakePlan(job.spec.name, job.spec, read.model, recipe,
+                                     ResourcesOf(args, job.spec, named), made.generation));
   RETURN_IF_ERROR(AddExtension(&files, job, recipe, &planned));
   if (args.memory_gib == 0) AddWhatDoesNotFit(&planned);
   if (!IsStructured(args.output)) return planner::FormatPlan(job.spec, recipe, planned, data);

@@ -6,7 +6,6 @@
 #include "common/files/durable_file.h"
 #include "controller/cli/command/follow.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/jobs/kept_history.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/status_page/picture.h"

@@ -5,7 +5,6 @@
 #include "common/outside_text.h"
 #include "controller/cli/command/follow.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/job_text.h"
 #include "controller/cli/text/output.h"

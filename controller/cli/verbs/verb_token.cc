@@ -8,7 +8,6 @@
 #include "common/outside_text.h"
 #include "common/status_macros.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/output.h"
 #include "controller/cli/text/table.h"

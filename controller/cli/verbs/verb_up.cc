@@ -1,16 +1,15 @@
+// The cluster of this machine, started and stopped.
 #include <memory>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/host.h"
 #include "common/status_macros.h"
-#include "common/xdg.h"
 #include "controller/cli/command/verb.h"
-#include "controller/cli/command/verbs.h"
 #include "controller/cli/connect/cluster.h"
 #include "controller/cli/machine/interrupt.h"
 #include "controller/cli/machine/local_resources.h"
-#include "controller/cli/machine/worker_threads.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/output.h"
 
@@ -169,6 +168,32 @@ void AddUp(CLI::App* app, Cox* cox) {
       .Flag("--foreground", &args->foreground, "Stay until Ctrl-C, then stop everything")
       .Output(&args->output, {"table", "json", "yaml"})
       .Run(cox, [cox, args] { return RunUp(cox, *args); });
+}
+
+namespace {
+
+int RunDown(Cox* cox) {
+  const std::string directory = StateDir();
+  const auto lock = ClusterLock::Take(directory);
+  if (!lock.ok()) return cox->Fail(lock.status());
+  const auto cluster = FindCluster(directory);
+  if (!cluster.ok()) return cox->Fail(cluster.status());
+  if (!cluster->has_value()) {
+    cox->err() << "nothing is up\n";
+    return kOk;
+  }
+  const bool clean = StopCluster(**cluster);
+  cox->out() << "controller and workers stopped\n";
+  if (!clean)
+    cox->err() << "cox: a process did not stop by itself and was killed; see " << directory << "\n";
+  return clean ? kOk : kFailed;
+}
+
+}  // namespace
+
+void AddDown(CLI::App* app, Cox* cox) {
+  Verb(app, "down", "Stop the processes of `cox up`; unfinished jobs continue at the next up")
+      .Run(cox, [cox] { return RunDown(cox); });
 }
 
 }  // namespace coxswain::cli

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/data/model_ends.h"
-#include "controller/data/readers/conversations_of.h"
+#include "controller/text/records/record.h"
 #include "controller/text/templates/content_guard.h"
 
 namespace coxswain::data {

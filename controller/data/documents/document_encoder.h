@@ -13,7 +13,6 @@
 #include "controller/data/class_labels.h"
 #include "controller/data/documents/record_renderer.h"
 #include "controller/text/records/record.h"
-#include "controller/text/records/record_notes.h"
 #include "controller/text/templates/conversation_notes.h"
 #include "controller/text/templates/conversation_template.h"
 #include "controller/text/tokenizer/tokenizer.h"

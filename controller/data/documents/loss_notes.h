@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "controller/data/documents/document_encoder.h"
-#include "controller/text/records/record_notes.h"
+#include "controller/text/records/record.h"
 
 namespace coxswain::data {
 

@@ -12,8 +12,8 @@
 #include "controller/data/model_ends.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/sources/resolve_formats.h"
-#include "controller/text/templates/alpaca.h"
 #include "controller/text/templates/conversation_template.h"
+#include "controller/text/templates/named_templates.h"
 
 namespace coxswain::data {
 namespace {

@@ -10,7 +10,7 @@
 #include "controller/data/readers/conversation_parser.h"
 #include "controller/data/readers/detect_format.h"
 #include "controller/data/readers/fields_read.h"
-#include "controller/text/templates/alpaca.h"
+#include "controller/text/templates/named_templates.h"
 
 namespace coxswain::data {
 namespace {

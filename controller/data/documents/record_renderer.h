@@ -10,7 +10,7 @@
 #include "common/config/job_spec.h"
 #include "controller/text/records/record.h"
 #include "controller/text/templates/chat_renderer.h"
-#include "controller/text/templates/template_tokens.h"
+#include "controller/text/templates/segment.h"
 
 namespace coxswain::data {
 

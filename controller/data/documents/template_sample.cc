@@ -7,7 +7,7 @@
 #include "common/status_macros.h"
 #include "controller/data/documents/document_encoder.h"
 #include "controller/data/readers/conversation_parser.h"
-#include "controller/data/turn_notes.h"
+#include "controller/text/templates/turn_counts.h"
 #include "controller/text/templates/turn_targets.h"
 
 namespace coxswain::data {

@@ -6,11 +6,11 @@
 #include "common/status_macros.h"
 #include "controller/data/documents/document_encoder.h"
 #include "controller/data/readers/conversation_parser.h"
-#include "controller/data/readers/conversations_of.h"
 #include "controller/data/readers/fields_read.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/sources/dataset_reader.h"
 #include "controller/data/sources/resolve_formats.h"
+#include "controller/text/records/record.h"
 #include "controller/text/templates/turn_end.h"
 #include "controller/text/templates/turn_targets.h"
 

@@ -18,7 +18,7 @@
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/sources/dataset_reader.h"
 #include "controller/data/sources/resolve_formats.h"
-#include "controller/data/turn_notes.h"
+#include "controller/text/templates/turn_counts.h"
 #include "controller/text/tokenizer/tokenizer.h"
 #include "controller/text/tokenizer/unicode/byte_alphabet.h"
 

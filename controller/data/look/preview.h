@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/data/documents/field_parts.h"
-#include "controller/text/records/record_notes.h"
+#include "controller/text/records/record.h"
 
 namespace coxswain::data {
 

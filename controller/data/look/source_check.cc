@@ -21,14 +21,14 @@
 #include "controller/data/documents/document_encoder.h"
 #include "controller/data/documents/loss_notes.h"
 #include "controller/data/documents/template_check.h"
-#include "controller/data/readers/conversations_of.h"
 #include "controller/data/readers/detect_format.h"
 #include "controller/data/readers/fields_read.h"
 #include "controller/data/readers/record_parser.h"
 #include "controller/data/sources/dataset_reader.h"
 #include "controller/data/sources/resolve_formats.h"
-#include "controller/text/templates/strip.h"
+#include "controller/text/records/record.h"
 #include "controller/text/tokenizer/tokenizer.h"
+#include "controller/text/tokenizer/unicode/white_space.h"
 
 namespace coxswain::data {
 namespace {

@@ -6,11 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/data/packing/best_fit.h"
-#include "controller/data/packing/bin_limits.h"
-#include "controller/data/packing/decreasing_order.h"
-#include "controller/data/packing/first_fit.h"
-#include "controller/data/packing/shuffle.h"
+#include "controller/data/packing/fit.h"
+#include "controller/data/packing/order.h"
 
 namespace coxswain::data {
 namespace {

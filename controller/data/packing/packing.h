@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
-#include "controller/data/cancelled.h"
+#include "controller/data/early_end.h"
 
 namespace coxswain::data {
 

@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/data/cache_failure.h"
 #include "controller/data/class_labels.h"
 #include "controller/data/documents/document_encoder.h"
 #include "controller/data/documents/loss_notes.h"
+#include "controller/data/early_end.h"
 #include "controller/data/pipeline/ordered_pipeline.h"
 #include "controller/data/pipeline/record_batch.h"
 #include "controller/data/readers/record_parser.h"

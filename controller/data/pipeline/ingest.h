@@ -8,11 +8,11 @@
 
 #include "absl/status/status.h"
 #include "common/config/job_spec.h"
-#include "controller/data/cancelled.h"
+#include "controller/data/early_end.h"
 #include "controller/data/findings.h"
 #include "controller/data/pipeline/unit_writer.h"
 #include "controller/data/prepared_data.h"
-#include "controller/data/sampling.h"
+#include "controller/data/sources/sampling.h"
 #include "controller/text/tokenizer/tokenizer.h"
 
 namespace coxswain::data {

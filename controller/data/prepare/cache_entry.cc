@@ -20,7 +20,7 @@
 #include "common/files/read_file.h"
 #include "common/posix_status.h"
 #include "common/status_macros.h"
-#include "controller/data/cache_failure.h"
+#include "controller/data/early_end.h"
 
 namespace coxswain::data {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "controller/data/cancelled.h"
+#include "controller/data/early_end.h"
 #include "controller/data/prepared_data.h"
 
 namespace coxswain::data {

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/config/rules/bin_capacity.h"
 #include "common/status_macros.h"
-#include "controller/data/cache_failure.h"
 #include "controller/data/class_labels.h"
 #include "controller/data/documents/document_encoder.h"
 #include "controller/data/documents/template_check.h"
+#include "controller/data/early_end.h"
 #include "controller/data/pipeline/ingest.h"
 #include "controller/data/pipeline/unit_writer.h"
 #include "controller/data/prepare/cache_entry.h"
@@ -18,9 +18,9 @@
 #include "controller/data/sources/dataset_files.h"
 #include "controller/data/sources/dataset_reader.h"
 #include "controller/data/sources/resolve_formats.h"
-#include "controller/data/sources/val_split.h"
-#include "controller/data/turn_notes.h"
+#include "controller/data/sources/sampling.h"
 #include "controller/text/templates/named_templates.h"
+#include "controller/text/templates/turn_counts.h"
 #include "controller/text/tokenizer/tokenizer.h"
 
 namespace coxswain::data {

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/text/records/record.h"
-#include "controller/text/records/record_notes.h"
 
 namespace coxswain::data {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 
 namespace coxswain::data {
 namespace {

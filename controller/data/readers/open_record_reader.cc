@@ -1,16 +1,29 @@
+#include "controller/data/readers/open_record_reader.h"
+
 #include <optional>
 #include <utility>
 
 #include "common/status_macros.h"
+#include "controller/data/columnar/json_text.h"
 #include "controller/data/readers/bytes/byte_source.h"
 #include "controller/data/readers/bytes/file_kind.h"
 #include "controller/data/readers/columnar_reader.h"
 #include "controller/data/readers/csv_reader.h"
 #include "controller/data/readers/json_reader.h"
 #include "controller/data/readers/record_reader.h"
-#include "controller/data/readers/text_reader.h"
 
 namespace coxswain::data {
+
+absl::StatusOr<bool> TextReader::Next(RawRecord* record) {
+  ASSIGN_OR_RETURN(const bool any, lines_->Next(record));
+  if (!any || !record->error.empty()) return any;
+  json_ = "{\"text\": ";
+  AppendJsonString(record->json, &json_);
+  json_ += '}';
+  record->json = json_;
+  return true;
+}
+
 namespace {
 
 std::optional<ColumnarKind> ColumnarKindOf(FileKind kind) {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/data/readers/conversation_parser.h"
-#include "controller/data/readers/finite_float.h"
 #include "controller/data/readers/preference_sides.h"
+#include "controller/data/readers/typed_fields.h"
 
 namespace coxswain::data {
 namespace {

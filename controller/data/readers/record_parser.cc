@@ -12,7 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/data/readers/bytes/not_utf8.h"
+#include "controller/data/readers/bytes/file_kind.h"
 #include "controller/data/readers/classification_parser.h"
 #include "controller/data/readers/conversation_parser.h"
 #include "controller/data/readers/fields_read.h"

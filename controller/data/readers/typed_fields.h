@@ -3,6 +3,7 @@
 #ifndef COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_
 #define COXSWAIN_CONTROLLER_DATA_READERS_TYPED_FIELDS_H_
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <simdjson.h>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 
 namespace coxswain::data {
 
@@ -29,6 +31,20 @@ absl::StatusOr<std::vector<int64_t>> IntegersField(simdjson::dom::object from,
 absl::StatusOr<std::optional<std::vector<int64_t>>> OptionalIntegers(simdjson::dom::object from,
                                                                      const std::string& field,
                                                                      const char* what);
+
+// Numbers of records that are kept as float32.
+
+// Nothing where it is not finite in float32.
+inline std::optional<float> FiniteFloat(double value) {
+  const auto rounded = static_cast<float>(value);
+  return std::isfinite(rounded) ? std::optional(rounded) : std::nullopt;
+}
+
+// Of a number as text, as CSV has it.
+inline std::optional<float> FiniteFloat(const std::string& text) {
+  double value = 0;
+  return absl::SimpleAtod(text, &value) ? FiniteFloat(value) : std::nullopt;
+}
 
 }  // namespace coxswain::data
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "controller/data/repository/choose_config.h"
+#include "controller/data/repository/dataset_card.h"
 
 namespace coxswain::data {
 namespace {

@@ -4,6 +4,7 @@
 #define COXSWAIN_CONTROLLER_DATA_REPOSITORY_DATASET_CARD_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,6 +29,14 @@ struct DatasetCard {
 // InvalidArgument names the line: YAML that is none, a config without a name, data_files of another
 // form or of one split twice.
 absl::StatusOr<DatasetCard> ReadDatasetCard(const std::string& readme);
+
+// Which config of a dataset repository is meant.
+
+// The index in `names` of the one that was asked for or, where `asked` is empty, of the only one,
+// of `default`, or of "default". InvalidArgument lists the names: it is not there, or none was
+// asked for and none of these is there.
+absl::StatusOr<size_t> ChooseConfig(const std::vector<std::string>& names, std::string_view asked,
+                                    std::string_view preferred);
 
 }  // namespace coxswain::data
 

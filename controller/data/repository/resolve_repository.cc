@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "controller/data/readers/bytes/file_kind.h"
-#include "controller/data/repository/choose_config.h"
 #include "controller/data/repository/dataset_card.h"
 #include "controller/data/repository/file_format.h"
 #include "controller/data/repository/path_pattern.h"

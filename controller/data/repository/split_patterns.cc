@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/status_macros.h"
+#include "controller/data/dataset_parts.h"
 #include "controller/data/repository/path_pattern.h"
-#include "controller/data/split_expression.h"
 
 namespace coxswain::data {
 namespace {

@@ -16,7 +16,7 @@ namespace coxswain::data {
 // its folder `data`, or those named like the splits. A file is of a split when its name begins with
 // it, or its folder bears it; a single file is train, and files that are named one by one are where
 // none is of it. InvalidArgument, naming the path: nothing is
-// there, matches or is of the split; the split is no expression (split_expression.h); a folder
+// there, matches or is of the split; the split is no expression (dataset_parts.h); a folder
 // holds data of several kinds; an entry of data_files leaves the folder.
 absl::StatusOr<DatasetFiles> ListDatasetFiles(const config::DatasetSpec& dataset);
 

@@ -18,7 +18,7 @@
 #include "controller/driver/job/job_recovery.h"
 #include "controller/driver/job/job_trackers.h"
 #include "controller/driver/output/job_checkpoints.h"
-#include "controller/driver/output/output_hold.h"
+#include "controller/driver/output/output_claim.h"
 #include "controller/driver/readoption/job_attempt.h"
 #include "controller/driver/readoption/job_readoption.h"
 #include "controller/driver/records/deps.h"

@@ -8,7 +8,7 @@
 #include "common/status_macros.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/staging.h"
-#include "controller/driver/output/enter_output.h"
+#include "controller/driver/output/output_claim.h"
 #include "controller/driver/records/make_events.h"
 
 namespace coxswain::driver {

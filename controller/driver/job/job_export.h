@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
-#include "controller/driver/output/output_hold.h"
+#include "controller/driver/output/output_claim.h"
 #include "controller/driver/records/deps.h"
 #include "controller/driver/records/job_record.h"
 #include "coxswain/v1/job.pb.h"

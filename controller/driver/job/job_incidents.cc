@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/driver/records/make_events.h"
+#include "controller/incidents/incident.h"
 #include "controller/incidents/incident_files.h"
-#include "controller/incidents/incident_json.h"
 
 namespace coxswain::driver {
 namespace {

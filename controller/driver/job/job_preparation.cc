@@ -7,7 +7,7 @@
 #include "common/config/parser/stored_job.h"
 #include "common/guarded.h"
 #include "common/status_macros.h"
-#include "controller/data/cache_failure.h"
+#include "controller/data/early_end.h"
 #include "controller/driver/preparation/choose_resources.h"
 #include "controller/driver/records/make_events.h"
 #include "controller/failure/errors.h"

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/driver/job/job_fetch.h"
-#include "controller/driver/output/output_hold.h"
+#include "controller/driver/output/output_claim.h"
 #include "controller/driver/records/deps.h"
 #include "controller/driver/records/job_record.h"
 #include "controller/driver/training/curriculum.h"

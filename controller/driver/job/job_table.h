@@ -15,7 +15,7 @@
 #include "controller/driver/records/deleted_history.h"
 #include "controller/driver/records/deps.h"
 #include "controller/scheduler/admission.h"
-#include "controller/scheduler/host_failures.h"
+#include "controller/scheduler/host_records.h"
 
 namespace coxswain::driver {
 

@@ -4,11 +4,15 @@
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
+#include "common/guarded.h"
 #include "common/status_macros.h"
+#include "controller/checkpoint/staging.h"
+#include "controller/folders/output_place.h"
 
 namespace coxswain::driver {
 namespace {
@@ -158,6 +162,55 @@ void OutputClaim::Release() {
   MutexLock lock(mu_);
   if (held_ != nullptr && CheckHeld().ok()) held_->Remove().IgnoreError();  // else taken over
   held_.reset();
+}
+
+OutputHold::OutputHold(const Deps& deps, std::string job, std::string directory,
+                       std::function<void(const absl::Status&)> lost)
+    : deps_(deps), job_(std::move(job)), directory_(std::move(directory)), lost_(std::move(lost)) {}
+
+std::shared_ptr<OutputClaim> OutputHold::Claim() {
+  if (claim_ != nullptr) return claim_;
+  claim_ = std::make_shared<OutputClaim>(
+      deps_.files, directory_,
+      OwnerHere(deps_.journal->store()->Id(), deps_.registry->term(), job_));
+  deps_.loop->After(kClaimRenewal, life_.Wrap([this] { Renew(); }));
+  return claim_;
+}
+
+void OutputHold::Renew() {
+  auto status = std::make_shared<absl::Status>();
+  deps_.loop->Offload(Lane::kFiles,
+                      GuardedInto(status, [claim = claim_, status] { *status = claim->Renew(); }),
+                      life_.Wrap([this, status] {
+                        deps_.loop->After(kClaimRenewal, life_.Wrap([this] { Renew(); }));
+                        // Other errors are the storage's: who writes there finds them.
+                        if (absl::IsAborted(*status)) lost_(*status);
+                      }));
+}
+
+void OutputHold::LetGo(std::function<void()> gone) {
+  if (claim_ == nullptr) return;
+  letting_go_ = true;
+  life_.Reset();
+  claim_->Close();
+  Files* files = deps_.files;
+  deps_.loop->Offload(
+      Lane::kFiles,
+      [files, directory = directory_, claim = std::exchange(claim_, nullptr)] {
+        // What stays is swept by the next owner.
+        claim->WhileHeld([&] { return checkpoint::SweepStaging(files, directory); }).IgnoreError();
+        claim->Release();
+      },
+      life_.Wrap([this, gone = std::move(gone)] {
+        letting_go_ = false;
+        gone();
+      }));
+}
+
+absl::Status EnterOutput(Files* files, OutputClaim* output, const config::JobSpec& job) {
+  RETURN_IF_ERROR(output->Take());
+  RETURN_IF_ERROR(CheckReplaceable(files, job));
+  return output->WhileHeld([&] { return checkpoint::SweepStaging(files, job.output_dir); });
 }
 
 }  // namespace coxswain::driver

@@ -11,7 +11,7 @@
 #include "common/plan/plan.h"
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
-#include "controller/checkpoint/extended.h"
+#include "controller/checkpoint/goes_on.h"
 #include "controller/data/documents/prompts.h"
 #include "controller/data/documents/trained_chat.h"
 #include "controller/data/prepare/kept_references.h"
@@ -22,9 +22,9 @@
 #include "controller/export/pushed_folder.h"
 #include "controller/planner/adapters/adapter_settings.h"
 #include "controller/planner/generation_plan.h"
+#include "controller/planner/job_recipe.h"
 #include "controller/planner/model/added_tokens.h"
 #include "controller/planner/model/base_weights.h"
-#include "controller/planner/model/long_documents.h"
 #include "controller/planner/model/preference_loss.h"
 #include "controller/planner/planner.h"
 #include "controller/planner/recipe/extension.h"
@@ -96,28 +96,19 @@ absl::StatusOr<std::shared_ptr<const Curriculum>> PreparePromptsOf(const config:
 
 absl::StatusOr<std::shared_ptr<const RecipeCurriculum>> PrepareTraining(
     const std::string& cache_dir, const config::JobSpec& spec, const PrepareHooks& hooks) {
-  std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(model::ModelConfig model, planner::ReadBaseModel(spec, &warnings));
   data::PrepareOptions options;
   options.cache_dir = cache_dir;
   options.progress = hooks.progress;
   options.cancelled = hooks.cancelled;
-  ASSIGN_OR_RETURN(data::PreparedData data, data::PrepareData(spec, options));
-  data.warnings.insert(data.warnings.begin(), warnings.begin(), warnings.end());
-  for (std::string& warning : planner::LongDocumentWarnings(spec, model, data)) {
-    data.warnings.push_back(std::move(warning));
-  }
-  RETURN_IF_ERROR(planner::GrowVocabulary(data, &model));
-  ASSIGN_OR_RETURN(planner::Recipe recipe,
-                   planner::Recipe::Make(spec, model, data, hooks.cancelled));
-  ASSIGN_OR_RETURN(data::PreparedPrompts prompts, data::PreparePrompts(spec));
-  Questions questions = QuestionsOf(spec, std::move(prompts));
-  RETURN_IF_ERROR(planner::GenerationOf(spec, ExtentsOf(questions)).status());
+  ASSIGN_OR_RETURN(planner::JobFiles read, planner::ReadJobFiles(spec, options));
+  ASSIGN_OR_RETURN(planner::JobRecipe made, planner::MakeJobRecipe(spec, hooks.cancelled, &read));
+  read.data.warnings = std::move(read.warnings);
   plan::DocumentLoss loss = planner::DocumentLossOf(spec);
-  ASSIGN_OR_RETURN(std::shared_ptr<const ReferenceSums> references, KeptBefore(loss, data, recipe));
-  return std::make_shared<RecipeCurriculum>(std::move(model), std::move(data), std::move(recipe),
-                                            std::move(questions), std::move(loss),
-                                            std::move(references));
+  ASSIGN_OR_RETURN(std::shared_ptr<const ReferenceSums> references,
+                   KeptBefore(loss, read.data, made.recipe));
+  return std::make_shared<RecipeCurriculum>(
+      std::move(read.model), std::move(read.data), std::move(made.recipe),
+      QuestionsOf(spec, std::move(made.prompts)), std::move(loss), std::move(references));
 }
 
 absl::StatusOr<std::shared_ptr<const Curriculum>> PrepareJob(const std::string& cache_dir,

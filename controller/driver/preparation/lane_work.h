@@ -18,7 +18,7 @@
 #include "controller/folders/seal_folder.h"
 #include "controller/folders/staged_export.h"
 #include "controller/runtime/files.h"
-#include "controller/runtime/guard.h"
+#include "controller/runtime/held_file.h"
 #include "controller/sources/fetch_sources.h"
 #include "controller/sources/hub_access.h"
 #include "coxswain/v1/common.pb.h"

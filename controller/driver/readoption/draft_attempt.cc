@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/driver/output/enter_output.h"
+#include "controller/driver/output/output_claim.h"
 #include "controller/folders/output_folders.h"
 
 namespace coxswain::driver {

@@ -13,7 +13,7 @@
 #include "common/config/job_spec.h"
 #include "controller/checkpoint/run_state.h"
 #include "controller/driver/output/job_checkpoints.h"
-#include "controller/driver/output/output_hold.h"
+#include "controller/driver/output/output_claim.h"
 #include "controller/driver/readoption/draft_attempt.h"
 #include "controller/driver/readoption/readoption.h"
 #include "controller/driver/records/deps.h"

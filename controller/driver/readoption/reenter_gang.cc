@@ -2,7 +2,7 @@
 
 #include "common/status_macros.h"
 #include "controller/checkpoint/manifest.h"
-#include "controller/driver/output/enter_output.h"
+#include "controller/driver/output/output_claim.h"
 
 namespace coxswain::driver {
 

@@ -10,7 +10,7 @@
 #include "controller/driver/preparation/preparation_gate.h"
 #include "controller/driver/records/journal.h"
 #include "controller/driver/records/settings.h"
-#include "controller/gang/deps.h"
+#include "controller/gang/gang.h"
 #include "controller/runtime/files.h"
 #include "controller/runtime/loop.h"
 #include "controller/runtime/metrics.h"

@@ -105,20 +105,20 @@ absl::Status Journal::Settle() {
   if (writing_ == nullptr) return absl::OkStatus();
   writing_->WriteOrWait();
   const std::shared_ptr<Writing> written = std::exchange(writing_, nullptr);
-  last_commit_ = written->status();
-  if (last_commit_.ok()) {
+  const absl::Status status = written->status();
+  if (status.ok()) {
     if (observer_) observer_(written->seconds());
     OnWritten(written->rows());
     return absl::OkStatus();
   }
   PutBack(std::move(written->rows()));
   log::Error("store commit failed, kept for another try",
-             {{"error", std::string(last_commit_.message())},
+             {{"error", std::string(status.message())},
               {"events", static_cast<int64_t>(rows_.batch.events.size())},
               {"steps", static_cast<int64_t>(rows_.batch.steps.size())}});
   Bound();
   CommitAfter(kRetry);
-  return last_commit_;
+  return status;
 }
 
 void Journal::OnWritten(const Rows& rows) {

@@ -67,7 +67,6 @@ class Journal {
                       const store::KeyRow& key);
 
   store::Store* store() const { return store_; }
-  const absl::Status& last_commit() const { return last_commit_; }
   // Called after every commit with the jobs that got events.
   void OnEvents(std::function<void(const std::set<std::string>&)> listener) {
     listener_ = std::move(listener);
@@ -108,7 +107,6 @@ class Journal {
   Rows rows_;                               // that wait
   std::shared_ptr<Writing> writing_;        // null: nothing is
   std::map<std::string, Missing> missing_;  // by job, since the last commit
-  absl::Status last_commit_;
   bool timer_set_ = false;
   std::function<void(const std::set<std::string>&)> listener_;
   std::function<void(double)> observer_;

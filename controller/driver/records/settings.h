@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "controller/gang/settings.h"
+#include "controller/gang/gang.h"
 
 namespace coxswain::driver {
 

@@ -18,7 +18,6 @@ class StepRate {
   // Each is 0 before the first step.
   double tokens_per_second() const;
   double seconds_per_step() const;
-  double last_seconds() const { return samples_.empty() ? 0 : samples_.back().seconds; }
 
  private:
   struct Sample {

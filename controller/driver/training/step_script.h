@@ -55,7 +55,6 @@ class StepScript {
   bool owes_snapshot() const { return at_.owed; }
   // next() is a step that leaves a snapshot behind, which is owed from then on.
   bool LeavesSnapshot() const;
-  int64_t end_step() const { return at_.end; }
 
  private:
   bool IsBoundary() const;  // an evaluation is due here

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/files/safetensors/safetensors.h"
 #include "common/model/family.h"
-#include "common/model/files/single_expert_key.h"
+#include "common/model/files/stacked_files.h"
 #include "common/model/parameter_table.h"
 #include "common/status_macros.h"
 #include "controller/planner/adapters/target_modules.h"

@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/config/chosen_resources.h"
 #include "common/config/job_spec.h"
 #include "common/config/parser/job_parser.h"
 #include "common/model/model_config.h"

@@ -30,7 +30,7 @@ using Json = nlohmann::ordered_json;
 constexpr char kAllLinear[] = "all-linear";
 constexpr size_t kMostPatterns = 10'000;  // more than models have modules
 
-// What changes the numbers of a forward pass where it is there and not false, null or empty.
+// What changes the numbers of a forward where it is there and not false, null or empty.
 constexpr const char* kNotComputed[] = {
     "lora_bias",   "layer_replication", "trainable_token_indices", "use_qalora", "use_bdlora",
     "kasa_config", "arrow_config",      "alora_invocation_tokens"};

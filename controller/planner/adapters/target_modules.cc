@@ -12,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/model/router_module.h"
+#include "common/model/saved_modules.h"
 #include "common/name_pattern.h"
 #include "common/status_macros.h"
 

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/extents.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/storage.h"
 #include "controller/planner/layout/fit_experts.h"
 #include "controller/planner/memory/buffer_table.h"
-#include "controller/planner/memory/ceil_div.h"
 
 namespace coxswain::planner {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/plan/extents.h"
 #include "common/plan/storage.h"
 #include "controller/planner/layout/gradient_sum.h"
 #include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/memory/buffer_table.h"
-#include "controller/planner/memory/ceil_div.h"
 #include "controller/planner/memory/memory.h"
 #include "controller/planner/time/cut_head.h"
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "common/plan/buffer_rows.h"
+#include "common/plan/extents.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/quantize_pieces.h"
 #include "common/plan/storage.h"
 #include "controller/planner/memory/attention_workspace.h"
-#include "controller/planner/memory/ceil_div.h"
 #include "kernels/tensor_records.h"
 
 namespace coxswain::planner {

@@ -1,6 +1,6 @@
 #include "controller/planner/memory/memory.h"
 
-#include "common/plan/runtime_bytes.h"
+#include "common/plan/extents.h"
 
 namespace coxswain::planner {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/model/read/max_positions.h"
+#include "common/model/read/read_model_config.h"
 
 namespace coxswain::planner {
 namespace {

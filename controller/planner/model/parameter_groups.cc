@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/model/family.h"
 #include "common/model/files/fp8_weights.h"
-#include "common/model/files/single_expert_key.h"
+#include "common/model/files/stacked_files.h"
 #include "common/model/parameter_table.h"
 #include "common/model/saved_modules.h"
 #include "common/status_macros.h"

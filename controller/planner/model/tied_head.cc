@@ -32,7 +32,7 @@ absl::StatusOr<bool> Same(const TensorInfo& a, const TensorInfo& b) {
   if (a.shape != b.shape) return false;
   if (a.dtype != b.dtype) return SameValues(a, b);
   if (a.data == b.data && a.strides == b.strides) return true;  // they share their bytes
-  const int64_t bytes = DTypeBits(a.dtype) / 8;
+  const int64_t bytes = ElementBits(a.dtype) / 8;
   const auto piece = static_cast<size_t>(kElementsAtOnce * bytes);
   std::vector<uint8_t> of_a(piece), of_b(piece);
   for (int64_t begin = 0; begin < a.elements(); begin += kElementsAtOnce) {

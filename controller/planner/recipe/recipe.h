@@ -12,7 +12,7 @@
 #include "common/config/job_spec.h"
 #include "common/config/schema/recipe_keys.h"
 #include "common/model/model_config.h"
-#include "controller/data/cancelled.h"
+#include "controller/data/early_end.h"
 #include "controller/data/packing/packing.h"
 #include "controller/data/prepare/prepare.h"
 #include "controller/planner/recipe/learning_rate.h"

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/buffer_rows.h"
+#include "common/plan/extents.h"
 #include "common/plan/storage.h"
-#include "controller/planner/memory/ceil_div.h"
 #include "controller/planner/time/gpu_time.h"
 
 namespace coxswain::planner {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 
 namespace coxswain::data {
 

@@ -97,6 +97,61 @@ inline constexpr std::string_view kRoles[] = {"system", "user", "assistant", "to
 // A message with text only.
 Message TextMessage(const std::string& role, const std::string& text);
 
+// Notes about the parts of a record that are ignored or changed. They are counted and shown by
+// name.
+enum class NoteKind {
+  kUnreadField,     // `name` is a field of the record, or of a part of it, that nothing reads
+  kUnreadKey,       // `name` is a key of a message that the chat template does not read
+  kUnknownRole,     // `name` is a role that neither the format nor the chat template knows
+  kNullProperty,    // objects in the field `name` have keys whose value is null
+  kSpecialAsText,   // `name` is a special token in the record's text, which stays text
+  kTruncated,       // its end was cut off
+  kAnswerCut,       // targets were cut off with its end
+  kTooLong,         // dropped: above sequence_len
+  kNoTarget,        // dropped: no trainable token
+  kBadRecord,       // skipped
+  kRewritten,       // some turns are not trained: the template rewrites them
+  kUnended,         // a trained turn has no end-of-turn token
+  kWithoutCalls,    // a turn is trained without its tool calls: the template leaves them out
+  kWithoutThought,  // a turn is trained without its reasoning
+  kEmptyAnswer,     // only the answer's end is trained
+  kSplit,           // cut into pieces: the first token of each is no target
+  kEqualSides,      // dropped: chosen and rejected are the same tokens
+  kEqualOnceCut,    // dropped: they are, once they are cut to sequence_len
+  kScoresDisagree,  // its scores prefer what it calls rejected
+  kDuplicate,       // it trains the same tokens as an earlier record; only CheckSource
+};
+
+struct RecordNote {
+  NoteKind kind;
+  std::string name = {};
+};
+
+using RecordNotes = std::vector<RecordNote>;
+
+// Does nothing when `notes` is null.
+inline void Note(NoteKind kind, std::string name, RecordNotes* notes) {
+  if (notes != nullptr) notes->push_back({kind, std::move(name)});
+}
+
+// The conversations of a record.
+
+// Of a pair both sides; none where the record is text or tokens. They are parts of `record`.
+inline std::vector<const ChatRecord*> ConversationsOf(const Record& record) {
+  std::vector<const ChatRecord*> conversations;
+  const auto add = [&](const auto& part) {
+    if (const auto* chat = std::get_if<ChatRecord>(&part)) conversations.push_back(chat);
+  };
+  add(record);
+  if (const auto* labelled = std::get_if<LabelledRecord>(&record)) add(labelled->side);
+  if (const auto* classified = std::get_if<ClassifiedRecord>(&record)) add(classified->text);
+  if (const auto* pair = std::get_if<PairRecord>(&record)) {
+    add(pair->chosen);
+    add(pair->rejected);
+  }
+  return conversations;
+}
+
 }  // namespace coxswain::data
 
 #endif  // COXSWAIN_CONTROLLER_TEXT_RECORDS_RECORD_H_

@@ -9,7 +9,7 @@
 #include "common/status_macros.h"
 #include "controller/text/records/record.h"
 #include "controller/text/templates/content_guard.h"
-#include "controller/text/templates/strip.h"
+#include "controller/text/tokenizer/unicode/white_space.h"
 
 namespace coxswain::data {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "controller/text/jinja/values/containers.h"
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 #include "controller/text/records/record.h"
 
 namespace coxswain::data {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "controller/text/records/record.h"
-#include "controller/text/records/record_notes.h"
 #include "controller/text/templates/conversation_template.h"
 
 namespace coxswain::data {

@@ -12,7 +12,7 @@
 #include "common/files/read_file.h"
 #include "common/status_macros.h"
 #include "controller/text/jinja/values/containers.h"
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 #include "controller/text/templates/named_templates.h"
 
 namespace coxswain::data {

@@ -12,7 +12,7 @@
 #include "controller/text/jinja/chat_template.h"
 #include "controller/text/records/record.h"
 #include "controller/text/templates/rendering_budget.h"
-#include "controller/text/templates/template_tokens.h"
+#include "controller/text/templates/segment.h"
 
 namespace coxswain::data {
 

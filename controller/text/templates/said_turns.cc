@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "controller/text/templates/strip.h"
 #include "controller/text/templates/turn_begin.h"
 #include "controller/text/templates/turn_end.h"
+#include "controller/text/tokenizer/unicode/white_space.h"
 
 namespace coxswain::data {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "controller/text/templates/probe.h"
-#include "controller/text/templates/strip.h"
 #include "controller/text/templates/turn_end.h"
+#include "controller/text/tokenizer/unicode/white_space.h"
 
 namespace coxswain::data {
 namespace {

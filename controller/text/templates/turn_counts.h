@@ -3,6 +3,8 @@
 #define COXSWAIN_CONTROLLER_TEXT_TEMPLATES_TURN_COUNTS_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace coxswain::data {
 
@@ -22,6 +24,11 @@ struct TurnCounts {
     return *this;
   }
 };
+
+// Describes what became of the trained turns of conversations.
+
+// A sentence for each count that is not 0.
+std::vector<std::string> TurnNotes(const TurnCounts& turns);
 
 }  // namespace coxswain::data
 

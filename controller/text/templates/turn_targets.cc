@@ -10,9 +10,9 @@
 #include "common/status_macros.h"
 #include "controller/text/jinja/values/containers.h"
 #include "controller/text/templates/said_turns.h"
-#include "controller/text/templates/strip.h"
 #include "controller/text/templates/turn_begin.h"
 #include "controller/text/templates/turn_end.h"
+#include "controller/text/tokenizer/unicode/white_space.h"
 
 namespace coxswain::data {
 namespace {

@@ -3,21 +3,62 @@
 #define COXSWAIN_CONTROLLER_TEXT_TOKENIZER_TEXT_ENCODER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "common/mutex.h"
 #include "controller/text/tokenizer/file/added_tokens.h"
 #include "controller/text/tokenizer/file/read_tokenizer_file.h"
 #include "controller/text/tokenizer/model/byte_bpe.h"
 #include "controller/text/tokenizer/model/character_bpe.h"
 #include "controller/text/tokenizer/model/unigram.h"
 #include "controller/text/tokenizer/model/word_cache.h"
+#include "controller/text/tokenizer/steps/normalizer.h"
+#include "controller/text/tokenizer/steps/split_regex.h"
 #include "controller/text/tokenizer/text_marks.h"
-#include "controller/text/tokenizer/workspace_pool.h"
 
 namespace coxswain::data {
+
+// Keeps the memory of Encode between runs.
+
+// The memory of one running Encode. Results do not depend on which workspace it gets.
+struct Workspace {
+  RegexScratch regex;
+  WordCache cache;
+  NormalizerScratch normalizer;
+  std::vector<AddedTokenMatcher::Piece> raw_pieces;
+  std::vector<AddedTokenMatcher::Piece> normalized_pieces;
+};
+
+// Holds as many workspaces as Encodes ran at the same time.
+class WorkspacePool {
+ public:
+  std::unique_ptr<Workspace> Take() {
+    {
+      MutexLock lock(mu_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Workspace> workspace = std::move(idle_.back());
+        idle_.pop_back();
+        return workspace;
+      }
+    }
+    return std::make_unique<Workspace>();
+  }
+
+  void Return(std::unique_ptr<Workspace> workspace) {
+    MutexLock lock(mu_);
+    idle_.push_back(std::move(workspace));
+  }
+
+ private:
+  Mutex mu_;
+  std::vector<std::unique_ptr<Workspace>> idle_ ABSL_GUARDED_BY(mu_);
+};
 
 struct TextEncoder {
   using Piece = AddedTokenMatcher::Piece;

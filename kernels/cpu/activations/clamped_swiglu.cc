@@ -1,9 +1,9 @@
 // One pass, 12 bytes per output element forward and 20 backward; the logistic function is
 // recomputed. A clamp is one comparison that a NaN fails, so that NaN stays.
-#include "kernels/activations/clamped_swiglu.h"
+#include "kernels/activations/gates.h"
 
 #include "kernels/cpu/check.h"
-#include "kernels/cpu/norms/gradient_row.h"
+#include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
 

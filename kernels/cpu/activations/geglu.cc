@@ -1,10 +1,10 @@
 // One pass, 12 bytes per output element forward and 20 backward; GELU is recomputed
-// (gelu_point.h).
-#include "kernels/activations/geglu.h"
+// (gelu.h).
+#include "kernels/activations/gates.h"
 
-#include "kernels/cpu/activations/gelu_point.h"
+#include "kernels/cpu/activations/gelu.h"
 #include "kernels/cpu/check.h"
-#include "kernels/cpu/norms/gradient_row.h"
+#include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
 

@@ -1,9 +1,9 @@
-// One pass, 8 bytes per element forward and 12 backward; GELU is recomputed (gelu_point.h).
-#include "kernels/activations/gelu.h"
+// One pass, 8 bytes per element forward and 12 backward; GELU is recomputed (gelu.h).
+#include "kernels/cpu/activations/gelu.h"
 
-#include "kernels/cpu/activations/gelu_point.h"
+#include "kernels/activations/gates.h"
 #include "kernels/cpu/check.h"
-#include "kernels/cpu/norms/gradient_row.h"
+#include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
 

@@ -1,6 +1,6 @@
 // One pass over the rows of a token, head by head: 8 bytes per element of the packed row. The sum
 // over heads is taken in the order of the heads.
-#include "kernels/attention/latent_heads.h"
+#include "kernels/attention/heads.h"
 
 #include <algorithm>
 

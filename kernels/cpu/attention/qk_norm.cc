@@ -2,7 +2,7 @@
 // before the norm are copied out for backward: dividing the result by the weight would not bring
 // them back where the weight is 0. dweight: blocks of 64 tokens summed apart in the workspace, then
 // added in block order.
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,5 @@
 // Entropies of rows beside each other, then their sum in row order, in double, so that the bits do
 // not depend on the threads. A probability is off by 9 u + E/16 u, u = 2^-24.
-#include "kernels/experts/expert_use.h"
-
 #include <cmath>
 #include <limits>
 
@@ -10,6 +8,7 @@
 #include "kernels/cpu/experts/router_row.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
+#include "kernels/experts/expert_use.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -85,6 +84,23 @@ void ExpertUse(const ExpertUseArgs& args, Stream* /*stream*/) {
   }
   ends[0] += rows;
   ends[1] += sum;
+}
+
+// A router at a time: they are few.
+
+void BalanceBias(const BalanceBiasArgs& args, Stream* /*stream*/) {
+  if (*args.skip != 0 || *args.rate == 0.0f) return;
+  for (int64_t r = 0; r < args.routers; ++r) {
+    const double* counts = args.counts + r * args.stride;
+    float* bias = args.bias + r * args.experts;
+    double all = 0.0;
+    for (int64_t e = 0; e < args.experts; ++e) all += counts[e];
+    for (int64_t e = 0; e < args.experts; ++e) {
+      const double own = counts[e] * static_cast<double>(args.experts);
+      if (own < all) bias[e] += *args.rate;
+      if (own > all) bias[e] -= *args.rate;
+    }
+  }
 }
 
 }  // namespace coxswain::kernels

@@ -1,12 +1,13 @@
 // One product by gemm.h per expert that has rows. The offsets are in host memory here.
-#include "kernels/experts/grouped_linear.h"
-
 #include <algorithm>
 
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/experts/expert_checks.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/tensors/add_scaled.h"
+#include "kernels/experts/grouped_gated_linear.h"
+#include "kernels/experts/grouped_linear.h"
+#include "kernels/experts/plain_grouped_gated_linear.h"
 #include "kernels/products/gemm.h"
 
 namespace coxswain::kernels {
@@ -122,6 +123,15 @@ void GroupedLinearWeightGradient(const GroupedLinearWeightGradientArgs& args, St
          stream);
   }
   if (args.dbias != nullptr) AddBiasGradients(args);
+}
+
+bool GroupedGatedLinearSupports(const GroupedGatedLinearSpec& spec) {
+  return PlainGroupedGatedLinearSupports(spec);
+}
+
+void GroupedGatedLinearForward(const GroupedGatedLinearForwardArgs& args, Stream* stream) {
+  cpu::RequireSupported(GroupedGatedLinearSupports(args.spec), "GroupedGatedLinear");
+  PlainGroupedGatedLinearForward(args, stream);
 }
 
 }  // namespace coxswain::kernels

@@ -1,14 +1,13 @@
 // Products of rank g r on BLAS beside those with W. With dropout, x is dropped 128 rows at a time
 // into the workspace, and again in backward, so that no dropped copy of x is kept; block order
 // fixes the order of sums.
-#include "kernels/lora/lora_linear.h"
-
 #include <algorithm>
 
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/products/sgemm.h"
 #include "kernels/lora/lora_base.h"
-#include "kernels/lora/lora_terms.h"
+#include "kernels/lora/lora_gated_linear.h"
+#include "kernels/lora/lora_linear.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -212,6 +211,35 @@ void LoraLinearBackward(const LoraLinearBackwardArgs& args, Stream* stream) {
   LoraMemberGradients(args, stream);
   LoraGradientOfA(args, stream);
   if (args.dx != nullptr) LoraInputGradient(args, stream);
+}
+
+namespace {
+
+template <typename Args>
+void ValidateGated(const Args& args, int64_t workspace_bytes) {
+  cpu::RequireSupported(
+      LoraLinearSupports(args.linear.spec) && GatedLinearSupports(GateSpecOf(args)),
+      "LoraGatedLinear");
+  cpu::RequireWorkspace(args.linear.workspace, workspace_bytes, "LoraGatedLinear");
+}
+
+}  // namespace
+
+void LoraGatedLinearForward(const LoraGatedLinearForwardArgs& args, Stream* stream) {
+  ValidateGated(args, LoraLinearForwardWorkspaceBytes(args.linear.spec, args.linear.rows));
+  LoraProjection(args.linear, stream);
+  PlainLoraGate(args, stream);
+}
+
+void LoraGatedLinearBackward(const LoraGatedLinearBackwardArgs& args, Stream* stream) {
+  LoraLinearBackwardArgs down = args.linear;
+  ValidateGated(args, LoraLinearBackwardWorkspaceBytes(down.spec, down.rows));
+  LoraMemberGradients(down, stream);
+  if (down.x != nullptr) LoraGradientOfA(down, stream);
+  PlainLoraGateGradient(args, stream);
+  if (down.x != nullptr) return;
+  down.x = down.dx;
+  LoraGradientOfA(down, stream);
 }
 
 }  // namespace coxswain::kernels

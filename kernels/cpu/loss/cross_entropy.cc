@@ -2,8 +2,6 @@
 // the exponentials replace the logits and a third loop scales them. Sums: 16 float lanes per 1,024
 // elements, their totals in double, so that the error does not grow with V. With softcap the logits
 // stay until the gradient replaces them, and are capped again then.
-#include "kernels/loss/cross_entropy.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,9 +10,10 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/loss/loss_row.h"
-#include "kernels/cpu/norms/gradient_row.h"
+#include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/vectorize.h"
+#include "kernels/loss/cross_entropy.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -121,6 +120,95 @@ void CrossEntropy(const CrossEntropyArgs& args, Stream* stream) {
   const int64_t ld = cpu::RowStride(args.ld, args.spec.vocab, "CrossEntropy");
   cpu::ParallelFor(args.rows, 8 * args.spec.vocab, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) OneRow(args, row, ld);
+  });
+}
+
+// One read of a row: no logit before the target's may reach it, none behind it may exceed it. What
+// does is counted, so that the loops have no exit and vectorise.
+
+namespace {
+
+COXSWAIN_VECTORIZE int64_t CountNotBelow(const float* z, float bound, int64_t n) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) count += !(z[i] < bound);
+  return count;
+}
+
+COXSWAIN_VECTORIZE int64_t CountNotAtMost(const float* z, float bound, int64_t n) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) count += !(z[i] <= bound);
+  return count;
+}
+
+bool IsHit(const float* z, int32_t target, int64_t vocab) {
+  if (target < 0 || target >= vocab) return false;
+  const float at_target = z[target];
+  return CountNotBelow(z, at_target, target) == 0 &&
+         CountNotAtMost(z + target, at_target, vocab - target) == 0;
+}
+
+}  // namespace
+
+bool TargetHitsSupports(const TargetHitsSpec& spec) {
+  return spec.dtype == DType::kFloat32 && spec.vocab > 0;
+}
+
+void TargetHits(const TargetHitsArgs& args, Stream* stream) {
+  cpu::RequireSupported(TargetHitsSupports(args.spec), "TargetHits");
+  const auto* logits = static_cast<const float*>(args.logits);
+  const int64_t ld = cpu::RowStride(args.ld, args.spec.vocab, "TargetHits");
+  cpu::ParallelFor(args.rows, args.spec.vocab, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* z = logits + row * ld;
+      args.hits[row] = IsHit(z, args.targets[row], args.spec.vocab) ? 1.0f : 0.0f;
+    }
+  });
+}
+
+// Two reads of a row that have no exit and vectorise: its maximum, which a NaN makes NaN, then the
+// number of columns before the first that reaches it.
+
+namespace {
+
+COXSWAIN_VECTORIZE float RowMaximum(const float* z, int64_t n) {
+  float lanes[cpu::kLanes];
+  for (float& lane : lanes) lane = z[0];
+  // A comparison with NaN is false: it enters where it stands on the right, and stays.
+  int64_t i = 0;
+  for (; i + cpu::kLanes <= n; i += cpu::kLanes) {
+    for (int64_t j = 0; j < cpu::kLanes; ++j) {
+      lanes[j] = lanes[j] >= z[i + j] || lanes[j] != lanes[j] ? lanes[j] : z[i + j];
+    }
+  }
+  for (; i < n; ++i) lanes[0] = lanes[0] >= z[i] || lanes[0] != lanes[0] ? lanes[0] : z[i];
+  float maximum = lanes[0];
+  for (float lane : lanes) maximum = maximum >= lane || maximum != maximum ? maximum : lane;
+  return maximum;
+}
+
+int32_t FirstMaximum(const float* z, int64_t n) {
+  const float maximum = RowMaximum(z, n);
+  if (maximum != maximum) return -1;
+  int64_t column = 0;
+  while (z[column] < maximum) ++column;
+  return static_cast<int32_t>(column);
+}
+
+}  // namespace
+
+bool ArgmaxSupports(const ArgmaxSpec& spec) {
+  return spec.dtype == DType::kFloat32 && spec.columns > 0 &&
+         spec.columns < std::numeric_limits<int32_t>::max();
+}
+
+void Argmax(const ArgmaxArgs& args, Stream* stream) {
+  cpu::RequireSupported(ArgmaxSupports(args.spec), "Argmax");
+  const auto* values = static_cast<const float*>(args.values);
+  const int64_t ld = cpu::RowStride(args.ld, args.spec.columns, "Argmax");
+  cpu::ParallelFor(args.rows, args.spec.columns, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      args.columns[row] = FirstMaximum(values + row * ld, args.spec.columns);
+    }
   });
 }
 

@@ -1,7 +1,7 @@
 // Three passes per row while it is in cache: mean, variance of the differences, result. Bytes per
 // element: forward 8, backward 12 (16 accumulating). dweight and dbias: blocks of 64 rows summed
 // apart in the workspace, then added in block order, so the bits do not depend on threads.
-#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/norms.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,6 +4,7 @@
 #ifndef COXSWAIN_KERNELS_CPU_NORMS_NORM_ROWS_H_
 #define COXSWAIN_KERNELS_CPU_NORMS_NORM_ROWS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -47,6 +48,18 @@ COXSWAIN_INLINE void NormRowBackward(const float* dy, const float* x, const floa
     const float gradient = rstd * (dy[j] * (offset + weight[j])) - along * x[j];
     dx[j] = kAccumulate ? dx[j] + gradient : gradient;
   }
+}
+
+// The row in which a backward that works in place makes its gradient.
+
+// Row `row` of `values`, rows of `columns` float32; where `gradient` is not null its row, which
+// then holds those values.
+inline float* RowForGradient(void* values, void* gradient, int64_t row, int64_t columns) {
+  float* held = static_cast<float*>(values) + row * columns;
+  if (gradient == nullptr) return held;
+  float* made = static_cast<float*>(gradient) + row * columns;
+  std::copy_n(held, columns, made);
+  return made;
 }
 
 }  // namespace coxswain::kernels::cpu

@@ -1,7 +1,7 @@
 // One pass per row while it is in cache. Bytes per element: forward 8, add+norm 16, backward 12 (16
 // accumulating). dweight: blocks of 64 rows summed apart in the workspace, then added in block
 // order, so the bits do not depend on threads.
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 
 #include <algorithm>
 #include <cstring>

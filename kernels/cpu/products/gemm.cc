@@ -1,8 +1,7 @@
 // C = alpha op(A) op(B) + beta Z + bias on BLAS. With a bias, C is first filled with beta C + bias
 // and then accumulated into: one product, no second pass over the result. A Z that is not C is
 // added behind the product, with the bits of an add op.
-#include "kernels/products/gemm.h"
-
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/check.h"
@@ -10,6 +9,11 @@
 #include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/tensors/add_scaled.h"
 #include "kernels/cpu/vectorize.h"
+#include "kernels/products/bias.h"
+#include "kernels/products/gated_linear.h"
+#include "kernels/products/gemm.h"
+#include "kernels/products/plain_products.h"
+#include "kernels/products/rotated_linear.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -71,6 +75,65 @@ void Gemm(const GemmArgs& args, Stream* stream) {
               .c = static_cast<float*>(args.c),
               .stride_c = args.ldc});
   if (adds) AddAddend(args);
+}
+
+// Column sums: blocks of 64 rows summed apart, then added in block order. 4 bytes per element.
+
+namespace {
+
+constexpr int64_t kBlockRows = 64;
+
+int64_t Blocks(int64_t rows) { return (rows + kBlockRows - 1) / kBlockRows; }
+
+}  // namespace
+
+bool BiasSupports(const BiasSpec& spec) {
+  return spec.dtype == DType::kFloat32 && spec.grad_dtype == DType::kFloat32;
+}
+
+int64_t BiasBackwardWorkspaceBytes(const BiasSpec& spec, int64_t rows, int64_t columns) {
+  return cpu::AlignedFloatBytes(Blocks(rows) * columns);
+}
+
+void BiasBackward(const BiasBackwardArgs& args, Stream* stream) {
+  cpu::RequireSupported(BiasSupports(args.spec), "Bias");
+  const int64_t n = args.columns, blocks = Blocks(args.rows);
+  cpu::RequireWorkspace(args.workspace, BiasBackwardWorkspaceBytes(args.spec, args.rows, n),
+                        "Bias");
+  const float* dy = static_cast<const float*>(args.dy);
+  float* partial = static_cast<float*>(args.workspace.data);
+  cpu::ParallelFor(blocks, n * kBlockRows, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      float* sum = partial + b * n;
+      std::memset(sum, 0, static_cast<size_t>(n) * sizeof(float));
+      const int64_t last = std::min(args.rows, (b + 1) * kBlockRows);
+      for (int64_t t = b * kBlockRows; t < last; ++t)
+        cpu::AddScaled(1.0f, dy + t * args.ldy, sum, n);
+    }
+  });
+  float* dbias = static_cast<float*>(args.dbias);
+  for (int64_t b = 0; b < blocks; ++b) cpu::AddScaled(1.0f, partial + b * n, dbias, n);
+}
+
+bool GatedLinearSupports(const GatedLinearSpec& spec) { return PlainGatedLinearSupports(spec); }
+
+void GatedLinearForward(const GatedLinearForwardArgs& args, Stream* stream) {
+  cpu::RequireSupported(GatedLinearSupports(args.spec), "GatedLinear");
+  PlainGatedLinearForward(args, stream);
+}
+
+void GatedLinearBackward(const GatedLinearBackwardArgs& args, Stream* stream) {
+  cpu::RequireSupported(GatedLinearSupports(args.spec), "GatedLinear");
+  PlainGatedLinearBackward(args, stream);
+}
+
+bool RotatedLinearSupports(const RotatedLinearSpec& spec) {
+  return PlainRotatedLinearSupports(spec);
+}
+
+void RotatedLinearForward(const RotatedLinearArgs& args, Stream* stream) {
+  cpu::RequireSupported(RotatedLinearSupports({args.rope.spec, args.in_features}), "RotatedLinear");
+  PlainRotatedLinearForward(args, stream);
 }
 
 }  // namespace coxswain::kernels

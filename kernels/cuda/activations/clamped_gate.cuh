@@ -1,4 +1,4 @@
-// The clamped gate of kernels/activations/clamped_swiglu.h at one element. Every kernel that has it
+// The clamped gate of kernels/activations/gates.h at one element. Every kernel that has it
 // calls this, so that their bits agree.
 #ifndef COXSWAIN_KERNELS_CUDA_ACTIVATIONS_CLAMPED_GATE_CUH_
 #define COXSWAIN_KERNELS_CUDA_ACTIVATIONS_CLAMPED_GATE_CUH_

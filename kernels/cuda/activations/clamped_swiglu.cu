@@ -1,9 +1,9 @@
-// y = (u + 1) g s on packed gate and up, and its gradient (kernels/activations/clamped_swiglu.h).
+// y = (u + 1) g s on packed gate and up, and its gradient (kernels/activations/gates.h).
 //
 // A thread takes kGluVectors vectors, as in glu.cuh, whose places and pieces these are: 3 sizeof(T)
 // bytes per element of y forward, 5 sizeof(T) backward, where s is recomputed. Elementwise: bitwise
 // deterministic. s is off by (|a g| + 4) (1 - s) u + 3 u relative (glu.cuh), u = 2^-24.
-#include "kernels/activations/clamped_swiglu.h"
+#include "kernels/activations/gates.h"
 
 #include "kernels/cuda/activations/clamped_gate.cuh"
 #include "kernels/cuda/activations/glu.cuh"

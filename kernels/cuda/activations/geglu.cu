@@ -3,7 +3,7 @@
 //
 // The kernels of glu.cuh with the activations of gelu.cuh: 3 sizeof(T) bytes per element of y
 // forward, 5 sizeof(T) backward; bitwise deterministic.
-#include "kernels/activations/geglu.h"
+#include "kernels/activations/gates.h"
 
 #include "kernels/cuda/activations/gelu.cuh"
 #include "kernels/cuda/activations/glu.cuh"

@@ -1,10 +1,10 @@
-// y = gelu(x) of every element, and its gradient. Source: kernels/activations/gelu.h.
+// y = gelu(x) of every element, and its gradient. Source: kernels/activations/gates.h.
 //
 // One thread takes kVectors vectors that lie a block apart, and fetches all of them before it uses
 // one. Every byte is touched once, so loads and stores stream: 2 sizeof(T) bytes per element
 // forward, 3 sizeof(T) backward; the activations of gelu.cuh, bitwise deterministic. Single
 // elements where the count is not made of vectors.
-#include "kernels/activations/gelu.h"
+#include "kernels/activations/gates.h"
 
 #include "kernels/cuda/activations/gelu.cuh"
 #include "kernels/cuda/stream.h"

@@ -9,7 +9,7 @@
 // Both forms take two special-function instructions and about 20 others. u = 2^-24: s and P are off
 // by 6 u, and the slope of the tanh form by 60 u near |a| = 3.5, where the error of 1 - s is
 // multiplied by a dx/da. Every rounding is spelled out: left to the compiler, which products and
-// sums become one operation depends on the code around them, and geglu.h and gated_linear.h promise
+// sums become one operation depends on the code around them, and gates.h and gated_linear.h promise
 // the same bits.
 #ifndef COXSWAIN_KERNELS_CUDA_ACTIVATIONS_GELU_CUH_
 #define COXSWAIN_KERNELS_CUDA_ACTIVATIONS_GELU_CUH_

@@ -4,7 +4,7 @@
 //
 // The kernels of glu.cuh with the activation of silu.cuh: 3 sizeof(T) bytes per element of y
 // forward, 5 sizeof(T) backward, where s is recomputed; bitwise deterministic.
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 
 #include "kernels/cuda/activations/glu.cuh"
 #include "kernels/cuda/activations/silu.cuh"

@@ -1,5 +1,5 @@
 // The packed rows of attention from those of latent attention, and back
-// (kernels/attention/latent_heads.h).
+// (kernels/attention/heads.h).
 //
 // A block has a token: its threads copy vectors of 16 bytes of what stays, and turn the pairs of a
 // vector each of what rotates, with the roundings of every other rotation (rope_pair.cuh). Single
@@ -8,7 +8,7 @@
 // them adds the G sums in their order, all in float32: bitwise deterministic.
 //
 // Bytes: those of the five rows, each read or written once.
-#include "kernels/attention/latent_heads.h"
+#include "kernels/attention/heads.h"
 
 #include <initializer_list>
 #include <limits>

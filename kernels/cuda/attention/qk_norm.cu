@@ -1,7 +1,7 @@
 // RMSNorm of every q and k head in place on packed rows, and its gradient.
 //   r = 1/sqrt(mean(x^2) + eps);  y = x r (o + w)
 //   m = dy (o + w);  dx = r m - x r^3 sum(m x)/hd;  dw = sum over tokens and heads of dy x r
-// Saved for backward: x and r. Source: kernels/attention/qk_norm.h. Norms over all heads:
+// Saved for backward: x and r. Source: kernels/attention/heads.h. Norms over all heads:
 // qk_norm_whole.cu.
 //
 // A head belongs to 1, 2, 4, .. 32 neighbouring lanes, each with up to kHeld vectors of 16 bytes
@@ -10,7 +10,7 @@
 // gradients in registers, the block leaves their sum in the workspace, and a second kernel adds
 // those up. Bytes moved per element of q and k: 3 sizeof(T) either way. Bitwise deterministic on
 // one model of GPU.
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 // RMSNorm over all q heads of a token and over all its k heads, in place on packed rows, and its
 // gradient: the rows of rms_norm_rows.cuh, a launch for q and one for k. Source:
-// kernels/attention/qk_norm.h.
+// kernels/attention/heads.h.
 //
 // A row lives in the registers of one warp or one block, up to 2,048 vectors of 16 bytes; longer or
 // unaligned rows are walked twice. Both gradients of weights use the workspace, one after the

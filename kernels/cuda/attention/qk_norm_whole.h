@@ -1,11 +1,11 @@
 // QK-norm whose rows are all q heads of a token together and all its k heads (QkNormSpec::whole).
-// The caller has checked the contract of kernels/attention/qk_norm.h; tokens > 0.
+// The caller has checked the contract of kernels/attention/heads.h; tokens > 0.
 #ifndef COXSWAIN_KERNELS_CUDA_ATTENTION_QK_NORM_WHOLE_H_
 #define COXSWAIN_KERNELS_CUDA_ATTENTION_QK_NORM_WHOLE_H_
 
 #include <cstdint>
 
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 
 namespace coxswain::kernels::cuda {
 

@@ -1,4 +1,4 @@
-// The weighted sum of a token's rows, and its gradients (kernels/experts/combine.h).
+// The weighted sum of a token's rows, and its gradients (kernels/experts/expert_rows.h).
 //
 // Forward: token_rows.cuh. Backward in one pass: the block of a token reads its row of dy once, and
 // of each of its rows a vector, whose product with dy goes into the slot's sum before w dy is
@@ -9,7 +9,7 @@
 //
 // Bytes: (1 + k) sizeof(T) per element of y forward, (1 + 2 k) backward. Products are summed in
 // float32: a dweight is off by (H / 256 + 21) u of the sum of their sizes, u = 2^-24.
-#include "kernels/experts/combine.h"
+#include "kernels/experts/expert_rows.h"
 
 #include "kernels/cuda/loss/token_rows.cuh"
 #include "kernels/cuda/reduce.cuh"

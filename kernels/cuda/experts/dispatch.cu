@@ -1,4 +1,4 @@
-// The rows of each token, in the order of experts (kernels/experts/dispatch.h).
+// The rows of each token, in the order of experts (kernels/experts/expert_rows.h).
 //
 // Forward scatters: a block reads the row of its token once and writes it to the k places, so that
 // x is read once and not k times. The block of token t also writes the zeros that belong into
@@ -6,7 +6,7 @@
 // in float32, slots rising (token_rows.cuh). A row has one writer: bitwise deterministic.
 //
 // Bytes: (1 + k) sizeof(T) per element of x, forward and backward.
-#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_rows.h"
 
 #include "kernels/cuda/loss/token_rows.cuh"
 #include "kernels/cuda/stream.h"

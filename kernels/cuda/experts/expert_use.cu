@@ -2,19 +2,18 @@
 //
 // A warp walks over tokens, a row of E <= 1024 in its registers, and keeps rows and entropies in
 // double. The warps of a block add theirs in turn into the workspace [blocks, 2]; a second kernel,
-// which starts early, adds those in a fixed order and the counts, which sort_by_expert.h has made
+// which starts early, adds those in a fixed order and the counts, which expert_rows.h has made
 // already, beside them. Blocks depend on the tokens alone: bitwise deterministic.
 //
 // Bytes: 4 E + 4 per token. A probability is off by (N + 14) u, u = 2^-24, N the elements of a
 // lane.
-#include "kernels/experts/expert_use.h"
-
 #include <algorithm>
 
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/experts/router_row.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
+#include "kernels/experts/expert_use.h"
 
 namespace coxswain::kernels {
 namespace {
@@ -135,6 +134,39 @@ void ExpertUse(const ExpertUseArgs& args, Stream* stream) {
   cuda::LaunchEarly(ExpertUseSumsKernel, dim3(1), kThreads, 0, handle, "ExpertUse",
                     static_cast<const double*>(ends), blocks, static_cast<int>(args.spec.experts),
                     args.counts, args.sums);
+}
+
+// Moves the corrections of routers against the use of their experts
+// (kernels/experts/expert_use.h).
+//
+// A block per router: the sum of its counts, which are integers, in double, then an expert per
+// thread. Bytes: 16 E per router. Bitwise deterministic: every sum is exact.
+
+namespace {
+
+__global__ void __launch_bounds__(kThreads) BalanceBiasKernel(const BalanceBiasArgs args) {
+  __shared__ double shared[cuda::kWarp];
+  const float rate = *args.rate;
+  if (*args.skip != 0 || rate == 0.0f) return;
+  const double* counts = args.counts + blockIdx.x * args.stride;
+  float* bias = args.bias + blockIdx.x * args.experts;
+  double own = 0.0;
+  for (int64_t e = threadIdx.x; e < args.experts; e += kThreads) own += counts[e];
+  const double all = cuda::BlockSum(own, shared);
+  for (int64_t e = threadIdx.x; e < args.experts; e += kThreads) {
+    const double used = counts[e] * static_cast<double>(args.experts);
+    if (used < all) bias[e] += rate;
+    if (used > all) bias[e] -= rate;
+  }
+}
+
+}  // namespace
+
+void BalanceBias(const BalanceBiasArgs& args, Stream* stream) {
+  if (args.routers == 0) return;
+  BalanceBiasKernel<<<static_cast<unsigned>(args.routers), kThreads, 0, cuda::Handle(stream)>>>(
+      args);
+  cuda::CheckLaunch("BalanceBias");
 }
 
 }  // namespace coxswain::kernels

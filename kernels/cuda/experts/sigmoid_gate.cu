@@ -1,4 +1,4 @@
-// Rows scaled by a gate each and added, and their gradients (kernels/experts/sigmoid_gate.h).
+// Rows scaled by a gate each and added, and their gradients (kernels/experts/expert_rows.h).
 //
 // A block has a row, a thread a vector of its columns at a time, which it reads before it writes
 // there: dx may be x. The products of the logit's gradient are summed in float32 by thread, then by
@@ -6,7 +6,7 @@
 //
 // Bytes: 3 sizeof(T) per element forward, 3 backward. The gate is off by (|l| + 4) (1 - s) u + 3 u
 // relative (glu.cuh), u = 2^-24, and the sum by (H / 256 + 21) u of the products' sizes.
-#include "kernels/experts/sigmoid_gate.h"
+#include "kernels/experts/expert_rows.h"
 
 #include <limits>
 #include <stdexcept>

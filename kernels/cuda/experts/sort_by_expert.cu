@@ -1,4 +1,4 @@
-// The pairs (token, slot) by expert (kernels/experts/sort_by_expert.h): a stable counting sort in
+// The pairs (token, slot) by expert (kernels/experts/expert_rows.h): a stable counting sort in
 // three launches, of which the second and third start early.
 //
 // The pairs are cut into runs of whole tiles, one per block. Count: a block counts the experts of
@@ -10,7 +10,7 @@
 // Integers alone, each place is written once: the same for every launch.
 //
 // Bytes: 16 per pair, which is read twice; 4 E per block of kTile pairs, at most kMostBlocks.
-#include "kernels/experts/sort_by_expert.h"
+#include "kernels/experts/expert_rows.h"
 
 #include <algorithm>
 #include <cub/block/block_scan.cuh>

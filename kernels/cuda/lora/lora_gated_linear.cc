@@ -5,8 +5,7 @@
 #include "kernels/cuda/lora/lora_workspace.h"
 #include "kernels/cuda/products/fused_choice.h"
 #include "kernels/cuda/products/fused_gated_linear.h"
-#include "kernels/lora/lora_terms.h"
-#include "kernels/lora/plain_lora_gated_linear.h"
+#include "kernels/lora/lora_base.h"
 
 namespace coxswain::kernels {
 namespace {

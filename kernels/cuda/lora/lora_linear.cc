@@ -2,7 +2,7 @@
 #include "kernels/lora/lora_linear.h"
 
 #include "kernels/cuda/lora/lora_workspace.h"
-#include "kernels/lora/lora_terms.h"
+#include "kernels/lora/lora_base.h"
 
 namespace coxswain::kernels {
 

@@ -2,13 +2,12 @@
 // take the operands; y and dx in one launch with W (lora_product.h) or by the library behind each
 // other, as the table says. The dropped copy of x is made whole in the workspace, in both
 // directions; for dx its place is taken by g A, which is dropped on its way into dx.
-#include "kernels/lora/lora_terms.h"
+#include "kernels/lora/lora_base.h"
 
 #include "kernels/cuda/lora/lora_product.h"
 #include "kernels/cuda/lora/lora_workspace.h"
 #include "kernels/cuda/lora/low_rank.h"
 #include "kernels/cuda/products/fused_choice.h"
-#include "kernels/lora/lora_base.h"
 #include "kernels/products/gemm.h"
 
 namespace coxswain::kernels {

@@ -2,7 +2,7 @@
 // element. Threads keep their best (value, column); the better of two is the larger value, of
 // equals the lower column: an order, so the answer is bitwise deterministic. A NaN is larger than
 // all.
-#include "kernels/loss/argmax.h"
+#include "kernels/loss/cross_entropy.h"
 
 #include <limits>
 

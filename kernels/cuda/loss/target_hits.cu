@@ -3,7 +3,7 @@
 //
 // One block per row, which reads it once: sizeof(T) bytes per element. An ignored row is not read.
 // The answer is a disjunction over the row: bitwise deterministic.
-#include "kernels/loss/target_hits.h"
+#include "kernels/loss/cross_entropy.h"
 
 #include <limits>
 

@@ -1,5 +1,5 @@
 // The k rows of a token among the rows of a mixture's experts, which lie in the order of
-// kernels/experts/sort_by_expert.h. A block has a token; a thread has a vector of the columns at a
+// kernels/experts/expert_rows.h. A block has a token; a thread has a vector of the columns at a
 // time, of up to kSlots of the token's rows together, so that their loads are in flight at once.
 #ifndef COXSWAIN_KERNELS_CUDA_LOSS_TOKEN_ROWS_CUH_
 #define COXSWAIN_KERNELS_CUDA_LOSS_TOKEN_ROWS_CUH_

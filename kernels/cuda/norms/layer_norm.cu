@@ -1,13 +1,13 @@
 // LayerNorm and its gradient.
 //   mu = mean(x);  r = 1/sqrt(mean((x - mu)^2) + eps);  n = (x - mu) r;  y = n w + b
 //   m = dy w;  dx = r (m - mean(m) - n mean(m n));  dw = sum over rows of dy n;  db = sum of dy
-// Saved for backward: x, mu and r. Source: kernels/norms/layer_norm.h.
+// Saved for backward: x, mu and r. Source: kernels/norms/norms.h.
 //
 // A row lives in the registers of one warp or one block, as in rms_norm.cu; longer or unaligned
 // rows are walked element by element. Backward keeps the parts of dw and db in registers, a second
 // kernel adds them up. Bytes moved per element, in units of sizeof(T): forward 2, backward 4 (3
 // when dx is overwritten). One rounding of y. Bitwise deterministic on one model of GPU.
-#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/norms.h"
 
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/norms/norm_rows.cuh"

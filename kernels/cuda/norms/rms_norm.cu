@@ -1,7 +1,7 @@
 // RMSNorm, alone or behind a residual add, and its gradient: the rows of rms_norm_rows.cuh.
 //   r = 1/sqrt(mean(x^2) + eps);  y = x r (o + w)
 //   m = dy (o + w);  dx = r m - x r^3 sum(m x)/H;  dw = sum over rows of dy x r
-// Saved for backward: x (the sum) and r. Source: kernels/norms/rms_norm.h.
+// Saved for backward: x (the sum) and r. Source: kernels/norms/norms.h.
 //
 // A row lives in the registers of one warp (up to 128 vectors of 16 bytes) or of one block (up to
 // 2,048) and is read once; longer or unaligned rows are walked twice, element by element. Backward
@@ -10,7 +10,7 @@
 // Bytes moved per element, in units of sizeof(T): forward 2, add and norm 4, backward 4 (3 when dx
 // is overwritten); dw adds 8 bytes x columns x blocks. One rounding of y. Bitwise deterministic on
 // one model of GPU: the parts depend on the number of multiprocessors.
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/norms/norm_rows.cuh"

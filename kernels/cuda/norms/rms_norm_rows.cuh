@@ -1,5 +1,5 @@
 // The bodies of the kernels of RMSNorm over rows, wherever the rows lie: rms_norm.cu, and
-// qk_norm_whole.cu. Formulas: kernels/norms/rms_norm.h; which threads have a row: norm_rows.cuh.
+// qk_norm_whole.cu. Formulas: kernels/norms/norms.h; which threads have a row: norm_rows.cuh.
 //
 // A Layout has Activation(row, hidden), where row begins in x and y (backward: dy and dx),
 // Saved(row, hidden), where it begins in what is saved, and Rstd(row), the index of its r.

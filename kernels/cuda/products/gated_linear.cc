@@ -4,7 +4,7 @@
 #include "kernels/cuda/products/fused_choice.h"
 #include "kernels/cuda/products/fused_gated_linear.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/products/plain_gated_linear.h"
+#include "kernels/products/plain_products.h"
 
 namespace coxswain::kernels {
 namespace {

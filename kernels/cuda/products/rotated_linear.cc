@@ -6,7 +6,7 @@
 #include "kernels/cuda/products/fused_choice.h"
 #include "kernels/cuda/products/rotated_product.h"
 #include "kernels/cuda/stream.h"
-#include "kernels/products/plain_rotated_linear.h"
+#include "kernels/products/plain_products.h"
 
 namespace coxswain::kernels {
 

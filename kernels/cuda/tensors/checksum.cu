@@ -1,12 +1,12 @@
 // Checksum and test for zero of a tensor's bits, or of those of a list
-// (kernels/tensors/checksum.h). Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
-// Generators", 2014.
+// (kernels/tensors/whole_tensors.h). Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom
+// Number Generators", 2014.
 //
 // A tensor: grid-stride over vectors; a list: a block per chunk of kTensorChunk elements. Then one
 // atomic per block and result: the sum is of integers modulo 2^64 and the test a logical and, so
 // their order does not matter and the result is the same every time. sizeof(T) bytes per element
 // and about 15 instructions.
-#include "kernels/tensors/checksum.h"
+#include "kernels/tensors/whole_tensors.h"
 
 #include <algorithm>
 

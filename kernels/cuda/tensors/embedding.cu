@@ -15,7 +15,7 @@
 //
 // Bytes: sizeof(T) per element of dout, 2 sizeof(gradient) per element of the rows of dweight that
 // occur, 2 more of each companion; the sort moves about 60 bytes per token.
-#include "kernels/tensors/embedding.h"
+#include "kernels/tensors/rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -27,7 +27,6 @@
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/tensors/gradient_sum.cuh"
 #include "kernels/cuda/vector.cuh"
-#include "kernels/tensors/row_gather.h"
 
 namespace coxswain::kernels {
 namespace {

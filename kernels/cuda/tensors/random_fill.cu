@@ -1,4 +1,4 @@
-// Initial values of a tensor from counters (kernels/tensors/random_fill.h).
+// Initial values of a tensor from counters (kernels/tensors/whole_tensors.h).
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; Box and Muller,
 // "A note on the generation of random normal deviates", 1958.
 //
@@ -6,7 +6,7 @@
 // about 130 instructions per normal value: a billion take about 10 ms. Bitwise deterministic; equal
 // to the CPU's up to the last bit of the double logarithm, sine and cosine, which float32 rarely
 // shows.
-#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/whole_tensors.h"
 
 #include <algorithm>
 

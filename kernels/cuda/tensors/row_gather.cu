@@ -4,7 +4,7 @@
 // of them before it stores one. Bytes per element: 2 sizeof(T) to gather, 3 sizeof(T) to
 // scatter-add; 4 more per row for the index. The indices are all different, so every element has
 // one writer: bitwise deterministic.
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
 
 #include <algorithm>
 

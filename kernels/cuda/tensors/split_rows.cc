@@ -1,6 +1,6 @@
-// Rows copied in two pieces (kernels/tensors/split_rows.h) by the copy engine's pitched copies,
+// Rows copied in two pieces (kernels/tensors/rows.h) by the copy engine's pitched copies,
 // which a graph records as it records kernels.
-#include "kernels/tensors/split_rows.h"
+#include "kernels/tensors/rows.h"
 
 #include "kernels/cuda/stream.h"
 

@@ -26,8 +26,8 @@ class CheckedTensorsTest : public testing::Test {
       const std::string of = name.substr(0, 6);
       const auto written = WriteSafetensorsBlocks(
           Path(name),
-          {{.form = {of + ".large", DType::kU8, {kLarge}}, .data = large.data()},
-           {.form = {of + ".small", DType::kU8, {100}}, .data = small.data()}},
+          {{.form = {of + ".large", ElementType::kU8, {kLarge}}, .data = large.data()},
+           {.form = {of + ".small", ElementType::kU8, {100}}, .data = small.data()}},
           {}, {});
       EXPECT_TRUE(written.ok()) << written.status();
       files.push_back(FileInBlocks(name, *written));

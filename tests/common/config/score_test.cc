@@ -32,7 +32,7 @@ JobSpec ScoreSpecOf(const std::string& method, const std::string& section,
 
 TEST(ScoreTest, RewardScoresPairs) {
   const JobSpec job = ScoreSpecOf("reward", "{}", "  sequence_len: 4096\n");
-  EXPECT_TRUE(TrainsScores(job));
+  EXPECT_TRUE(IsScoreMethod(job.method));
   EXPECT_EQ(ScoreLabels(job), 1);
   EXPECT_EQ(job.reward.center_coefficient, 0);
   EXPECT_EQ(job.datasets.front().format, DatasetFormat::kPreference);
@@ -59,7 +59,7 @@ TEST(ScoreTest, ClassificationHasItsLabels) {
 
 TEST(ScoreTest, OtherMethodsHaveNoScores) {
   const JobSpec job = ParseJob(kSmallJob, "/jobs").spec;
-  EXPECT_FALSE(TrainsScores(job));
+  EXPECT_FALSE(IsScoreMethod(job.method));
   EXPECT_EQ(ScoreLabels(job), 0);
   EXPECT_FALSE(IsScoreMethod("dpo"));
 }

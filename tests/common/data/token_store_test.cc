@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include "common/data/token_store_format.h"
 #include "common/data/token_store_writer.h"
 #include "tests/support/scratch_folder.h"
 

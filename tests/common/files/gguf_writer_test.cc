@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "tests/support/gguf_file.h"
 #include "tests/support/scratch_folder.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/build_info.h"
+#include "common/identity.h"
 #include "prometheus/counter.h"
 #include "tests/support/http_request.h"
 

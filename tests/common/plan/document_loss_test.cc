@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/plan/longest_document.h"
+#include "common/plan/extents.h"
 
 namespace coxswain::plan {
 namespace document_loss_test {

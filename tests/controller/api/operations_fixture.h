@@ -2,8 +2,6 @@
 #ifndef COXSWAIN_TESTS_CONTROLLER_API_OPERATIONS_FIXTURE_H_
 #define COXSWAIN_TESTS_CONTROLLER_API_OPERATIONS_FIXTURE_H_
 
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,14 +10,37 @@
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "controller/access/tokens.h"
 #include "controller/api/arguments.h"
+#include "controller/api/context.h"
 #include "controller/api/operations.h"
-#include "tests/controller/api/recording_sink.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 
 namespace coxswain::api {
+
+// The receiving end of a streaming operation, without gRPC.
+
+template <typename Response>
+class RecordingSink : public Sink<Response> {
+ public:
+  void Send(const Response& response) override {
+    if (open()) received.push_back(response);
+  }
+  void Finish(const absl::Status& end) override {
+    if (!status) status = end;
+  }
+  bool open() const override { return !status.has_value() && !cancelled; }
+  size_t pending() const override { return 0; }
+  void OnRoom(std::function<void()> callback) override { room = std::move(callback); }
+
+  std::vector<Response> received;
+  std::optional<absl::Status> status;
+  bool cancelled = false;
+  std::function<void()> room;
+};
 
 class OperationsTest : public support::JobTest {
  protected:

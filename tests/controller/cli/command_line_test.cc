@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "common/build_info.h"
+#include "common/identity.h"
 #include "tests/controller/cli/run_cox.h"
 
 namespace coxswain::cli {

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/outside_text.h"
-#include "controller/cli/command/verbs.h"
+#include "controller/cli/command/verb.h"
 #include "coxswain/v1/jobs_service.grpc.pb.h"
 #include "tests/controller/cli/run_cox.h"
 #include "tests/controller/cli/temp_dir.h"

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "controller/cli/text/clean_stream.h"
-#include "controller/cli/text/download_line.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/cli/text/pull_view.h"
+#include "controller/cli/text/status_line.h"
 #include "tests/controller/cli/run_cox.h"
 #include "tests/support/hub_server.h"
 #include "tests/support/scratch_folder.h"

@@ -10,7 +10,7 @@
 
 #include "controller/data/repository/converted_branch.h"
 #include "controller/data/repository/path_pattern.h"
-#include "controller/data/repository/select_splits.h"
+#include "controller/data/repository/snapshot_data.h"
 
 namespace coxswain::data {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "common/logging.h"
 #include "controller/driver/records/journal.h"
-#include "controller/store/memory_store.h"
+#include "tests/sim/fakes/memory_store.h"
 #include "tests/sim/fakes/virtual_clock.h"
 
 namespace coxswain::driver {
@@ -94,7 +94,6 @@ TEST_F(JournalLaneTest, WhatTheLaneCannotWriteStaysInFront) {
   Tell("two");
   store_.set_write_error(absl::ResourceExhaustedError("disk full"));
   RunLane();
-  EXPECT_FALSE(journal_.last_commit().ok());
   EXPECT_EQ(journal_.batch().events.size(), 2u);
   EXPECT_EQ(journal_.Transact([] { return absl::OkStatus(); }).code(),
             absl::StatusCode::kUnavailable);
@@ -102,7 +101,6 @@ TEST_F(JournalLaneTest, WhatTheLaneCannotWriteStaysInFront) {
   Pass(1100);
   RunLane();
   EXPECT_EQ(Stored(), "one two ");
-  EXPECT_TRUE(journal_.last_commit().ok());
 }
 
 TEST_F(JournalLaneTest, OfARowThatIsWrittenTwiceTheNewerOneStays) {

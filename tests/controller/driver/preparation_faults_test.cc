@@ -1,7 +1,7 @@
 // Storage that fails while the data of a job is prepared.
 #include <gtest/gtest.h>
 
-#include "controller/data/cache_failure.h"
+#include "controller/data/early_end.h"
 #include "tests/sim/simulation.h"
 #include "tests/support/job_test.h"
 

@@ -333,7 +333,6 @@ TEST(StepRateTest, IsOfTheNewestTenSteps) {
   for (int i = 0; i < 10; ++i) rate.Add(20, 100);
   EXPECT_DOUBLE_EQ(rate.tokens_per_second(), 5.0);
   EXPECT_DOUBLE_EQ(rate.seconds_per_step(), 20);
-  EXPECT_DOUBLE_EQ(rate.last_seconds(), 20);
 }
 
 }  // namespace

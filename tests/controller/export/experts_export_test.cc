@@ -11,7 +11,6 @@
 #include "common/files/safetensors/safetensors.h"
 #include "common/files/safetensors/safetensors_writer.h"
 #include "common/model/files/file_rows.h"
-#include "common/model/files/single_expert_key.h"
 #include "common/model/files/stacked_files.h"
 #include "tests/controller/export/export_fixture.h"
 #include "tests/support/golden_folder.h"
@@ -56,7 +55,7 @@ Json Glm() {
 }
 
 struct Tensor {
-  DType dtype{};
+  ElementType dtype{};
   std::vector<int64_t> shape;
   std::vector<uint8_t> bytes;
 };
@@ -70,7 +69,7 @@ Tensor Numbered(const std::vector<int64_t>& shape, size_t seed) {
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<float>(static_cast<int>((i * 37 + seed * 11) % 251) - 125) / 64.0f;
   }
-  Tensor tensor{DType::kF32, shape, std::vector<uint8_t>(values.size() * sizeof(float))};
+  Tensor tensor{ElementType::kF32, shape, std::vector<uint8_t>(values.size() * sizeof(float))};
   std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
   return tensor;
 }
@@ -192,9 +191,9 @@ TEST_F(ExpertsExportTest, BuffersAndFurtherLayersStayAsTheyAre) {
   request_.job.export_dtype = "bfloat16";
   const FileTensors rounded = Exported();
   const std::string name = "model.layers.1.mlp.gate.e_score_correction_bias";
-  EXPECT_EQ(rounded.at(name).dtype, DType::kF32);
+  EXPECT_EQ(rounded.at(name).dtype, ElementType::kF32);
   EXPECT_TRUE(rounded.at(name).bytes == base_.at(name).bytes);
-  EXPECT_EQ(rounded.at("model.layers.1.mlp.gate.weight").dtype, DType::kBF16);
+  EXPECT_EQ(rounded.at("model.layers.1.mlp.gate.weight").dtype, ElementType::kBF16);
 }
 
 // What balancing has moved is in the checkpoint, and leaves in float32 beside an adapter too.
@@ -217,7 +216,7 @@ TEST_F(ExpertsExportTest, ABiasThatMovedIsThatOfTheCheckpoint) {
   for (const char* dtype : {"source", "bfloat16"}) {
     request_.job.export_dtype = dtype;
     const FileTensors exported = Exported();
-    EXPECT_EQ(exported.at(name).dtype, DType::kF32);
+    EXPECT_EQ(exported.at(name).dtype, ElementType::kF32);
     EXPECT_EQ(ValuesOf(exported.at(name)), Values(kExperts, 0.123f));
   }
 }
@@ -233,8 +232,8 @@ TEST_F(ExpertsExportTest, MergeIntoABaseInMxfp4) {
                                             std::tuple{"down_proj", int64_t{32}, kInner}}) {
       const std::string name =
           std::string("model.layers.") + layer + ".mlp.experts." + std::string(stack);
-      Tensor codes{DType::kU8, {kExperts, rows, cols / 32, 16}, {}};
-      Tensor scales{DType::kU8, {kExperts, rows, cols / 32}, {}};
+      Tensor codes{ElementType::kU8, {kExperts, rows, cols / 32, 16}, {}};
+      Tensor scales{ElementType::kU8, {kExperts, rows, cols / 32}, {}};
       Values values(static_cast<size_t>(kExperts * rows * cols));
       for (int64_t i = 0; i < kExperts * rows; ++i) {
         scales.bytes.push_back(static_cast<uint8_t>(120 + i % 9));
@@ -268,7 +267,7 @@ TEST_F(ExpertsExportTest, MergeIntoABaseInMxfp4) {
       Json::parse(support::ReadFile(request_.job.output_dir + "/model/config.json"));
   EXPECT_FALSE(written.contains("quantization_config"));
   request_.job.export_dtype = "source";
-  EXPECT_EQ(Exported().at("model.layers.0.mlp.experts.down_proj").dtype, DType::kBF16);
+  EXPECT_EQ(Exported().at("model.layers.0.mlp.experts.down_proj").dtype, ElementType::kBF16);
 }
 
 // The stacks of the exported adapter, from the tensors of single experts, in memory order.
@@ -458,7 +457,7 @@ TEST_F(ExpertsExportTest, MergeIntoABaseInFp8) {
   FileTensors plain = base_, in_fp8 = base_;
   for (const auto& [name, tensor] : base_) {
     if (!name.ends_with("proj.weight") && !name.ends_with("mqa.weight")) continue;
-    Tensor codes{DType::kF8E4M3, tensor.shape, {}};
+    Tensor codes{ElementType::kF8E4M3, tensor.shape, {}};
     Values values;
     for (size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) {
       codes.bytes.push_back(i % 3 == 0 ? 0x3C : 0xC4);  // 1.5 and -3
@@ -466,7 +465,7 @@ TEST_F(ExpertsExportTest, MergeIntoABaseInFp8) {
     }
     std::memcpy(plain[name].bytes.data(), values.data(), plain[name].bytes.size());
     const float scale = 0.375f;
-    Tensor scales{DType::kF32, {1, 1}, std::vector<uint8_t>(sizeof(scale))};
+    Tensor scales{ElementType::kF32, {1, 1}, std::vector<uint8_t>(sizeof(scale))};
     std::memcpy(scales.bytes.data(), &scale, sizeof(scale));
     in_fp8[name] = codes;
     in_fp8[name + "_scale_inv"] = scales;

@@ -64,7 +64,7 @@ class ExportTest : public testing::Test {
 
   // Splits the tensors that `value` fills over two ranks' shards.
   void WriteCheckpoint(const std::function<void(const model::Parameter&, float*)>& value,
-                       DType dtype = DType::kF32) {
+                       ElementType dtype = ElementType::kF32) {
     std::vector<TensorSource> shards[2];
     int next = 0;
     for (const model::Parameter& parameter : request_.plan.parameters) {
@@ -98,7 +98,7 @@ class ExportTest : public testing::Test {
                       end = tensor.elements() * (rank + 1) / 3;
         pieces[name] = {{"begin", begin}, {"shape", tensor.shape}};
         const TensorInfo* values = tensor.pieces[0].values;
-        const int64_t element = DTypeBits(tensor.dtype) / 8;
+        const int64_t element = ElementBits(tensor.dtype) / 8;
         tensors.push_back({name, tensor.dtype, {end - begin}, [=](uint8_t* out) {
                              std::memcpy(out, values->data + begin * element,
                                          static_cast<size_t>((end - begin) * element));
@@ -112,8 +112,8 @@ class ExportTest : public testing::Test {
     }
   }
 
-  static void Store(const std::vector<float>& values, DType dtype, uint8_t* out) {
-    if (dtype == DType::kF32) {
+  static void Store(const std::vector<float>& values, ElementType dtype, uint8_t* out) {
+    if (dtype == ElementType::kF32) {
       std::memcpy(out, values.data(), values.size() * 4);
       return;
     }

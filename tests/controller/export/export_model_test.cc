@@ -34,7 +34,7 @@ TEST_F(ExportTest, FullModelKeepsDtypeConfigAndTokenizerBytes) {
     const TensorInfo* written = (*after)->Find(tensor.name);
     ASSERT_NE(written, nullptr) << tensor.name;
     EXPECT_EQ(written->shape, tensor.shape) << tensor.name;
-    EXPECT_EQ(written->dtype, DType::kBF16) << tensor.name;
+    EXPECT_EQ(written->dtype, ElementType::kBF16) << tensor.name;
     const bool frozen = tensor.name == "model.embed_tokens.weight";
     EXPECT_EQ(std::memcmp(written->data, tensor.data, tensor.bytes) == 0, frozen) << tensor.name;
   }
@@ -146,7 +146,7 @@ TEST_F(ExportTest, TakesBfloat16Masters) {
       [&](const model::Parameter& p, float* out) {
         for (int64_t i = 0; i < p.elements(); ++i) out[i] = value(i);
       },
-      DType::kBF16);
+      ElementType::kBF16);
   for (const char* dtype : {"source", "float32"}) {
     request_.job.export_dtype = dtype;
     const auto result = ExportArtifacts(&files_, request_);
@@ -154,7 +154,8 @@ TEST_F(ExportTest, TakesBfloat16Masters) {
     auto file = SafetensorsFile::Open(result->directory + "/model.safetensors");
     ASSERT_TRUE(file.ok()) << file.status();
     for (const TensorInfo& tensor : (*file)->tensors()) {
-      EXPECT_EQ(tensor.dtype, std::string(dtype) == "source" ? DType::kBF16 : DType::kF32);
+      EXPECT_EQ(tensor.dtype,
+                std::string(dtype) == "source" ? ElementType::kBF16 : ElementType::kF32);
       std::vector<float> values(static_cast<size_t>(tensor.elements()));
       ASSERT_TRUE(CopyAsFloat(tensor, values.data()).ok());
       for (size_t i = 0; i < values.size(); i += 31) {
@@ -193,7 +194,8 @@ TEST_F(ExportTest, ModelOfRandomWeightsTakesItsDtypeFromTheConfiguration) {
       const TensorInfo* written = (*after)->Find(tensor.name);
       ASSERT_NE(written, nullptr) << tensor.name;
       EXPECT_EQ(written->shape, tensor.shape) << tensor.name;
-      EXPECT_EQ(written->dtype, *key != '\0' ? DType::kBF16 : DType::kF32) << tensor.name;
+      EXPECT_EQ(written->dtype, *key != '\0' ? ElementType::kBF16 : ElementType::kF32)
+          << tensor.name;
     }
   }
 }

@@ -13,7 +13,7 @@ namespace {
 
 class ExportRoundingTest : public ExportTest {
  protected:
-  void TrainAll(DType masters) {
+  void TrainAll(ElementType masters) {
     UseModel("deploy/quickstart/model");  // of bfloat16
     TrainGroup([](const model::Parameter&) { return true; });
     WriteCheckpoint([](const model::Parameter&, float* out) { out[0] = 1; }, masters);
@@ -44,23 +44,23 @@ class ExportRoundingTest : public ExportTest {
 };
 
 TEST_F(ExportRoundingTest, AFileOfTheTrainedTypeIsUnrounded) {
-  TrainAll(DType::kF32);
+  TrainAll(ElementType::kF32);
   request_.job.export_dtype = "float32";
   EXPECT_FALSE(Staged().folders.at(0).rounded);
-  TrainAll(DType::kBF16);
+  TrainAll(ElementType::kBF16);
   request_.job.export_dtype = "bfloat16";
   EXPECT_FALSE(Staged().folders.at(0).rounded);
 }
 
 // The engine computes with the float32 master rounded as the file is.
 TEST_F(ExportRoundingTest, AFileOfTheTypeOfComputeIsUnrounded) {
-  TrainAll(DType::kF32);
+  TrainAll(ElementType::kF32);
   request_.plan.compute_dtype = "bfloat16";
   EXPECT_FALSE(Staged().folders.at(0).rounded);
 }
 
 TEST_F(ExportRoundingTest, ANarrowerFileIsRounded) {
-  TrainAll(DType::kF32);
+  TrainAll(ElementType::kF32);
   for (const char* dtype : {"bfloat16", "float16"}) {
     request_.job.export_dtype = dtype;
     EXPECT_TRUE(Staged().folders.at(0).rounded) << dtype;
@@ -104,7 +104,7 @@ TEST_F(ExportRoundingTest, AMergeOfAQuantisedBaseIsNotCompared) {
 }
 
 TEST_F(ExportRoundingTest, TheManifestHasTheFigure) {
-  TrainAll(DType::kF32);
+  TrainAll(ElementType::kF32);
   StagedExport staged = Staged();
   EXPECT_FALSE(fs::exists(request_.job.output_dir + "/model")) << "it is not published yet";
   Verification& verification = staged.folders.at(0).verification;
@@ -129,7 +129,7 @@ TEST_F(ExportRoundingTest, TheManifestHasTheFigure) {
 }
 
 TEST_F(ExportRoundingTest, WithoutAGangTheManifestSaysSo) {
-  TrainAll(DType::kF32);
+  TrainAll(ElementType::kF32);
   ASSERT_TRUE(ExportArtifacts(&files_, request_).ok());
   const auto manifest = nlohmann::json::parse(
       support::ReadFile(request_.job.output_dir + "/model/coxswain_manifest.json"));

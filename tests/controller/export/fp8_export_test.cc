@@ -83,7 +83,7 @@ TEST_F(Fp8ExportTest, LinearsThatFitAreCodesAndScalesAndTheRestIsAsInTheSource) 
     std::vector<float> trained(static_cast<size_t>(parameter.elements()));
     for (size_t i = 0; i < trained.size(); ++i) trained[i] = Trained(static_cast<int64_t>(i));
     if (!IsOfAttention(parameter.name)) {
-      EXPECT_EQ(tensor->dtype, DType::kBF16) << parameter.name;
+      EXPECT_EQ(tensor->dtype, ElementType::kBF16) << parameter.name;
       continue;
     }
     ++tensors;

@@ -53,11 +53,11 @@ class GgufTest : public ExportTest {
     for (const model::Parameter& p : request_.plan.parameters) {
       std::vector<int64_t> shape = {p.rows};
       if (p.cols > 1) shape.push_back(p.cols);
-      weights.push_back({p.name, DType::kF32, shape, [&random, &p](uint8_t* out) {
+      weights.push_back({p.name, ElementType::kF32, shape, [&random, &p](uint8_t* out) {
                            std::normal_distribution<float> normal(0, 0.02f);
                            std::vector<float> values(static_cast<size_t>(p.elements()));
                            for (float& value : values) value = normal(random);
-                           Store(values, DType::kF32, out);
+                           Store(values, ElementType::kF32, out);
                            return absl::OkStatus();
                          }});
     }

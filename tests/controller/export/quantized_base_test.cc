@@ -44,7 +44,7 @@ class QuantizedBaseTest : public testing::Test {
       if (!model::IsAdapter(parameter)) continue;
       const float value = model::IsLoraA(parameter) ? kA : kB;
       adapter.push_back({parameter.name,
-                         DType::kF32,
+                         ElementType::kF32,
                          {parameter.rows, parameter.cols},
                          [value, n = parameter.elements()](uint8_t* out) {
                            std::fill_n(reinterpret_cast<float*>(out), n, value);

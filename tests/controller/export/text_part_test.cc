@@ -45,7 +45,7 @@ class TextPartExportTest : public testing::Test {
       if (!parameter.trainable()) continue;
       std::vector<int64_t> shape = {parameter.rows};
       if (parameter.cols > 1) shape.push_back(parameter.cols);
-      tensors.push_back({parameter.name, DType::kF32, shape, [&parameter](uint8_t* out) {
+      tensors.push_back({parameter.name, ElementType::kF32, shape, [&parameter](uint8_t* out) {
                            const std::vector<float> values(
                                static_cast<size_t>(parameter.elements()), 0.5f);
                            std::memcpy(out, values.data(), values.size() * sizeof(float));

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/checks/plan_bytes.h"
-#include "common/plan/runtime_bytes.h"
+#include "common/plan/extents.h"
 #include "controller/planner/memory/memory.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"

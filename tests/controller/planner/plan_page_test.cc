@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files/hash.h"
-#include "common/plan/runtime_bytes.h"
+#include "common/plan/extents.h"
 #include "controller/planner/planner.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"

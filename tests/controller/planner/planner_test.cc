@@ -6,7 +6,7 @@
 #include "common/files/hash.h"
 #include "common/model/flops.h"
 #include "common/plan/checks/plan_bytes.h"
-#include "common/plan/runtime_bytes.h"
+#include "common/plan/extents.h"
 #include "controller/planner/memory/memory.h"
 #include "controller/planner/plan_scalars.h"
 #include "controller/planner/time/gpu_time.h"

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "controller/scheduler/host_failures.h"
+#include "controller/scheduler/host_records.h"
 
 namespace coxswain::scheduler {
 namespace {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "controller/status_page/fields.h"
 #include "controller/status_page/views.h"
 
 namespace coxswain::status_page {

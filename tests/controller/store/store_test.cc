@@ -19,10 +19,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/store/deleted_rows.h"
-#include "controller/store/memory_store.h"
-#include "controller/store/page_check.h"
 #include "controller/store/schema.h"
+#include "controller/store/sqlite.h"
 #include "controller/store/sqlite_store.h"
+#include "tests/sim/fakes/memory_store.h"
 #include "tests/support/scratch_folder.h"
 
 namespace coxswain::store {

@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "controller/store/memory_store.h"
 #include "tests/controller/trackers/events.h"
 #include "tests/sim/fakes/memory_files.h"
+#include "tests/sim/fakes/memory_store.h"
 #include "trackers/event_file.pb.h"
 
 namespace coxswain::trackers {

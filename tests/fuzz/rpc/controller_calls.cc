@@ -8,7 +8,7 @@
 #include "controller/api/arguments.h"
 #include "controller/api/operations.h"
 #include "controller/uploads/upload_store.h"
-#include "tests/controller/api/recording_sink.h"
+#include "tests/controller/api/operations_fixture.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/rpc/calls.h"
 #include "tests/sim/simulation.h"

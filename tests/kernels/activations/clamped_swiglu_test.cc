@@ -1,9 +1,9 @@
-#include "kernels/activations/clamped_swiglu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 
 #include "tests/kernels/testing.h"
-#include "tests/reference/clamped_swiglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace clamped_swiglu_test {

@@ -1,9 +1,9 @@
-#include "kernels/activations/geglu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 
 #include "tests/kernels/testing.h"
-#include "tests/reference/geglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace geglu_test {

@@ -1,9 +1,9 @@
-#include "kernels/activations/gelu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 
 #include "tests/kernels/testing.h"
-#include "tests/reference/gelu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace gelu_test {

@@ -1,8 +1,8 @@
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 
 #include "tests/kernels/norm_bounds.h"
 #include "tests/kernels/testing.h"
-#include "tests/reference/rms_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace qk_norm_test {

@@ -5,15 +5,12 @@
 #include <vector>
 
 #include "kernels/c_api/c_api.h"
-#include "kernels/experts/balance_bias.h"
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/expert_use.h"
 #include "kernels/experts/grouped_linear.h"
 #include "kernels/experts/grouped_lora.h"
 #include "kernels/experts/route.h"
 #include "kernels/experts/router_loss.h"
-#include "kernels/experts/sort_by_expert.h"
 #include "tests/kernels/testing.h"
 
 namespace coxswain::kernels {

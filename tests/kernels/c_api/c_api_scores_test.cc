@@ -1,5 +1,4 @@
 #include "kernels/c_api/c_api.h"
-#include "kernels/loss/score_head.h"
 #include "kernels/loss/score_loss.h"
 #include "tests/kernels/testing.h"
 

@@ -7,7 +7,7 @@
 
 #include "kernels/device.h"
 #include "kernels/loss/cross_entropy.h"
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 #include "kernels/products/gemm.h"
 #include "tests/kernels/testing.h"
 

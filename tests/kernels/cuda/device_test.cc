@@ -8,7 +8,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "kernels/tensors/add.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {

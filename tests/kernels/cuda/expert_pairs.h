@@ -1,5 +1,5 @@
 // The pairs (token, slot) of routers for the tests of experts, sorted on the host by the contract
-// of kernels/experts/sort_by_expert.h.
+// of kernels/experts/expert_rows.h.
 #ifndef COXSWAIN_TESTS_KERNELS_CUDA_EXPERT_PAIRS_H_
 #define COXSWAIN_TESTS_KERNELS_CUDA_EXPERT_PAIRS_H_
 

@@ -2,11 +2,9 @@
 // distribution, and over rows of more than 2^31 elements (invariant kernels-2).
 #include <numeric>
 
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/route.h"
 #include "kernels/experts/router_loss.h"
-#include "kernels/experts/sort_by_expert.h"
 #include "tests/kernels/cuda/expert_pairs.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 

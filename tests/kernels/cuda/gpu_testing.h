@@ -7,8 +7,6 @@
 #ifndef COXSWAIN_TESTS_KERNELS_CUDA_GPU_TESTING_H_
 #define COXSWAIN_TESTS_KERNELS_CUDA_GPU_TESTING_H_
 
-#include <gtest/gtest.h>
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -16,8 +14,12 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
+#include "kernels/cuda/lora/lora_product.h"
 #include "kernels/device.h"
 #include "kernels/dtype.h"
+#include "kernels/products/gemm.h"
 #include "tests/kernels/values.h"
 
 namespace coxswain::kernels {
@@ -153,6 +155,60 @@ inline void ExpectRelativeError(const Floats& actual, const Doubles& expected, d
   }
   EXPECT_LE(std::sqrt(difference), bound * std::sqrt(norm) + 1e-30)
       << what << ": relative error " << std::sqrt(difference / norm);
+}
+
+// Elements of a product against their sums in double.
+struct ProductRows {
+  int64_t rows = 0, columns = 0;
+  int64_t stride = 0;  // elements between rows
+  int64_t step = 1;    // every step-th row is compared
+};
+
+// The j-th element of row t is a sum of the products that terms(t, j, add) gives to add(a, b), a
+// and b float, rounded to bfloat16 once. Of k products, exact in float32, it is in any order within
+// k u of the sum of their sizes; tensor cores cut where float32 rounds, which doubles u.
+template <typename Terms>
+void ExpectSums(const Floats& out, const ProductRows& of, const Terms& terms,
+                const std::string& what) {
+  for (int64_t t = 0; t < of.rows; t += of.step) {
+    for (int64_t j = 0; j < of.columns; ++j) {
+      double sum = 0, size = 0, count = 0;
+      terms(t, j, [&](float a, float b) {
+        const double term = static_cast<double>(a) * static_cast<double>(b);
+        sum += term;
+        size += std::abs(term);
+        ++count;
+      });
+      const double bound =
+          2 * count * kUnit(DType::kFloat32) * size + kUnit(DType::kBFloat16) * std::abs(sum);
+      const float value = out[Size(t * of.stride + j)];
+      ASSERT_LE(std::abs(value - sum), bound)
+          << what << " row " << t << " column " << j << ": " << value << ", expected " << sum;
+    }
+  }
+}
+
+// What the tests of products with adapters share.
+
+// Where one launch has both terms.
+class FusedLoraTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const LoraLinearSpec spec{.dtype = DType::kBFloat16, .in_features = 8, .rank = 8, .ldy = 8};
+    if (!cuda::LoraProductTakes(spec)) GTEST_SKIP() << "compute capability 9.0 alone has it";
+  }
+};
+
+// The first `count` elements of g, bfloat16, which a backward left in its workspace behind the
+// scratch of products (kernels/cuda/lora/lora_workspace.h).
+inline Floats ReadGradientOfH(const Scratch& workspace, int64_t count) {
+  Synchronize(TestStream());
+  std::vector<uint16_t> bits(Size(count));
+  CopyMemory(bits.data(), static_cast<const char*>(workspace.data()) + GemmWorkspaceBytes(),
+             count * 2, nullptr);
+  Floats g;
+  for (const uint16_t value : bits) g.push_back(FromBFloat16Bits(value));
+  return g;
 }
 
 }  // namespace coxswain::kernels

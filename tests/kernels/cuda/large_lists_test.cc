@@ -10,9 +10,7 @@
 #include "kernels/quantize/int8_rows.h"
 #include "kernels/quantize/mxfp4.h"
 #include "kernels/quantize/nf4.h"
-#include "kernels/tensors/checksum.h"
-#include "kernels/tensors/reduce.h"
-#include "kernels/tensors/scale.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {

@@ -2,14 +2,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/attention/latent_heads.h"
-#include "kernels/experts/sigmoid_gate.h"
+#include "kernels/attention/heads.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/lora/dora.h"
-#include "kernels/loss/argmax.h"
+#include "kernels/loss/cross_entropy.h"
 #include "kernels/products/bias.h"
 #include "kernels/rope.h"
-#include "kernels/tensors/embedding.h"
-#include "kernels/tensors/split_rows.h"
+#include "kernels/tensors/rows.h"
 #include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {

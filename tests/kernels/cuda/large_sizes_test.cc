@@ -1,21 +1,16 @@
 // Invariant kernels-2: elementwise ops, norms and rotations of more than 2^31 elements. Others:
 // large_rows_test.cc, large_lists_test.cc, large_products_test.cc, large_routers_test.cc,
-// expert_permutation_test.cc, and the tests of gelu.h, gemm.h, cross_entropy.h and lora_linear.h.
+// expert_permutation_test.cc, and the tests of gates.h, gemm.h, cross_entropy.h and lora_linear.h.
 #include <numeric>
 
-#include "kernels/activations/clamped_swiglu.h"
 #include "kernels/activations/dropout.h"
-#include "kernels/activations/geglu.h"
-#include "kernels/activations/swiglu.h"
-#include "kernels/attention/qk_norm.h"
-#include "kernels/loss/target_hits.h"
-#include "kernels/norms/layer_norm.h"
-#include "kernels/norms/rms_norm.h"
+#include "kernels/activations/gates.h"
+#include "kernels/attention/heads.h"
+#include "kernels/loss/cross_entropy.h"
+#include "kernels/norms/norms.h"
 #include "kernels/rope.h"
-#include "kernels/tensors/add.h"
-#include "kernels/tensors/convert.h"
-#include "kernels/tensors/random_fill.h"
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "tests/kernels/cuda/large_tensor.h"
 
 namespace coxswain::kernels {

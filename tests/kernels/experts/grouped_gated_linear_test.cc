@@ -7,11 +7,10 @@
 #include <limits>
 #include <stdexcept>
 
-#include "kernels/activations/clamped_swiglu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/experts/grouped_linear.h"
 #include "tests/kernels/testing.h"
-#include "tests/reference/clamped_swiglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace grouped_gated_linear_test {

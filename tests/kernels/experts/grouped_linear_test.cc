@@ -6,10 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/route.h"
-#include "kernels/experts/sort_by_expert.h"
 #include "tests/kernels/testing.h"
 #include "tests/reference/experts.h"
 

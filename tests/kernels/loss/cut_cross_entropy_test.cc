@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/loss/target_hits.h"
+#include "kernels/loss/cross_entropy.h"
 #include "kernels/products/gemm.h"
 #include "tests/kernels/loss/cut_cross_entropy_cases.h"
 #include "tests/kernels/testing.h"

@@ -1,9 +1,9 @@
-#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/norms.h"
 
 #include <limits>
 
 #include "tests/kernels/testing.h"
-#include "tests/reference/layer_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace layer_norm_test {

@@ -1,11 +1,11 @@
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 
 #include <cmath>
 #include <limits>
 
 #include "tests/kernels/norm_bounds.h"
 #include "tests/kernels/testing.h"
-#include "tests/reference/rms_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace rms_norm_test {

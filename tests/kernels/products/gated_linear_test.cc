@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include "kernels/activations/geglu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/products/gemm.h"
 #include "tests/kernels/testing.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tests/kernels/quantized_memory.h"
-#include "tests/reference/fp8_blocks.h"
+#include "tests/reference/block_formats.h"
 
 namespace coxswain::kernels {
 namespace fp8_blocks_test {

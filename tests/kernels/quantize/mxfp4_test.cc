@@ -7,7 +7,7 @@
 #include <random>
 
 #include "tests/kernels/quantized_memory.h"
-#include "tests/reference/mxfp4.h"
+#include "tests/reference/block_formats.h"
 
 namespace coxswain::kernels {
 namespace mxfp4_test {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/store/memory_store.h"
 #include "tests/sim/crash_point.h"
+#include "tests/sim/fakes/memory_store.h"
 
 namespace coxswain::sim {
 

@@ -2,8 +2,8 @@
 #include <memory>
 #include <utility>
 
+#include "tests/sim/agenda.h"
 #include "tests/sim/fakes/faulty_transport.h"
-#include "tests/sim/held_back.h"
 
 namespace coxswain::sim {
 namespace {

@@ -20,8 +20,8 @@
 
 #include "common/access/join_proof.h"
 #include "common/access/secret_file.h"
-#include "common/build_info.h"
-#include "common/host_limits.h"
+#include "common/host.h"
+#include "common/identity.h"
 #include "common/logging.h"
 #include "common/net/grpc_endpoint.h"
 #include "tests/support/eventually.h"

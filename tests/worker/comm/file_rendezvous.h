@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "worker/comm/rendezvous.h"
+#include "worker/comm/collectives.h"
 
 namespace coxswain::comm {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "worker/comm/rendezvous.h"
+#include "worker/comm/collectives.h"
 
 namespace coxswain::comm {
 

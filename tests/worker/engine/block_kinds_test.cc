@@ -57,7 +57,7 @@ class BlockKindsTest : public testing::TestWithParam<BlockKind> {
   }
 };
 
-// The kernels promise it: kernels/norms/rms_norm.h, kernels/products/gated_linear.h,
+// The kernels promise it: kernels/norms/norms.h, kernels/products/gated_linear.h,
 // kernels/products/rotated_linear.h.
 TEST_P(BlockKindsTest, FusedAndPlainListsGiveTheSameBits) {
   for (const int64_t rank : {0, 3}) {

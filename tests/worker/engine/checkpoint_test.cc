@@ -135,7 +135,8 @@ TEST_F(CheckpointTest, StatesAreSavedAsTheyAreStored) {
   Save(Plan(0, 1, false, "adamw_8bit"), 1);
   const auto file = std::move(SafetensorsFile::Open(directory_ + "/rank-0.safetensors")).value();
   const std::string layer = "model.layers.1.";
-  const auto expect = [&](const std::string& name, DType dtype, const std::vector<int64_t>& shape) {
+  const auto expect = [&](const std::string& name, ElementType dtype,
+                          const std::vector<int64_t>& shape) {
     const TensorInfo* tensor = file->Find(layer + name);
     ASSERT_NE(tensor, nullptr) << name;
     EXPECT_EQ(tensor->dtype, dtype) << name;
@@ -143,10 +144,10 @@ TEST_F(CheckpointTest, StatesAreSavedAsTheyAreStored) {
   };
   for (const char* state : {".m", ".v"}) {
     const auto of = [&](const std::string& name) { return name + ".weight" + state; };
-    expect(of("mlp.gate_proj"), DType::kU8, {90, 72});
-    expect(of("mlp.gate_proj") + "_absmax", DType::kF32, {26});  // 6,480 / 256
-    expect(of("mlp.up_proj"), DType::kF32, {90, 72});
-    expect(of("self_attn.k_proj"), DType::kF32, {24, 72});
+    expect(of("mlp.gate_proj"), ElementType::kU8, {90, 72});
+    expect(of("mlp.gate_proj") + "_absmax", ElementType::kF32, {26});  // 6,480 / 256
+    expect(of("mlp.up_proj"), ElementType::kF32, {90, 72});
+    expect(of("self_attn.k_proj"), ElementType::kF32, {24, 72});
     EXPECT_EQ(file->Find(layer + of("mlp.up_proj") + "_absmax"), nullptr);
   }
 }

@@ -60,7 +60,7 @@ TEST(FileOrderTest, ALlamaPermutedIntoOneTensorGivesTheSameBits) {
     model::ToFileOrder(model::FileRows(plan.architecture, parameter), parameter.cols, &values);
     std::vector<int64_t> shape = {parameter.rows};
     if (parameter.cols > 1) shape.push_back(parameter.cols);
-    sources.push_back({parameter.name, DType::kF32, shape, [values](uint8_t* out) {
+    sources.push_back({parameter.name, ElementType::kF32, shape, [values](uint8_t* out) {
                          std::memcpy(out, values.data(), values.size() * sizeof(float));
                          return absl::OkStatus();
                        }});

@@ -45,7 +45,7 @@ Json Deepseek() {
 }
 
 template <typename T>
-TensorSource SourceOf(const std::string& name, DType dtype, const std::vector<int64_t>& shape,
+TensorSource SourceOf(const std::string& name, ElementType dtype, const std::vector<int64_t>& shape,
                       const std::vector<T>& values) {
   return {name, dtype, shape, [values](uint8_t* out) {
             std::memcpy(out, values.data(), values.size() * sizeof(T));
@@ -73,9 +73,9 @@ struct Twins {
       codes.push_back(code);
       values.push_back(value * scales[static_cast<size_t>(block)]);
     }
-    blocks.push_back(SourceOf(name, DType::kF8E4M3, shape, codes));
-    blocks.push_back(SourceOf(name + "_scale_inv", DType::kF32, grid, scales));
-    floats.push_back(SourceOf(name, DType::kF32, shape, values));
+    blocks.push_back(SourceOf(name, ElementType::kF8E4M3, shape, codes));
+    blocks.push_back(SourceOf(name + "_scale_inv", ElementType::kF32, grid, scales));
+    floats.push_back(SourceOf(name, ElementType::kF32, shape, values));
   }
 
   void AddOther(const model::Parameter& parameter) {

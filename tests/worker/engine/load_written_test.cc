@@ -45,7 +45,7 @@ class LoadWrittenTest : public testing::Test {
     return stats.ok() ? stats->loss_sum : NAN;
   }
   // The trained tensors of the checkpoint as a file of their own, `change` of each first value.
-  void WriteTrained(const std::string& path, float change, DType dtype = DType::kF32) {
+  void WriteTrained(const std::string& path, float change, ElementType dtype = ElementType::kF32) {
     auto shard = SafetensorsFile::Open(checkpoint_.path() + "/rank-0.safetensors");
     ASSERT_TRUE(shard.ok()) << shard.status();
     std::vector<TensorSource> sources;
@@ -64,8 +64,8 @@ class LoadWrittenTest : public testing::Test {
     ASSERT_TRUE(WriteSafetensors(path, sources).status().ok());
   }
 
-  static void Store(const std::vector<float>& values, DType dtype, uint8_t* out) {
-    if (dtype == DType::kF32) {
+  static void Store(const std::vector<float>& values, ElementType dtype, uint8_t* out) {
+    if (dtype == ElementType::kF32) {
       std::memcpy(out, values.data(), values.size() * sizeof(float));
       return;
     }
@@ -113,7 +113,7 @@ TEST_F(LoadWrittenTest, TheCheckpointBringsTheTrainedStateBack) {
 // As the exporter rounds: to nearest, each tensor to its type in the files.
 TEST_F(LoadWrittenTest, ACheckpointRoundedAsAModelHasTheBitsOfTheModel) {
   Train(/*lora_rank=*/0);
-  WriteTrained(written_.path() + "/model.safetensors", 0, DType::kBF16);
+  WriteTrained(written_.path() + "/model.safetensors", 0, ElementType::kBF16);
   ASSERT_TRUE(engine_->Load({.model_dir = written_.path()}).ok());
   const double read = Loss();
   EXPECT_NE(read, trained_);

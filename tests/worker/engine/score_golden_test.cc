@@ -68,7 +68,7 @@ class ScoreGoldenTest : public testing::TestWithParam<const char*> {
     const size_t documents = bins.document_lengths.size();
     if (const TensorInfo* targets = file->Find("targets"); targets != nullptr) {
       bins.values.resize(static_cast<size_t>(targets->elements()));
-      if (targets->dtype == DType::kF32) {
+      if (targets->dtype == ElementType::kF32) {
         bins.values = Elements<float>(*file, "targets");
       } else {
         const auto classes = Elements<int64_t>(*file, "targets");

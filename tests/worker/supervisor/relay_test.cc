@@ -20,7 +20,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/supervisor/echo_worker.h"
-#include "worker/supervisor/endpoint.h"
+#include "worker/supervisor/processes.h"
 #include "worker/supervisor/relay_stream.h"
 
 extern char** environ;

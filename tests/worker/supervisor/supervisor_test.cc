@@ -24,8 +24,7 @@
 #include "coxswain/v1/relay_service.grpc.pb.h"
 #include "tests/support/eventually.h"
 #include "tests/support/scratch_folder.h"
-#include "worker/supervisor/find_binary.h"
-#include "worker/supervisor/process_facts.h"
+#include "worker/supervisor/processes.h"
 #include "worker/supervisor/stack_taker.h"
 #include "worker/supervisor/stacks.h"
 

@@ -2,6 +2,7 @@
 #ifndef COXSWAIN_WORKER_AGENT_WIRE_QUEUED_STREAM_H_
 #define COXSWAIN_WORKER_AGENT_WIRE_QUEUED_STREAM_H_
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "common/mutex.h"
 #include "common/net/grpc_status.h"
+#include "coxswain/v1/worker_service.pb.h"
 
 namespace coxswain::agent {
 
@@ -142,6 +144,21 @@ class QueuedStream : public grpc::ServerBidiReactor<In, Out> {
 
   const std::shared_ptr<Outbox> outbox_;
   In in_;
+};
+
+// Where the events of a Run stream go.
+
+// A sink is thread-safe but for the two numbers, which the agent guards. Calls never wait; after
+// Close, or once the stream broke, they do nothing.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void Send(const v1::Event& event) = 0;
+  virtual void Close(const absl::Status& status) = 0;  // after the events sent before
+
+  uint64_t first_seq = 0;  // of the commands that came on this stream, 0: none yet
+  uint64_t last_seq = 0;
+  bool half_closed = false;  // no command follows
 };
 
 }  // namespace coxswain::agent

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/rope_rows.h"
+#include "common/plan/extents.h"
 #include "common/status_macros.h"
 #include "kernels/loss/cross_entropy.h"
 

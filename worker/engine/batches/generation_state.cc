@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/plan/buffer_rows.h"
-#include "common/plan/rope_rows.h"
+#include "common/plan/extents.h"
 
 namespace coxswain::engine {
 

@@ -38,7 +38,7 @@ struct GenerationState {
   // Staged rows, and in `ids` the chosen tokens on their way back. One sweep is in flight at a
   // time.
   PinnedArray<int32_t> tokens, positions, sequences, rows, ids;
-  // common/plan/rope_rows.h. Texts that may become long are rotated as long ones from the start, so
+  // common/plan/extents.h. Texts that may become long are rotated as long ones from the start, so
   // that what the cache holds of them stays as it is.
   PinnedArray<int32_t> rope_rows;
   int32_t first_rope_row = 0;  // of such texts

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/files/durable_file.h"
 #include "common/files/read_file.h"
-#include "common/plan/runtime_bytes.h"
+#include "common/plan/extents.h"
 #include "common/status_macros.h"
 #include "kernels/products/gemm.h"
 #include "worker/engine/commands/executor.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kernels/products/gemm.h"
-#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/commands/executor.h"
 #include "worker/engine/device/stopwatch.h"
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/dtype.h"
-#include "common/plan/logits_stride.h"
+#include "common/element_type.h"
+#include "common/plan/extents.h"
 #include "common/status_macros.h"
-#include "kernels/loss/argmax.h"
+#include "kernels/loss/cross_entropy.h"
 #include "worker/engine/generate/sample_token.h"
 #include "worker/engine/heads/lm_head.h"
 #include "worker/engine/ops/micro_step.h"

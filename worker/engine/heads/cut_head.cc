@@ -1,8 +1,7 @@
 #include "worker/engine/heads/cut_head.h"
 
-#include "kernels/tensors/convert.h"
-#include "kernels/tensors/reduce.h"
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/ops/dense.h"
 #include "worker/engine/ops/gradient_sum.h"
 

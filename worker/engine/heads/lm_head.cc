@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "common/plan/logits_stride.h"
-#include "kernels/loss/target_hits.h"
-#include "kernels/tensors/reduce.h"
-#include "kernels/tensors/row_gather.h"
+#include "common/plan/extents.h"
+#include "kernels/loss/cross_entropy.h"
+#include "kernels/tensors/rows.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/heads/cut_head.h"
 #include "worker/engine/ops/dense.h"
 #include "worker/engine/ops/linear.h"

@@ -1,10 +1,10 @@
 // The head of a plan whose loss is of scores: one row a document, no logits
-// (kernels/loss/score_head.h, kernels/loss/score_loss.h).
+// (kernels/loss/score_loss.h).
 #ifndef COXSWAIN_WORKER_ENGINE_HEADS_SCORE_HEAD_H_
 #define COXSWAIN_WORKER_ENGINE_HEADS_SCORE_HEAD_H_
 
 #include "common/plan/plan.h"
-#include "kernels/loss/score_head.h"
+#include "kernels/loss/score_loss.h"
 #include "worker/engine/memory/model.h"
 #include "worker/engine/ops/sweep.h"
 

@@ -101,7 +101,7 @@ struct Buffers {
   char* snapshot = nullptr;                    // common/plan/snapshot_map.h; may be host memory
   void* final_norm = nullptr;                  // [T, H]
   void *dres = nullptr, *dnorm = nullptr;      // [T, H]
-  void* logits = nullptr;                      // [C, stride of common/plan/logits_stride.h]
+  void* logits = nullptr;                      // [C, stride of common/plan/extents.h]
   void *head_x = nullptr, *head_dx = nullptr;  // [C, H]
   void* head_lora_h = nullptr;                 // [C, r], null unless the head is adapted
   // [T, r], null unless the embedding is adapted
@@ -116,7 +116,7 @@ struct Buffers {
   void* embedding_rows = nullptr;                      // [W T, H], null unless ranks exchange them
   int32_t* embedding_ids = nullptr;                    // [W T], likewise; -1: no token
   int32_t *tokens = nullptr, *positions = nullptr;     // [T]
-  int32_t* rope_rows = nullptr;                        // [T], of common/plan/rope_rows.h
+  int32_t* rope_rows = nullptr;                        // [T], of common/plan/extents.h
   int32_t *labels = nullptr, *rows = nullptr;          // [R]
   uint32_t *bins = nullptr, *bin_positions = nullptr;  // [T]; null without dropout
   uint32_t* first_bin = nullptr;                       // [1]; null unless gradients are drawn for

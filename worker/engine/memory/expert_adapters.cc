@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/model/files/single_expert_key.h"
+#include "common/model/files/stacked_files.h"
 #include "common/status_macros.h"
 
 namespace coxswain::engine {

@@ -376,14 +376,6 @@ QuantizedMatrix QuantizedMatrixOf(const plan::Plan& plan, const ParameterLayout&
           .constants = memory.constants + place.constants};
 }
 
-std::vector<const Linear*> Linears(const Model& model) {
-  std::vector<const Linear*> linears;
-  for (const Block& block : model.blocks) {
-    for (const auto& [id, linear] : block.linears) linears.push_back(&linear);
-  }
-  return linears;
-}
-
 Model WithoutAdapters(const Model& model) {
   Model base = model;
   base.embedding_adapter = {};

@@ -179,9 +179,6 @@ struct FlatMemory {
 // The same tensors, none of them adapted: what the base model computes.
 Model WithoutAdapters(const Model& model);
 
-// Lists the linears of every block in forward order.
-std::vector<const Linear*> Linears(const Model& model);
-
 kernels::DType DTypeOf(plan::Storage storage);
 kernels::DType ComputeDType(const plan::Plan& plan);  // of activations
 

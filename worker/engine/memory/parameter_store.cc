@@ -4,7 +4,7 @@
 
 #include "common/plan/optimizer_states.h"
 #include "kernels/device.h"
-#include "kernels/tensors/convert.h"
+#include "kernels/tensors/whole_tensors.h"
 
 namespace coxswain::engine {
 namespace {
@@ -88,7 +88,7 @@ Values ParameterStore::Owned(size_t i, void* range, kernels::DType dtype) const 
 }
 
 void ParameterStore::ApplyChange(size_t i, int64_t first, std::vector<float>* values) const {
-  const DType type = change_.types.empty() ? DType::kF32 : change_.types[i];
+  const ElementType type = change_.types.empty() ? ElementType::kF32 : change_.types[i];
   const auto up = static_cast<float>(1 + change_.shake);
   const auto down = static_cast<float>(1 - change_.shake);
   const uint64_t key = Mixed(i);
@@ -97,8 +97,8 @@ void ParameterStore::ApplyChange(size_t i, int64_t first, std::vector<float>* va
     if (change_.shake != 0) {
       value *= (Mixed(key ^ (static_cast<uint64_t>(first) + j)) & 1) != 0 ? up : down;
     }
-    if (type == DType::kBF16) value = Bf16ToFloat(FloatToBf16(value));
-    if (type == DType::kF16) value = HalfToFloat(FloatToHalf(value));
+    if (type == ElementType::kBF16) value = Bf16ToFloat(FloatToBf16(value));
+    if (type == ElementType::kF16) value = HalfToFloat(FloatToHalf(value));
   }
 }
 

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/plan/plan.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
 #include "kernels/dtype.h"
-#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/memory/buffers.h"
 #include "worker/engine/memory/model.h"
 #include "worker/engine/memory/quantized_weights.h"
@@ -40,7 +40,8 @@ struct StateValues {
 // quantised.
 struct Change {
   double shake = 0;  // times 1 + shake or 1 - shake, by a hash of parameter and element
-  std::vector<DType> types = {};  // by parameter: rounded to float16 or bfloat16; empty: none is
+  std::vector<ElementType> types =
+      {};  // by parameter: rounded to float16 or bfloat16; empty: none is
 
   bool any() const { return shake != 0 || !types.empty(); }
 };

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "common/plan/plan.h"
-#include "kernels/tensors/random_fill.h"
+#include "kernels/tensors/whole_tensors.h"
 
 namespace coxswain::engine {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/plan/rope_rows.h"
+#include "common/plan/extents.h"
 #include "kernels/rope.h"
 
 namespace coxswain::engine {

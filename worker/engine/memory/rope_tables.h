@@ -9,7 +9,7 @@
 namespace coxswain::engine {
 
 // Fills cos, sin and query scales for every position of a bin, because a document is at most one
-// bin long; where common/plan/rope_rows.h says so, for short documents before.
+// bin long; where common/plan/extents.h says so, for short documents before.
 void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Stream* stream);
 
 }  // namespace coxswain::engine

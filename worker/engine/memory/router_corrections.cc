@@ -8,7 +8,6 @@
 #include "common/model/family.h"
 #include "common/plan/routers.h"
 #include "common/status_macros.h"
-#include "kernels/experts/balance_bias.h"
 #include "kernels/experts/expert_use.h"
 
 namespace coxswain::engine {

@@ -1,9 +1,9 @@
 #include <variant>
 
-#include "kernels/activations/gelu.h"
-#include "kernels/experts/sigmoid_gate.h"
+#include "kernels/activations/gates.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/lora/lora_gated_linear.h"
-#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/norms.h"
 #include "kernels/products/gated_linear.h"
 #include "worker/engine/ops/experts.h"
 #include "worker/engine/ops/linear.h"

@@ -171,7 +171,7 @@ class BlockBinder {
     const BoundLinear down = BindLinear(op.down);
     BoundOp bound(down);
     if (down.dx != nullptr) {
-      bound = BoundGateDown{.spec = GatedSpec(model_, op.gate, op.down.out_features),
+      bound = BoundGateDown{.spec = GatedLinearOf(model_, op.gate, op.down.out_features),
                             .gate = BindGate(op.gate),
                             .down = down,
                             .product_comes_back = ComesBack(op.gate)};
@@ -197,7 +197,7 @@ class BlockBinder {
   }
 
   BoundGatedLinear BindGated(const model::GatedLinearOp& op) {
-    return {.spec = GatedSpec(model_, op.gate, op.linear.in_features),
+    return {.spec = GatedLinearOf(model_, op.gate, op.linear.in_features),
             .linear = BindLinear(op.linear),
             .gate = BindGate(op.gate)};
   }
@@ -328,7 +328,7 @@ class BlockBinder {
   }
 
   BoundGate BindGate(const model::GateOp& op) {
-    return {.spec = GateSpecOf(model_, op),
+    return {.spec = GateOf(model_, op),
             .rows_per_token = std::max<int64_t>(1, op.routed.chosen),
             .gate_up = At(op.in),
             .y = At(op.out),

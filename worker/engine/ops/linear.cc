@@ -5,7 +5,7 @@
 #include "kernels/lora/dora.h"
 #include "kernels/products/bias.h"
 #include "kernels/products/rotated_linear.h"
-#include "kernels/tensors/add.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/ops/dense.h"
 #include "worker/engine/ops/fp8_linear.h"
 #include "worker/engine/ops/op_specs.h"

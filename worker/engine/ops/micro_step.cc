@@ -2,8 +2,8 @@
 
 #include <numeric>
 
-#include "common/dtype.h"
-#include "kernels/tensors/embedding.h"
+#include "common/element_type.h"
+#include "kernels/tensors/rows.h"
 #include "worker/engine/ops/block.h"
 #include "worker/engine/ops/dense.h"
 #include "worker/engine/ops/dora.h"

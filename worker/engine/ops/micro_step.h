@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/tensors/embedding.h"
+#include "kernels/tensors/rows.h"
 #include "worker/engine/ops/sweep.h"
 
 namespace coxswain::engine {

@@ -50,14 +50,15 @@ kernels::QkNormSpec QkSpec(const Model& model, const model::QkNormOp& op) {
   return spec;
 }
 
-kernels::GatedLinearSpec GatedSpec(const Model& model, const model::GateOp& gate, int64_t hidden) {
+kernels::GatedLinearSpec GatedLinearOf(const Model& model, const model::GateOp& gate,
+                                       int64_t hidden) {
   return {.dtype = model.compute_dtype,
           .hidden = hidden,
           .intermediate = gate.width,
           .activation = ActivationOf(gate.activation)};
 }
 
-GateSpec GateSpecOf(const Model& model, const model::GateOp& op) {
+GateSpec GateOf(const Model& model, const model::GateOp& op) {
   switch (op.activation) {
     case model::Activation::kSilu:
       return kernels::SwigluSpec{.dtype = model.compute_dtype, .intermediate = op.width};

@@ -5,12 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/activations/gelu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/cached_attention.h"
-#include "kernels/attention/qk_norm.h"
-#include "kernels/norms/layer_norm.h"
-#include "kernels/norms/rms_norm.h"
+#include "kernels/attention/heads.h"
+#include "kernels/norms/norms.h"
 #include "kernels/products/bias.h"
 #include "kernels/products/gated_linear.h"
 #include "kernels/rope.h"
@@ -28,8 +27,9 @@ kernels::AttentionSpec HeadsSpec(const Model& model, const model::AttentionOp& o
 // Of the attentions of all blocks, each once.
 std::vector<kernels::AttentionSpec> HeadsSpecs(const Model& model,
                                                const model::Architecture& architecture);
-kernels::GatedLinearSpec GatedSpec(const Model& model, const model::GateOp& gate, int64_t hidden);
-GateSpec GateSpecOf(const Model& model, const model::GateOp& op);
+kernels::GatedLinearSpec GatedLinearOf(const Model& model, const model::GateOp& gate,
+                                       int64_t hidden);
+GateSpec GateOf(const Model& model, const model::GateOp& op);
 kernels::GeluSpec GeluOf(const Model& model, const model::ActivationOp& op);
 kernels::RouteSpec RouterSpec(const model::RouteOp& op);
 // Of the gradient of a router's bias, out of that of its logits.

@@ -2,10 +2,10 @@
 // not formed: in bfloat16 it would lose what is small beside W.
 #include "worker/engine/ops/router.h"
 
-#include "kernels/experts/sort_by_expert.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/products/bias.h"
 #include "kernels/products/gemm.h"
-#include "kernels/tensors/convert.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/ops/dense.h"
 #include "worker/engine/ops/expert_use.h"
 #include "worker/engine/ops/op_specs.h"

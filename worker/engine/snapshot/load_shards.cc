@@ -93,11 +93,11 @@ class Finder {
   absl::StatusOr<const PiecedTensor*> Values(const model::Parameter& parameter) {
     const std::string& name = parameter.name;
     ASSIGN_OR_RETURN(const PiecedTensor* tensor, Find(name));
-    const bool readable = tensor->dtype == DType::kF32 || tensor->dtype == DType::kBF16;
+    const bool readable = tensor->dtype == ElementType::kF32 || tensor->dtype == ElementType::kBF16;
     if (readable && tensor->shape == FileShape(parameter)) return tensor;
     return absl::InvalidArgumentError(
         absl::StrCat("checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
-                     std::string(DTypeName(tensor->dtype)), " of ", tensor->elements(),
+                     std::string(ElementName(tensor->dtype)), " of ", tensor->elements(),
                      " elements, wanted F32 or BF16 [", parameter.rows, ", ", parameter.cols, "]"));
   }
 
@@ -109,8 +109,8 @@ class Finder {
     if (tensor->dtype == FileDType(state.storage) && tensor->shape == shape) return tensor;
     return absl::InvalidArgumentError(absl::StrCat(
         "checkpoint ", tensors_.directory(), ": tensor \"", name, "\" is ",
-        std::string(DTypeName(tensor->dtype)), " [", absl::StrJoin(tensor->shape, ", "),
-        "], wanted ", std::string(DTypeName(FileDType(state.storage))), " [",
+        std::string(ElementName(tensor->dtype)), " [", absl::StrJoin(tensor->shape, ", "),
+        "], wanted ", std::string(ElementName(FileDType(state.storage))), " [",
         absl::StrJoin(shape, ", "), "]"));
   }
 

@@ -4,14 +4,14 @@
 
 namespace coxswain::engine {
 
-DType FileDType(plan::Storage storage) {
+ElementType FileDType(plan::Storage storage) {
   switch (storage) {
     case plan::Storage::kFloat32:
-      return DType::kF32;
+      return ElementType::kF32;
     case plan::Storage::kBfloat16:
-      return DType::kBF16;
+      return ElementType::kBF16;
     default:
-      return DType::kU8;
+      return ElementType::kU8;
   }
 }
 

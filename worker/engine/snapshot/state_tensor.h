@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/model/parameter.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
@@ -13,7 +13,7 @@
 namespace coxswain::engine {
 
 // Codes of 8 bits are U8.
-DType FileDType(plan::Storage storage);
+ElementType FileDType(plan::Storage storage);
 
 // The shape for the whole parameter: its own shape in a file, or [elements of the state] if several
 // elements of the parameter share one.

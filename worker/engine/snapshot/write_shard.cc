@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/dtype.h"
+#include "common/element_type.h"
 #include "common/faults/fault_point.h"
 #include "common/files/hash.h"
 #include "common/files/safetensors/safetensors_blocks.h"
@@ -34,7 +34,8 @@ struct Piece {
   }
 };
 
-TensorInMemory InMemory(std::string name, const Piece& piece, DType dtype, const char* values) {
+TensorInMemory InMemory(std::string name, const Piece& piece, ElementType dtype,
+                        const char* values) {
   const std::vector<int64_t> shape =
       piece.whole() ? piece.shape : std::vector<int64_t>{piece.range.count()};
   return {.form = {std::move(name), dtype, shape}, .data = values};

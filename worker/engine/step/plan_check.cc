@@ -7,23 +7,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/checks/plan_checks.h"
-#include "common/plan/longest_document.h"
+#include "common/plan/extents.h"
 #include "common/plan/quantize_pieces.h"
 #include "common/status_macros.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/router_loss.h"
-#include "kernels/experts/sigmoid_gate.h"
-#include "kernels/experts/sort_by_expert.h"
 #include "kernels/lora/dora.h"
-#include "kernels/loss/argmax.h"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/loss/score_loss.h"
-#include "kernels/loss/target_hits.h"
 #include "kernels/optimizer/adamw.h"
 #include "kernels/products/bias.h"
 #include "kernels/products/gemm.h"
 #include "kernels/products/rotated_linear.h"
-#include "kernels/tensors/embedding.h"
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
 #include "worker/engine/heads/cut_head.h"
 #include "worker/engine/heads/lm_head.h"
 #include "worker/engine/heads/loss_head.h"
@@ -161,10 +157,10 @@ struct OpCheck {
             "another"};
   }
   Rule operator()(const model::GateOp& op) const {
-    const bool holds = std::visit(GateSupported{}, GateSpecOf(model, op));
+    const bool holds = std::visit(GateSupported{}, GateOf(model, op));
     const bool fuses = op.activation != model::Activation::kClampedSilu;
-    return {holds && (!fuses ||
-                      kernels::GatedLinearSupports(GatedSpec(model, op, model.config.hidden_size))),
+    return {holds && (!fuses || kernels::GatedLinearSupports(
+                                    GatedLinearOf(model, op, model.config.hidden_size))),
             absl::StrCat("the gate over ", op.width), "another"};
   }
   Rule operator()(const model::ActivationOp& op) const {

@@ -4,7 +4,7 @@
 
 #include "common/status_macros.h"
 #include "kernels/optimizer/global_norm.h"
-#include "kernels/tensors/checksum.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "worker/engine/memory/parameter_store.h"
 
 namespace coxswain::engine {

@@ -20,7 +20,7 @@ inline constexpr int64_t kMinInflatedBytes = int64_t{1} << 20;
 class ByteSource {
  public:
   // NotFound, PermissionDenied; InvalidArgument when `path` is not a regular file. Defined in
-  // open_byte_source.cc, which knows the kinds.
+  // compressed_source.cc, which knows the kinds.
   static absl::StatusOr<std::unique_ptr<ByteSource>> Open(const std::string& path);
   virtual ~ByteSource() = default;
 

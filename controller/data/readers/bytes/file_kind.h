@@ -23,6 +23,12 @@ absl::StatusOr<FileKind> KindOf(const std::string& path);
 // Decides by the name alone. None: the name is not that of a dataset.
 std::optional<FileKind> KindOfName(std::string_view name);
 
+// Describes text in another encoding than UTF-8.
+
+// `not UTF-8 at byte 0xE9 behind "caf", which is "é" in Latin-1; ...`, with the command that
+// converts a file. Empty: `text` is UTF-8.
+std::string NotUtf8Text(std::string_view text);
+
 }  // namespace coxswain::data
 
 #endif  // COXSWAIN_CONTROLLER_DATA_READERS_BYTES_FILE_KIND_H_

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/text/jinja/functions/subscript.h"
 #include "controller/text/jinja/syntax/builtins.h"
-#include "controller/text/jinja/values/format.h"
+#include "controller/text/jinja/values/operators.h"
 #include "controller/text/jinja/values/repr.h"
 #include "controller/text/jinja/values/unicode.h"
 

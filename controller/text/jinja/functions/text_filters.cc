@@ -5,8 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/text/jinja/syntax/builtins.h"
 #include "controller/text/jinja/values/cursor.h"
-#include "controller/text/jinja/values/format.h"
-#include "controller/text/jinja/values/json.h"
 #include "controller/text/jinja/values/operators.h"
 #include "controller/text/jinja/values/repr.h"
 #include "controller/text/jinja/values/string_functions.h"

@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "controller/text/jinja/values/format.h"
 #include "controller/text/jinja/values/operators.h"
 #include "controller/text/jinja/values/repr.h"
 

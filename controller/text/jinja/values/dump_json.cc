@@ -3,7 +3,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "controller/text/jinja/values/json.h"
 #include "controller/text/jinja/values/operators.h"
 #include "controller/text/jinja/values/repr.h"
 #include "controller/text/jinja/values/unicode.h"

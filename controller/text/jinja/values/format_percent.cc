@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "controller/text/jinja/values/format.h"
+#include "controller/text/jinja/values/operators.h"
 #include "controller/text/jinja/values/repr.h"
 #include "controller/text/jinja/values/unicode.h"
 

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 
 namespace coxswain::data::jinja {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "controller/text/tokenizer/file/quoted.h"
-#include "controller/text/tokenizer/steps/json_fields.h"
+#include "controller/text/tokenizer/steps/step_fields.h"
 #include "controller/text/tokenizer/unicode/byte_alphabet.h"
 
 namespace coxswain::data {

@@ -8,9 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/text/tokenizer/steps/json_fields.h"
-#include "controller/text/tokenizer/steps/read_pattern.h"
-#include "controller/text/tokenizer/steps/unsupported_step.h"
+#include "controller/text/tokenizer/steps/step_fields.h"
 #include "controller/text/tokenizer/unicode/byte_alphabet.h"
 #include "controller/text/tokenizer/unicode/utf8.h"
 

@@ -9,11 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/text/tokenizer/steps/json_fields.h"
-#include "controller/text/tokenizer/steps/read_pattern.h"
-#include "controller/text/tokenizer/steps/unsupported_step.h"
+#include "controller/text/tokenizer/steps/step_fields.h"
 #include "controller/text/tokenizer/unicode/late_characters.h"
-#include "controller/text/tokenizer/unicode/nfc.h"
 #include "controller/text/tokenizer/unicode/unicode_forms.h"
 #include "controller/text/tokenizer/unicode/utf8.h"
 #include "controller/text/tokenizer/unicode/white_space.h"

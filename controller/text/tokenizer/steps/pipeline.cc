@@ -1,7 +1,7 @@
 #include "controller/text/tokenizer/steps/pipeline.h"
 
 #include "common/status_macros.h"
-#include "controller/text/tokenizer/steps/json_fields.h"
+#include "controller/text/tokenizer/steps/step_fields.h"
 
 namespace coxswain::data {
 

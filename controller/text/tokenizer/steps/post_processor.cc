@@ -5,8 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "controller/text/tokenizer/steps/json_fields.h"
-#include "controller/text/tokenizer/steps/unsupported_step.h"
+#include "controller/text/tokenizer/steps/step_fields.h"
 
 namespace coxswain::data {
 namespace {

@@ -4,9 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "controller/text/tokenizer/steps/json_fields.h"
-#include "controller/text/tokenizer/steps/read_pattern.h"
-#include "controller/text/tokenizer/steps/unsupported_step.h"
+#include "controller/text/tokenizer/steps/step_fields.h"
 #include "controller/text/tokenizer/unicode/byte_alphabet.h"
 
 namespace coxswain::data {

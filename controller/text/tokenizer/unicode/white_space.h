@@ -38,6 +38,12 @@ inline size_t TrailingWhiteSpace(std::string_view text) {
   return text.size() - size;
 }
 
+// Python's str.strip(), as `| trim` in chat templates.
+
+// `text`, valid UTF-8, without white space at both ends. White space: bidirectional type WS, B or
+// S, or category Zs. Source: Python documentation, str.isspace.
+std::string_view Strip(std::string_view text);
+
 }  // namespace coxswain::data
 
 #endif  // COXSWAIN_CONTROLLER_TEXT_TOKENIZER_UNICODE_WHITE_SPACE_H_

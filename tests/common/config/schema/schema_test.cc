@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "common/config/config_error.h"
 #include "common/config/parser/job_parser.h"
 #include "common/config/schema/reference.h"
-#include "common/config/suggest.h"
 #include "tests/common/config/job_text.h"
 #include "tests/support/scratch_folder.h"
 

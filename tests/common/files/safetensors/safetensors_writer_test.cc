@@ -31,7 +31,7 @@ int64_t FilesIn(const std::string& folder) {
   return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
 }
 
-TensorSource Source(const std::string& name, DType dtype, std::vector<int64_t> shape,
+TensorSource Source(const std::string& name, ElementType dtype, std::vector<int64_t> shape,
                     const std::string& bytes) {
   return {.name = name, .dtype = dtype, .shape = std::move(shape), .fill = [bytes](uint8_t* out) {
             std::copy(bytes.begin(), bytes.end(), out);
@@ -53,8 +53,8 @@ TEST(SafetensorsWriterTest, WritesTheReferenceBytes) {
   const support::ScratchFolder scratch;
   const std::string path = scratch.path() + "/two.safetensors";
   const auto written =
-      WriteSafetensors(path, {Source("a", DType::kBF16, {2}, std::string("\1\2\3\4", 4)),
-                              Source("b", DType::kF32, {1}, std::string("\5\6\7\x08", 4))});
+      WriteSafetensors(path, {Source("a", ElementType::kBF16, {2}, std::string("\1\2\3\4", 4)),
+                              Source("b", ElementType::kF32, {1}, std::string("\5\6\7\x08", 4))});
   ASSERT_TRUE(written.ok()) << written.status();
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
@@ -69,12 +69,13 @@ TEST(SafetensorsWriterTest, WritesTheReferenceBytes) {
 TEST(SafetensorsWriterTest, SortsByDTypeDescendingThenName) {
   const support::ScratchFolder scratch;
   const std::string path = scratch.path() + "/order.safetensors";
-  ASSERT_TRUE(
-      WriteSafetensors(
-          path, {Source("z", DType::kU8, {1}, "1"), Source("a", DType::kF16, {1}, "12"),
-                 Source("c", DType::kBF16, {1}, "34"), Source("b", DType::kBF16, {1}, "56"),
-                 Source("y", DType::kI64, {1}, "12345678"), Source("e", DType::kF32, {0}, "")})
-          .ok());
+  ASSERT_TRUE(WriteSafetensors(path, {Source("z", ElementType::kU8, {1}, "1"),
+                                      Source("a", ElementType::kF16, {1}, "12"),
+                                      Source("c", ElementType::kBF16, {1}, "34"),
+                                      Source("b", ElementType::kBF16, {1}, "56"),
+                                      Source("y", ElementType::kI64, {1}, "12345678"),
+                                      Source("e", ElementType::kF32, {0}, "")})
+                  .ok());
   const auto file = SafetensorsFile::Open(path);
   ASSERT_TRUE(file.ok()) << file.status();
   std::string order;
@@ -86,7 +87,7 @@ TEST(SafetensorsWriterTest, EscapesNamesAsJson) {
   const support::ScratchFolder scratch;
   const std::string path = scratch.path() + "/names.safetensors";
   const std::string odd = "quote\" back\\ tab\t \x01 snow\xe2\x98\x83";
-  ASSERT_TRUE(WriteSafetensors(path, {Source(odd, DType::kU8, {1}, "1")}).ok());
+  ASSERT_TRUE(WriteSafetensors(path, {Source(odd, ElementType::kU8, {1}, "1")}).ok());
   const auto file = SafetensorsFile::Open(path);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_NE((*file)->Find(odd), nullptr);
@@ -132,8 +133,8 @@ TEST(SafetensorsBlocksTest, WritesTheSameBytesAndTheirDigests) {
     std::string& value = values.emplace_back(static_cast<size_t>(bytes), 'x');
     for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * i >> 5);
     const std::string name = "t" + std::to_string(values.size());
-    sources.push_back(Source(name, DType::kU8, {bytes}, value));
-    tensors.push_back({.form = {name, DType::kU8, {bytes}}, .data = value.data()});
+    sources.push_back(Source(name, ElementType::kU8, {bytes}, value));
+    tensors.push_back({.form = {name, ElementType::kU8, {bytes}}, .data = value.data()});
   }
   ASSERT_TRUE(WriteSafetensors(other, sources, {{"format", "pt"}}).ok());
   for (const int threads : {1, 3}) {
@@ -152,7 +153,7 @@ TEST(SafetensorsBlocksTest, ACancelledOrFailedWriteLeavesNothing) {
   const std::string path = scratch.path() + "/file";
   const std::string value(64, 'v');
   const std::vector<TensorInMemory> tensors = {
-      {.form = {"a", DType::kU8, {64}}, .data = value.data()}};
+      {.form = {"a", ElementType::kU8, {64}}, .data = value.data()}};
   const auto cancelled = WriteSafetensorsBlocks(
       path, tensors, {}, {.check = [] { return absl::CancelledError("stop"); }});
   EXPECT_EQ(cancelled.status().code(), absl::StatusCode::kCancelled);
@@ -169,8 +170,8 @@ TEST(SafetensorsBlocksTest, AKillDuringTheWriteLeavesNoFileOfThatName) {
     const std::string value(static_cast<size_t>(3 * kDigestBlockBytes), 'v');
     int blocks = 0;
     (void)WriteSafetensorsBlocks(
-        path, {{.form = {"a", DType::kU8, {3 * kDigestBlockBytes}}, .data = value.data()}}, {},
-        {.check = [&blocks] {
+        path, {{.form = {"a", ElementType::kU8, {3 * kDigestBlockBytes}}, .data = value.data()}},
+        {}, {.check = [&blocks] {
           if (++blocks == 3) std::raise(SIGKILL);
           return absl::OkStatus();
         }});
@@ -185,11 +186,13 @@ TEST(SafetensorsWriterTest, RefusesWhatNoReaderWouldAccept) {
   const support::ScratchFolder scratch;
   const std::string& folder = scratch.path();
   const std::string path = folder + "/bad.safetensors";
-  const TensorSource good = Source("a", DType::kU8, {1}, "1");
+  const TensorSource good = Source("a", ElementType::kU8, {1}, "1");
   for (const TensorSource& bad :
-       {Source("a", DType::kF32, {1}, "1234"), Source("__metadata__", DType::kU8, {1}, "1"),
-        Source("\xff", DType::kU8, {1}, "1"), Source("n", DType::kU8, {-1}, ""),
-        Source("h", DType::kF4, {1}, ""), Source("o", DType::kF32, {int64_t{1} << 62, 4}, "")}) {
+       {Source("a", ElementType::kF32, {1}, "1234"),
+        Source("__metadata__", ElementType::kU8, {1}, "1"),
+        Source("\xff", ElementType::kU8, {1}, "1"), Source("n", ElementType::kU8, {-1}, ""),
+        Source("h", ElementType::kF4, {1}, ""),
+        Source("o", ElementType::kF32, {int64_t{1} << 62, 4}, "")}) {
     const auto written = WriteSafetensors(path, {good, bad});
     EXPECT_EQ(written.status().code(), absl::StatusCode::kInvalidArgument) << bad.name;
   }
@@ -201,9 +204,9 @@ TEST(SafetensorsWriterTest, FailingFillLeavesTheOldFile) {
   const support::ScratchFolder scratch;
   const std::string& folder = scratch.path();
   const std::string path = folder + "/kept.safetensors";
-  ASSERT_TRUE(WriteSafetensors(path, {Source("a", DType::kU8, {1}, "1")}).ok());
+  ASSERT_TRUE(WriteSafetensors(path, {Source("a", ElementType::kU8, {1}, "1")}).ok());
   const std::string before = ReadFile(path);
-  TensorSource failing = Source("a", DType::kU8, {1}, "2");
+  TensorSource failing = Source("a", ElementType::kU8, {1}, "2");
   failing.fill = [](uint8_t*) { return absl::DataLossError("source is gone"); };
   EXPECT_EQ(WriteSafetensors(path, {failing}).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ReadFile(path), before);
@@ -215,7 +218,8 @@ TEST(SafetensorsWriterTest, PathBelowAFileIsNotFoundAndNamed) {
   const std::string& folder = scratch.path();
   std::ofstream(folder + "/file") << "x";
   const std::string path = folder + "/file/out.safetensors";
-  const absl::Status status = WriteSafetensors(path, {Source("a", DType::kU8, {1}, "1")}).status();
+  const absl::Status status =
+      WriteSafetensors(path, {Source("a", ElementType::kU8, {1}, "1")}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(status.ToString().find(path), std::string::npos) << status;
 }
@@ -226,7 +230,7 @@ TEST(SafetensorsWriterTest, UnwritableFolderIsPermissionDenied) {
   ASSERT_EQ(::chmod(folder.c_str(), 0555), 0);
   const int code = InChild([&] {
     if (::geteuid() == 0 && ::setuid(65534) != 0) return 77;
-    const auto written = WriteSafetensors(folder + "/a", {Source("a", DType::kU8, {1}, "1")});
+    const auto written = WriteSafetensors(folder + "/a", {Source("a", ElementType::kU8, {1}, "1")});
     return written.status().code() == absl::StatusCode::kPermissionDenied ? 0 : 1;
   });
   ::chmod(folder.c_str(), 0755);
@@ -244,7 +248,7 @@ TEST(SafetensorsWriterTest, FileSizeLimitIsResourceExhaustedAndLeavesNothing) {
     const rlimit limit{.rlim_cur = 1000, .rlim_max = 1000};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 77;
     const auto written =
-        WriteSafetensors(path, {Source("a", DType::kU8, {5000}, std::string(5000, 'x'))});
+        WriteSafetensors(path, {Source("a", ElementType::kU8, {5000}, std::string(5000, 'x'))});
     const bool named = written.status().ToString().find(path) != std::string::npos;
     return named && written.status().code() == absl::StatusCode::kResourceExhausted ? 0 : 1;
   });
@@ -264,12 +268,13 @@ TEST(SafetensorsWriterTest, FullDiskIsResourceExhaustedAndLeavesNothing) {
     std::ofstream("/proc/self/gid_map") << groups;
     if (::mount("none", folder.c_str(), "tmpfs", 0, "size=16k") != 0) return 77;
     const auto written = WriteSafetensors(
-        folder + "/a", {Source("a", DType::kU8, {100000}, std::string(100000, 'x'))});
+        folder + "/a", {Source("a", ElementType::kU8, {100000}, std::string(100000, 'x'))});
     if (FilesIn(folder) != 0) return 2;
     const std::string value(static_cast<size_t>(3 * kDigestBlockBytes), 'v');
     const auto blocks = WriteSafetensorsBlocks(
-        folder + "/b", {{.form = {"b", DType::kU8, {3 * kDigestBlockBytes}}, .data = value.data()}},
-        {}, {.threads = 2});
+        folder + "/b",
+        {{.form = {"b", ElementType::kU8, {3 * kDigestBlockBytes}}, .data = value.data()}}, {},
+        {.threads = 2});
     if (FilesIn(folder) != 0) return 3;
     if (blocks.status().code() != absl::StatusCode::kResourceExhausted) return 4;
     return written.status().code() == absl::StatusCode::kResourceExhausted ? 0 : 1;

@@ -66,7 +66,7 @@ TEST(TorchFileTest, ReadsWhatTorchReadsFromItsFiles) {
     for (const auto& [key, entry] : expected.items()) {
       const TensorInfo* tensor = (*file)->Find(key);
       ASSERT_NE(tensor, nullptr) << key;
-      EXPECT_EQ(std::string(DTypeName(tensor->dtype)), entry["dtype"].get<std::string>()) << key;
+      EXPECT_EQ(std::string(ElementName(tensor->dtype)), entry["dtype"].get<std::string>()) << key;
       EXPECT_EQ(nlohmann::json(tensor->shape), entry["shape"]) << key;
       EXPECT_EQ(HexOf(ContentOf(*tensor)), entry["bytes"].get<std::string>()) << key;
     }

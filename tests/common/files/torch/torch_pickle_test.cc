@@ -35,12 +35,12 @@ TEST(TorchPickleTest, ReadsTheTensorsOfAStateDict) {
   const TorchView& view = (*views)[0].view;
   EXPECT_EQ((*views)[0].name, "w");
   EXPECT_EQ(view.storage.key, "7");
-  EXPECT_EQ(view.storage.dtype, DType::kF32);
+  EXPECT_EQ(view.storage.dtype, ElementType::kF32);
   EXPECT_EQ(view.storage.elements, 6);
   EXPECT_EQ(view.offset, 1);
   EXPECT_EQ(view.shape, (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(view.strides, (std::vector<int64_t>{1, 2}));
-  EXPECT_EQ((*views)[1].view.storage.dtype, DType::kF16);
+  EXPECT_EQ((*views)[1].view.storage.dtype, ElementType::kF16);
 }
 
 // A parameter in an OrderedDict with _metadata, by SETITEM, and the same tensor from the memo.

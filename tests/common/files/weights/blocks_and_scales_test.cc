@@ -45,11 +45,11 @@ std::vector<float> FloatsOf(const TensorInfo& tensor) {
   return values;
 }
 
-TensorSource Source(const std::string& name, DType dtype, const std::vector<int64_t>& shape,
+TensorSource Source(const std::string& name, ElementType dtype, const std::vector<int64_t>& shape,
                     const std::vector<uint8_t>& bytes = {}) {
   return {name, dtype, shape, [=](uint8_t* out) {
             const TensorInfo tensor{.name = name, .dtype = dtype, .shape = shape};
-            const auto size = static_cast<size_t>(tensor.elements() * DTypeBits(dtype) / 8);
+            const auto size = static_cast<size_t>(tensor.elements() * ElementBits(dtype) / 8);
             std::memset(out, 0, size);
             if (!bytes.empty()) std::memcpy(out, bytes.data(), size);
             return absl::OkStatus();
@@ -72,12 +72,15 @@ class BlocksAndScalesTest : public testing::Test {
   const TensorInfo& Fixture(const std::string& name) const { return *fixture_->Find(name); }
   // Two experts of 64 rows and two blocks.
   std::vector<TensorSource> Stack() const {
-    return {Source(kStack + "_blocks", DType::kU8, {2, 64, 2, 16}, BytesOf(Fixture("mxfp4.codes"))),
-            Source(kStack + "_scales", DType::kU8, {2, 64, 2}, BytesOf(Fixture("mxfp4.scales")))};
+    return {
+        Source(kStack + "_blocks", ElementType::kU8, {2, 64, 2, 16},
+               BytesOf(Fixture("mxfp4.codes"))),
+        Source(kStack + "_scales", ElementType::kU8, {2, 64, 2}, BytesOf(Fixture("mxfp4.scales")))};
   }
   std::vector<TensorSource> Matrix() const {
-    return {Source(kMatrix, DType::kF8E4M3, {130, 140}, BytesOf(Fixture("fp8.codes"))),
-            Source(kMatrix + "_scale_inv", DType::kF32, {2, 2}, BytesOf(Fixture("fp8.scales")))};
+    return {
+        Source(kMatrix, ElementType::kF8E4M3, {130, 140}, BytesOf(Fixture("fp8.codes"))),
+        Source(kMatrix + "_scale_inv", ElementType::kF32, {2, 2}, BytesOf(Fixture("fp8.scales")))};
   }
   std::unique_ptr<WeightFiles> Written(const std::vector<TensorSource>& tensors) const {
     EXPECT_TRUE(WriteSafetensors(File(), tensors).ok());
@@ -161,16 +164,16 @@ TEST_F(BlocksAndScalesTest, Fp8StacksHaveTheirOwnScales) {
     scales.insert(scales.end(), bytes.begin(), bytes.end());
   }
   const std::vector<uint8_t> ones(3 * 129 * 8, 0x38);
-  const auto files = Written({Source(kStack, DType::kF8E4M3, {3, 129, 8}, ones),
-                              Source(kStack + "_scale_inv", DType::kF32, {3, 2, 1}, scales)});
+  const auto files = Written({Source(kStack, ElementType::kF8E4M3, {3, 129, 8}, ones),
+                              Source(kStack + "_scale_inv", ElementType::kF32, {3, 2, 1}, scales)});
   const BlocksAndScales stack = Found(*files, kStack);
   EXPECT_EQ(RowsOf(stack, {1, 128, 129}), std::vector<float>(8, 4.0f));
   EXPECT_EQ(RowsOf(stack, {2, 127, 128}), std::vector<float>(8, 5.0f));
 }
 
 TEST_F(BlocksAndScalesTest, OtherTensorsAreNone) {
-  const auto files = Written(
-      {Source("model.norm.weight", DType::kBF16, {8}), Source("x.weight", DType::kU8, {4, 4})});
+  const auto files = Written({Source("model.norm.weight", ElementType::kBF16, {8}),
+                              Source("x.weight", ElementType::kU8, {4, 4})});
   for (const char* name : {"model.norm.weight", "x.weight", "absent"}) {
     const auto found = FindBlocksAndScales(*files, name);
     ASSERT_TRUE(found.ok()) << found.status();
@@ -194,46 +197,49 @@ TEST_F(BlocksAndScalesTest, NamesAPartThatIsMissing) {
 
 TEST_F(BlocksAndScalesTest, NamesBothShapesAndTheFile) {
   const std::string message =
-      Refusal({Stack()[0], Source(kStack + "_scales", DType::kU8, {2, 63, 2})}, kStack);
+      Refusal({Stack()[0], Source(kStack + "_scales", ElementType::kU8, {2, 63, 2})}, kStack);
   EXPECT_EQ(message, "tensor \"" + kStack + "_blocks\" [2, 64, 2, 16] of U8 in " + File() +
                          " and tensor \"" + kStack + "_scales\" [2, 63, 2] of U8 in " + File() +
                          ": MXFP4 has blocks [experts, rows, cols / 32, 16] and scales "
                          "[experts, rows, cols / 32], both of U8");
-  EXPECT_EQ(Refusal({Matrix()[0], Source(kMatrix + "_scale_inv", DType::kF32, {1, 2})}, kMatrix),
-            "tensor \"" + kMatrix + "\" [130, 140] of F8_E4M3 in " + File() + " and tensor \"" +
-                kMatrix + "_scale_inv\" [1, 2] of F32 in " + File() +
-                ": FP8 in blocks of 128 x 128 has F8_E4M3 [rows, cols] and F32 [rows / 128, "
-                "cols / 128], divided up");
+  EXPECT_EQ(
+      Refusal({Matrix()[0], Source(kMatrix + "_scale_inv", ElementType::kF32, {1, 2})}, kMatrix),
+      "tensor \"" + kMatrix + "\" [130, 140] of F8_E4M3 in " + File() + " and tensor \"" + kMatrix +
+          "_scale_inv\" [1, 2] of F32 in " + File() +
+          ": FP8 in blocks of 128 x 128 has F8_E4M3 [rows, cols] and F32 [rows / 128, "
+          "cols / 128], divided up");
 }
 
 TEST_F(BlocksAndScalesTest, RefusesOtherShapesAndTypes) {
-  const auto mxfp4 = [&](DType blocks_type, const std::vector<int64_t>& blocks, DType scales_type,
-                         const std::vector<int64_t>& scales) {
+  const auto mxfp4 = [&](ElementType blocks_type, const std::vector<int64_t>& blocks,
+                         ElementType scales_type, const std::vector<int64_t>& scales) {
     return Refusal({Source(kStack + "_blocks", blocks_type, blocks),
                     Source(kStack + "_scales", scales_type, scales)},
                    kStack);
   };
-  for (const std::string& message : {mxfp4(DType::kU8, {2, 64, 2, 8}, DType::kU8, {2, 64, 2}),
-                                     mxfp4(DType::kU8, {2, 64, 16}, DType::kU8, {2, 64, 2}),
-                                     mxfp4(DType::kU8, {2, 16}, DType::kU8, {2}),
-                                     mxfp4(DType::kU8, {1, 1, 4, 2, 16}, DType::kU8, {1, 1, 4, 2}),
-                                     mxfp4(DType::kI8, {2, 64, 2, 16}, DType::kU8, {2, 64, 2}),
-                                     mxfp4(DType::kU8, {2, 64, 2, 16}, DType::kF32, {2, 64, 2})}) {
+  for (const std::string& message :
+       {mxfp4(ElementType::kU8, {2, 64, 2, 8}, ElementType::kU8, {2, 64, 2}),
+        mxfp4(ElementType::kU8, {2, 64, 16}, ElementType::kU8, {2, 64, 2}),
+        mxfp4(ElementType::kU8, {2, 16}, ElementType::kU8, {2}),
+        mxfp4(ElementType::kU8, {1, 1, 4, 2, 16}, ElementType::kU8, {1, 1, 4, 2}),
+        mxfp4(ElementType::kI8, {2, 64, 2, 16}, ElementType::kU8, {2, 64, 2}),
+        mxfp4(ElementType::kU8, {2, 64, 2, 16}, ElementType::kF32, {2, 64, 2})}) {
     EXPECT_NE(message.find("MXFP4 has blocks"), std::string::npos) << message;
   }
-  const auto fp8 = [&](DType type, const std::vector<int64_t>& shape, DType scales_type,
+  const auto fp8 = [&](ElementType type, const std::vector<int64_t>& shape, ElementType scales_type,
                        const std::vector<int64_t>& scales) {
     return Refusal(
         {Source(kMatrix, type, shape), Source(kMatrix + "_scale_inv", scales_type, scales)},
         kMatrix);
   };
   for (const std::string& message :
-       {fp8(DType::kF8E4M3, {256}, DType::kF32, {2}), fp8(DType::kF8E4M3, {}, DType::kF32, {}),
-        fp8(DType::kF8E4M3, {128, 256}, DType::kF32, {2, 1}),
-        fp8(DType::kF8E4M3, {2, 128, 128}, DType::kF32, {1, 1}),
-        fp8(DType::kF8E5M2, {128, 256}, DType::kF32, {1, 2}),
-        fp8(DType::kBF16, {128, 256}, DType::kF32, {1, 2}),
-        fp8(DType::kF8E4M3, {128, 256}, DType::kBF16, {1, 2})}) {
+       {fp8(ElementType::kF8E4M3, {256}, ElementType::kF32, {2}),
+        fp8(ElementType::kF8E4M3, {}, ElementType::kF32, {}),
+        fp8(ElementType::kF8E4M3, {128, 256}, ElementType::kF32, {2, 1}),
+        fp8(ElementType::kF8E4M3, {2, 128, 128}, ElementType::kF32, {1, 1}),
+        fp8(ElementType::kF8E5M2, {128, 256}, ElementType::kF32, {1, 2}),
+        fp8(ElementType::kBF16, {128, 256}, ElementType::kF32, {1, 2}),
+        fp8(ElementType::kF8E4M3, {128, 256}, ElementType::kBF16, {1, 2})}) {
     EXPECT_NE(message.find("FP8 in blocks of"), std::string::npos) << message;
   }
 }

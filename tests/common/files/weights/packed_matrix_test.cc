@@ -26,7 +26,7 @@ std::unique_ptr<WeightFiles> Open(const std::string& directory) {
 // The checkpoint without, or with another, tensor.
 class PackedMatrixTest : public testing::Test {
  protected:
-  std::string Message(const std::string& part, const std::vector<uint8_t>* bytes, DType dtype,
+  std::string Message(const std::string& part, const std::vector<uint8_t>* bytes, ElementType dtype,
                       const std::vector<int64_t>& shape) {
     const auto from = Open(support::GoldenFolder("llama_qlora"));
     std::vector<TensorSource> tensors;
@@ -49,7 +49,7 @@ class PackedMatrixTest : public testing::Test {
   }
   std::string WithState(const std::string& json) {
     const std::vector<uint8_t> bytes(json.begin(), json.end());
-    return Message(kName + ".quant_state.bitsandbytes__nf4", &bytes, DType::kU8,
+    return Message(kName + ".quant_state.bitsandbytes__nf4", &bytes, ElementType::kU8,
                    {static_cast<int64_t>(bytes.size())});
   }
 
@@ -106,7 +106,7 @@ TEST_F(PackedMatrixTest, NamesWhatIsMissingOrOfAnotherFormat) {
   EXPECT_NE(Message(kName + ".absmax", nullptr, {}, {}).find(".absmax\" is missing"),
             std::string::npos);
   const std::vector<uint8_t> few(10);
-  EXPECT_NE(Message(kName + ".absmax", &few, DType::kU8, {10}).find("has 10 elements of U8"),
+  EXPECT_NE(Message(kName + ".absmax", &few, ElementType::kU8, {10}).find("has 10 elements of U8"),
             std::string::npos);
   EXPECT_NE(Message(kName + ".quant_state.bitsandbytes__nf4", nullptr, {}, {})
                 .find("is not quantised in nf4 or int8"),

@@ -18,7 +18,7 @@ class WeightFilesTest : public testing::Test {
  protected:
   void WriteShard(const std::string& file, const std::string& tensor, float value) {
     const TensorSource source{
-        .name = tensor, .dtype = DType::kF32, .shape = {1}, .fill = [value](uint8_t* out) {
+        .name = tensor, .dtype = ElementType::kF32, .shape = {1}, .fill = [value](uint8_t* out) {
           std::memcpy(out, &value, sizeof(value));
           return absl::OkStatus();
         }};

@@ -5,8 +5,8 @@
 
 #include "controller/cli/command/follow.h"
 #include "controller/cli/text/clean_stream.h"
-#include "controller/cli/text/page_line.h"
 #include "controller/cli/text/progress_view.h"
+#include "controller/cli/text/status_line.h"
 #include "tests/controller/cli/run_cox.h"
 
 namespace coxswain::cli {

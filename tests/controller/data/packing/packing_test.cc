@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include <gtest/gtest.h>
-#include "controller/data/packing/shuffle.h"
+#include "controller/data/packing/order.h"
 
 namespace coxswain::data {
 namespace {

@@ -18,7 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/faults/fault_point.h"
-#include "controller/data/cache_failure.h"
+#include "controller/data/early_end.h"
 #include "tests/controller/text/tokenizer/byte_tokenizer.h"
 #include "tests/support/scratch_folder.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/logging.h"
-#include "controller/store/memory_store.h"
+#include "tests/sim/fakes/memory_store.h"
 #include "tests/sim/fakes/virtual_clock.h"
 
 namespace coxswain::driver {

@@ -206,7 +206,7 @@ class AdaptedStacksTest : public AdapterSettingsTest {
   }
   // An adapter with a tensor of that name.
   void WriteTensor(const std::string& name) {
-    const TensorSource tensor{name, DType::kF32, {1}, [](uint8_t* out) {
+    const TensorSource tensor{name, ElementType::kF32, {1}, [](uint8_t* out) {
                                 std::fill_n(out, 4, uint8_t{0});
                                 return absl::OkStatus();
                               }};

@@ -1,7 +1,7 @@
 #include "controller/planner/layout/layout.h"
 
 #include "common/format.h"
-#include "common/plan/runtime_bytes.h"
+#include "common/plan/extents.h"
 #include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "controller/planner/memory/memory.h"

@@ -25,7 +25,7 @@ class BaseWeightsTest : public testing::Test {
       std::vector<int64_t> shape = {parameter.rows};
       if (parameter.cols != 1) shape.push_back(parameter.cols);
       const auto bytes = static_cast<size_t>(parameter.elements() * 4);
-      tensors_.push_back({parameter.name, DType::kF32, shape, [bytes](uint8_t* out) {
+      tensors_.push_back({parameter.name, ElementType::kF32, shape, [bytes](uint8_t* out) {
                             std::fill_n(out, bytes, uint8_t{0});
                             return absl::OkStatus();
                           }});
@@ -115,8 +115,8 @@ TEST_F(BaseWeightsTest, RefusesAFileCutShort) {
 // A head of the file's, all of whose bytes are `value`, beside an embedding of zeros.
 class TiedHeadTest : public BaseWeightsTest {
  protected:
-  absl::Status Untie(uint8_t value, DType dtype = DType::kF32) {
-    const auto bytes = static_cast<size_t>(128 * 16 * DTypeBits(dtype) / 8);
+  absl::Status Untie(uint8_t value, ElementType dtype = ElementType::kF32) {
+    const auto bytes = static_cast<size_t>(128 * 16 * ElementBits(dtype) / 8);
     tensors_.push_back({"lm_head.weight", dtype, {128, 16}, [bytes, value](uint8_t* out) {
                           std::fill_n(out, bytes, value);
                           return absl::OkStatus();
@@ -143,7 +143,7 @@ TEST_F(TiedHeadTest, AnEqualHeadStaysTied) {
 }
 
 TEST_F(TiedHeadTest, OfAnotherDtypeTheValuesCount) {
-  ASSERT_TRUE(Untie(0, DType::kBF16).ok());
+  ASSERT_TRUE(Untie(0, ElementType::kBF16).ok());
   EXPECT_TRUE(model_.tie_embeddings);
 }
 

@@ -91,7 +91,7 @@ TEST_F(ScoreHeadTest, AnAdapterMayBringTheHead) {
     const auto fill = [](uint8_t*) { return absl::OkStatus(); };
     ASSERT_TRUE(
         WriteSafetensors(absl::StrCat(folder_.path(), "/adapter_model.safetensors"),
-                         {{"base_model.model.score.weight", DType::kF32, {labels, 16}, fill}})
+                         {{"base_model.model.score.weight", ElementType::kF32, {labels, 16}, fill}})
             .ok());
   };
   write(1);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "controller/text/jinja/template.h"
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 #include "controller/text/tokenizer/file/gzip_file.h"
 
 namespace coxswain::data::jinja {

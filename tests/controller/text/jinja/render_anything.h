@@ -5,7 +5,7 @@
 #include <string>
 
 #include "controller/text/jinja/chat_template.h"
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 
 namespace coxswain::data::jinja {
 

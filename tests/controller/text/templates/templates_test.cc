@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include "controller/data/documents/record_renderer.h"
 #include "controller/text/templates/chat_renderer.h"
-#include "controller/text/templates/strip.h"
+#include "controller/text/tokenizer/unicode/white_space.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/controller/text/templates/conversation.h"
 

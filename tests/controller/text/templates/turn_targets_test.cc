@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/text/jinja/values/containers.h"
-#include "controller/text/jinja/values/json.h"
+#include "controller/text/jinja/values/operators.h"
 #include "controller/text/templates/content_guard.h"
 #include "tests/common/config/default_spec.h"
 #include "tests/controller/text/templates/conversation.h"

@@ -11,8 +11,8 @@
 #include "controller/text/tokenizer/model/bpe.h"
 #include "controller/text/tokenizer/steps/regex_dialect.h"
 #include "controller/text/tokenizer/steps/split_regex.h"
-#include "controller/text/tokenizer/unicode/nfc.h"
 #include "controller/text/tokenizer/unicode/unicode_additions.h"
+#include "controller/text/tokenizer/unicode/unicode_forms.h"
 #include "controller/text/tokenizer/unicode/utf8.h"
 
 namespace coxswain::data {

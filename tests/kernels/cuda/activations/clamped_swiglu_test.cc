@@ -1,9 +1,9 @@
-#include "kernels/activations/clamped_swiglu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/clamped_swiglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace gpu_clamped_swiglu_test {

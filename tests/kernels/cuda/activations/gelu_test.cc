@@ -1,10 +1,10 @@
-#include "kernels/activations/gelu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 #include <tuple>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/gelu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace gpu_gelu_test {

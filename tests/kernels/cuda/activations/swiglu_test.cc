@@ -1,9 +1,9 @@
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 
 #include <limits>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/swiglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace gpu_swiglu_test {

@@ -1,11 +1,11 @@
-#include "kernels/attention/latent_heads.h"
+#include "kernels/attention/heads.h"
 
 #include <limits>
 
 #include "kernels/rope.h"
-#include "kernels/tensors/split_rows.h"
+#include "kernels/tensors/rows.h"
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/latent_heads.h"
+#include "tests/reference/heads.h"
 
 namespace coxswain::kernels {
 namespace gpu_latent_heads_test {

@@ -1,9 +1,9 @@
-#include "kernels/attention/qk_norm.h"
+#include "kernels/attention/heads.h"
 
 #include <algorithm>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/rms_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace gpu_qk_norm_test {

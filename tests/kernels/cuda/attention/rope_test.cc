@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/rope.h"
+#include "tests/reference/heads.h"
 
 namespace coxswain::kernels {
 namespace gpu_rope_test {

@@ -2,9 +2,9 @@
 // c_api_test.cc.
 #include "kernels/attention/attention.h"
 #include "kernels/attention/cached_attention.h"
-#include "kernels/attention/latent_heads.h"
+#include "kernels/attention/heads.h"
 #include "kernels/products/rotated_linear.h"
-#include "kernels/tensors/split_rows.h"
+#include "kernels/tensors/rows.h"
 #include "tests/kernels/cuda/c_api/c_api_twins.h"
 
 namespace coxswain::kernels {

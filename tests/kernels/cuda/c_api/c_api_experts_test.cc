@@ -1,16 +1,12 @@
 // The functions of kernels/c_api/experts.h: the bits of the ops that they call, and how each
 // refuses.
-#include "kernels/experts/balance_bias.h"
-#include "kernels/experts/combine.h"
-#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_rows.h"
 #include "kernels/experts/expert_use.h"
 #include "kernels/experts/grouped_gated_linear.h"
 #include "kernels/experts/grouped_linear.h"
 #include "kernels/experts/grouped_lora.h"
 #include "kernels/experts/route.h"
 #include "kernels/experts/router_loss.h"
-#include "kernels/experts/sigmoid_gate.h"
-#include "kernels/experts/sort_by_expert.h"
 #include "tests/kernels/cuda/c_api/c_api_twins.h"
 #include "tests/kernels/cuda/expert_pairs.h"
 

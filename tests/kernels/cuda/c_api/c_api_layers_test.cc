@@ -2,20 +2,16 @@
 // they call.
 #include <utility>
 
-#include "kernels/activations/clamped_swiglu.h"
-#include "kernels/activations/geglu.h"
-#include "kernels/activations/gelu.h"
-#include "kernels/activations/swiglu.h"
-#include "kernels/attention/qk_norm.h"
+#include "kernels/activations/gates.h"
+#include "kernels/attention/heads.h"
 #include "kernels/lora/lora_linear.h"
 #include "kernels/optimizer/adamw.h"
 #include "kernels/optimizer/global_norm.h"
 #include "kernels/products/bias.h"
 #include "kernels/products/gated_linear.h"
 #include "kernels/products/gemm.h"
-#include "kernels/tensors/checksum.h"
-#include "kernels/tensors/embedding.h"
-#include "kernels/tensors/row_gather.h"
+#include "kernels/tensors/rows.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "tests/kernels/cuda/c_api/c_api_twins.h"
 
 namespace coxswain::kernels {

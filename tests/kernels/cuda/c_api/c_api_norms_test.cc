@@ -1,7 +1,6 @@
 // The functions of kernels/c_api/norms.h: the bits of the ops that they call. Norm of q and k:
 // c_api_layers_test.cc.
-#include "kernels/norms/layer_norm.h"
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 #include "tests/kernels/cuda/c_api/c_api_twins.h"
 
 namespace coxswain::kernels {

@@ -1,4 +1,4 @@
-// The function of kernels/c_api/policy.h on the device against the terms of
+// The function of kernels/c_api/documents.h on the device against the terms of
 // kernels/loss/policy_terms.h on the host. Sums of doubles in another order are off by n 2^-53 of
 // the sum of the magnitudes, exponentials by 2^-51: with n < 8,192 rows by less than 1e-11.
 #include <cmath>

@@ -1,13 +1,7 @@
 // The functions of kernels/c_api/tensors.h, and those of tokens.h that find maxima: the bits of the
 // ops that they call.
-#include "kernels/loss/argmax.h"
-#include "kernels/loss/target_hits.h"
-#include "kernels/tensors/add.h"
-#include "kernels/tensors/checksum.h"
-#include "kernels/tensors/convert.h"
-#include "kernels/tensors/random_fill.h"
-#include "kernels/tensors/reduce.h"
-#include "kernels/tensors/scale.h"
+#include "kernels/loss/cross_entropy.h"
+#include "kernels/tensors/whole_tensors.h"
 #include "tests/kernels/cuda/c_api/c_api_twins.h"
 
 namespace coxswain::kernels {

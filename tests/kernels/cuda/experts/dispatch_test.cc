@@ -1,4 +1,4 @@
-#include "kernels/experts/dispatch.h"
+#include "kernels/experts/expert_rows.h"
 
 #include <limits>
 #include <stdexcept>

@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/experts/balance_bias.h"
 #include "tests/kernels/cuda/expert_pairs.h"
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/router_entropy.h"
+#include "tests/reference/experts.h"
 
 namespace coxswain::kernels {
 namespace gpu_expert_use_test {

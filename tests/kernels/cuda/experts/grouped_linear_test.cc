@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/kernels/cuda/product_sums.h"
 #include "tests/reference/experts.h"
 
 namespace coxswain::kernels {

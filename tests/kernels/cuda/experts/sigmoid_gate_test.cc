@@ -1,9 +1,9 @@
-#include "kernels/experts/sigmoid_gate.h"
+#include "kernels/experts/expert_rows.h"
 
 #include <limits>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/sigmoid_gate.h"
+#include "tests/reference/experts.h"
 
 namespace coxswain::kernels {
 namespace gpu_sigmoid_gate_test {

@@ -1,4 +1,4 @@
-#include "kernels/experts/sort_by_expert.h"
+#include "kernels/experts/expert_rows.h"
 
 #include <stdexcept>
 

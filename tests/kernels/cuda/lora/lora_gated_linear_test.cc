@@ -4,9 +4,8 @@
 
 #include <memory>
 
-#include "kernels/products/plain_gated_linear.h"
-#include "tests/kernels/cuda/lora_gpu_testing.h"
-#include "tests/kernels/cuda/product_sums.h"
+#include "kernels/products/plain_products.h"
+#include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
 namespace gpu_lora_gated_linear_test {

@@ -4,8 +4,7 @@
 
 #include "kernels/lora/lora_linear.h"
 #include "kernels/products/gemm.h"
-#include "tests/kernels/cuda/lora_gpu_testing.h"
-#include "tests/kernels/cuda/product_sums.h"
+#include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {
 namespace gpu_lora_product_test {

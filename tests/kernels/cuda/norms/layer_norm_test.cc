@@ -1,9 +1,9 @@
-#include "kernels/norms/layer_norm.h"
+#include "kernels/norms/norms.h"
 
 #include <algorithm>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/layer_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace gpu_layer_norm_test {

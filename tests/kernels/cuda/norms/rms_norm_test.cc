@@ -1,10 +1,10 @@
-#include "kernels/norms/rms_norm.h"
+#include "kernels/norms/norms.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/rms_norm.h"
+#include "tests/reference/norms.h"
 
 namespace coxswain::kernels {
 namespace gpu_rms_norm_test {

@@ -2,11 +2,10 @@
 // rows that it does not run take the plain one.
 #include "kernels/products/gated_linear.h"
 
-#include "kernels/activations/geglu.h"
-#include "kernels/activations/swiglu.h"
+#include "kernels/activations/gates.h"
 #include "kernels/products/gemm.h"
 #include "tests/kernels/cuda/gpu_testing.h"
-#include "tests/reference/swiglu.h"
+#include "tests/reference/gates.h"
 
 namespace coxswain::kernels {
 namespace gpu_gated_linear_test {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "kernels/tensors/embedding.h"
 #include "kernels/tensors/gradient_sum_element.h"
+#include "kernels/tensors/rows.h"
 #include "tests/kernels/cuda/gpu_testing.h"
 
 namespace coxswain::kernels {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/plan/runtime_bytes.h"
+#include "common/plan/extents.h"
 #include "tests/support/scratch_folder.h"
 #include "worker/engine/commands/executor.h"
 #include "worker/engine/engine.h"

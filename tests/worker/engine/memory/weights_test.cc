@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/files/safetensors/safetensors_writer.h"
-#include "common/model/files/single_expert_key.h"
+#include "common/model/files/stacked_files.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/support/golden_case.h"
@@ -71,7 +71,7 @@ constexpr const char* kUp = "model.layers.1.mlp.up_proj.weight";
 
 TEST_F(WeightsTest, ConvertsFromBf16AndF16) {
   const plan::Plan plan = Plan();
-  for (DType dtype : {DType::kBF16, DType::kF16}) {
+  for (ElementType dtype : {ElementType::kBF16, ElementType::kF16}) {
     Write(BaseTensors(plan, dtype));
     std::string doing;
     const auto state = MakeState(plan, 0, "", &doing);
@@ -86,8 +86,9 @@ TEST_F(WeightsTest, ConvertsFromBf16AndF16) {
 TEST_F(WeightsTest, IgnoresInverseFrequenciesAndTheHeadOfATiedModel) {
   const plan::Plan plan = Plan();
   std::vector<TensorSource> tensors = BaseTensors(plan);
-  tensors.push_back(ZeroTensor("model.layers.0.self_attn.rotary_emb.inv_freq", DType::kF32, {6}));
-  tensors.push_back(ZeroTensor("lm_head.weight", DType::kF32, {131, 48}));
+  tensors.push_back(
+      ZeroTensor("model.layers.0.self_attn.rotary_emb.inv_freq", ElementType::kF32, {6}));
+  tensors.push_back(ZeroTensor("lm_head.weight", ElementType::kF32, {131, 48}));
   Write(tensors);
   EXPECT_TRUE(Prepare(plan).ok());
 }
@@ -100,7 +101,7 @@ TEST_F(WeightsTest, RowsOfAddedTokensAreTheMeanOfTheOthers) {
   config.vocab_size = 128;
   PlanOptions options;
   options.model_path = folder_.path();
-  Write(BaseTensors(MakePlan(config, options), DType::kF32));
+  Write(BaseTensors(MakePlan(config, options), ElementType::kF32));
   const Tensors written = ReadTensors(folder_.path() + "/model.safetensors");
   for (const int64_t count : {2, 5}) {
     config.added_tokens = {.count = count, .known = 125, .base_rows = 128};
@@ -144,20 +145,20 @@ TEST_F(WeightsTest, MissingTensor) {
 }
 
 TEST_F(WeightsTest, OtherShape) {
-  const TensorSource other = ZeroTensor(kUp, DType::kF32, {48, 72});
+  const TensorSource other = ZeroTensor(kUp, ElementType::kF32, {48, 72});
   Write(Replace(BaseTensors(Plan()), kUp, &other));
   ExpectRefused(Plan(), {kUp, "[48, 72]", "[72, 48]"});
 }
 
 TEST_F(WeightsTest, OtherDtype) {
-  const TensorSource other = ZeroTensor(kUp, DType::kI32, {72, 48});
+  const TensorSource other = ZeroTensor(kUp, ElementType::kI32, {72, 48});
   Write(Replace(BaseTensors(Plan()), kUp, &other));
   ExpectRefused(Plan(), {kUp, "I32"});
 }
 
 TEST_F(WeightsTest, TensorWithoutPlace) {
   std::vector<TensorSource> tensors = BaseTensors(Plan());
-  tensors.push_back(ZeroTensor("model.layers.3.mlp.up_proj.weight", DType::kF32, {72, 48}));
+  tensors.push_back(ZeroTensor("model.layers.3.mlp.up_proj.weight", ElementType::kF32, {72, 48}));
   Write(tensors);
   ExpectRefused(Plan(), {"model.layers.3.mlp.up_proj.weight", "no place"});
 }
@@ -185,7 +186,7 @@ TEST_F(WeightsTest, AdapterIsReadAndChecked) {
   Write(AdapterTensors(Plan(3)), "adapter_model.safetensors");
   ExpectRefused(plan, {"lora_A", "[3, 48]", "[4, 48]"});
   std::vector<TensorSource> more = AdapterTensors(plan);
-  more.push_back(ZeroTensor("base_model.model.lm_head.lora_A.weight", DType::kF32, {4, 48}));
+  more.push_back(ZeroTensor("base_model.model.lm_head.lora_A.weight", ElementType::kF32, {4, 48}));
   Write(more, "adapter_model.safetensors");
   ExpectRefused(plan, {"base_model.model.lm_head.lora_A.weight"});
 }
@@ -226,10 +227,11 @@ class ExpertAdapterTest : public testing::Test {
   absl::StatusOr<std::unique_ptr<State>> Load() {
     std::vector<TensorSource> sources;
     for (const auto& [name, tensor] : tensors_) {
-      sources.push_back({name, DType::kF32, tensor.first, [&values = tensor.second](uint8_t* out) {
-                           std::memcpy(out, values.data(), values.size() * sizeof(float));
-                           return absl::OkStatus();
-                         }});
+      sources.push_back(
+          {name, ElementType::kF32, tensor.first, [&values = tensor.second](uint8_t* out) {
+             std::memcpy(out, values.data(), values.size() * sizeof(float));
+             return absl::OkStatus();
+           }});
     }
     EXPECT_TRUE(WriteSafetensors(folder_.path() + "/adapter_model.safetensors", sources).ok());
     std::string doing;
@@ -299,7 +301,7 @@ std::vector<float> Init(uint64_t seed, const Drawn& drawn, int64_t rows, int64_t
 // What a file was trained with in full and this job does not, and the other way round.
 TEST_F(WeightsTest, ModulesTrainedInFullBesideTheAdapter) {
   const plan::Plan bare = Plan(4);
-  Write(BaseTensors(bare, DType::kF32));
+  Write(BaseTensors(bare, ElementType::kF32));
   PlanOptions options;
   options.model_path = options.init_from = folder_.path();
   options.lora_rank = 4;
@@ -309,10 +311,11 @@ TEST_F(WeightsTest, ModulesTrainedInFullBesideTheAdapter) {
     std::vector<TensorSource> tensors = AdapterTensors(bare);
     for (const std::string& name : saved) {
       const float value = name.find("lm_head") == std::string::npos ? embedding : head;
-      tensors.push_back({"base_model.model." + name, DType::kF32, {131, 48}, [value](uint8_t* out) {
-                           std::fill_n(reinterpret_cast<float*>(out), 131 * 48, value);
-                           return absl::OkStatus();
-                         }});
+      tensors.push_back(
+          {"base_model.model." + name, ElementType::kF32, {131, 48}, [value](uint8_t* out) {
+             std::fill_n(reinterpret_cast<float*>(out), 131 * 48, value);
+             return absl::OkStatus();
+           }});
     }
     Write(tensors, "adapter_model.safetensors");
   };

@@ -15,7 +15,7 @@
 #include "common/files/safetensors/safetensors.h"
 #include "common/files/safetensors/safetensors_writer.h"
 #include "common/plan/routers.h"
-#include "tests/reference/router_entropy.h"
+#include "tests/reference/experts.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/support/block_kinds.h"
 #include "tests/worker/engine/support/seal_checkpoint.h"

@@ -32,6 +32,14 @@ std::vector<float> Draw(int64_t n, std::mt19937* random) {
   return values;
 }
 
+std::vector<const Linear*> Linears(const Model& model) {
+  std::vector<const Linear*> linears;
+  for (const Block& block : model.blocks) {
+    for (const auto& [id, linear] : block.linears) linears.push_back(&linear);
+  }
+  return linears;
+}
+
 // The gradient of a linear over many micro-steps on the CPU, whose products are float32.
 class ManyMicroSteps {
  public:

@@ -68,9 +68,9 @@ std::map<std::string, std::string> ReadAll(const std::string& directory) {
   EXPECT_TRUE(tensors.ok()) << tensors.status();
   if (!tensors.ok()) return values;
   for (const auto& [name, tensor] : tensors->tensors()) {
-    std::string bytes(static_cast<size_t>(tensor.elements() * DTypeBits(tensor.dtype) / 8), ' ');
+    std::string bytes(static_cast<size_t>(tensor.elements() * ElementBits(tensor.dtype) / 8), ' ');
     CopyBytes(tensor, reinterpret_cast<uint8_t*>(bytes.data()));
-    values[name] = std::string(DTypeName(tensor.dtype)) + " " + bytes;
+    values[name] = std::string(ElementName(tensor.dtype)) + " " + bytes;
   }
   return values;
 }

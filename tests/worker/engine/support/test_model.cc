@@ -23,16 +23,16 @@ std::vector<float> RandomValues(const model::Parameter& parameter) {
   return values;
 }
 
-void Encode(float value, DType dtype, uint8_t* out) {
-  const uint16_t half = dtype == DType::kBF16 ? FloatToBf16(value) : FloatToHalf(value);
-  if (dtype == DType::kF32) {
+void Encode(float value, ElementType dtype, uint8_t* out) {
+  const uint16_t half = dtype == ElementType::kBF16 ? FloatToBf16(value) : FloatToHalf(value);
+  if (dtype == ElementType::kF32) {
     std::memcpy(out, &value, 4);
   } else {
     std::memcpy(out, &half, 2);
   }
 }
 
-std::vector<TensorSource> Tensors(const plan::Plan& plan, bool adapter, DType dtype) {
+std::vector<TensorSource> Tensors(const plan::Plan& plan, bool adapter, ElementType dtype) {
   std::vector<TensorSource> tensors;
   for (const model::Parameter& parameter : plan.parameters) {
     if (model::IsAdapter(parameter) == adapter) tensors.push_back(RandomTensor(parameter, dtype));
@@ -42,18 +42,19 @@ std::vector<TensorSource> Tensors(const plan::Plan& plan, bool adapter, DType dt
 
 }  // namespace
 
-TensorSource RandomTensor(const model::Parameter& parameter, DType dtype) {
+TensorSource RandomTensor(const model::Parameter& parameter, ElementType dtype) {
   const auto fill = [values = RandomValues(parameter), dtype](uint8_t* out) {
     for (size_t i = 0; i < values.size(); ++i) {
-      Encode(values[i], dtype, out + i * static_cast<size_t>(DTypeBits(dtype) / 8));
+      Encode(values[i], dtype, out + i * static_cast<size_t>(ElementBits(dtype) / 8));
     }
     return absl::OkStatus();
   };
   return {parameter.name, dtype, FileShape(parameter), fill};
 }
 
-TensorSource ZeroTensor(const std::string& name, DType dtype, const std::vector<int64_t>& shape) {
-  int64_t bytes = DTypeBits(dtype) / 8;
+TensorSource ZeroTensor(const std::string& name, ElementType dtype,
+                        const std::vector<int64_t>& shape) {
+  int64_t bytes = ElementBits(dtype) / 8;
   for (int64_t extent : shape) bytes *= extent;
   return {name, dtype, shape, [bytes](uint8_t* out) {
             std::fill_n(out, bytes, uint8_t{0});
@@ -61,12 +62,12 @@ TensorSource ZeroTensor(const std::string& name, DType dtype, const std::vector<
           }};
 }
 
-std::vector<TensorSource> BaseTensors(const plan::Plan& plan, DType dtype) {
+std::vector<TensorSource> BaseTensors(const plan::Plan& plan, ElementType dtype) {
   return Tensors(plan, false, dtype);
 }
 
 std::vector<TensorSource> AdapterTensors(const plan::Plan& plan) {
-  return Tensors(plan, true, DType::kF32);
+  return Tensors(plan, true, ElementType::kF32);
 }
 
 }  // namespace coxswain::engine

@@ -12,11 +12,13 @@
 namespace coxswain::engine {
 
 // A tensor of a file to be written: what the table says, with values in +-0.2.
-TensorSource RandomTensor(const model::Parameter& parameter, DType dtype = DType::kF32);
-TensorSource ZeroTensor(const std::string& name, DType dtype, const std::vector<int64_t>& shape);
+TensorSource RandomTensor(const model::Parameter& parameter, ElementType dtype = ElementType::kF32);
+TensorSource ZeroTensor(const std::string& name, ElementType dtype,
+                        const std::vector<int64_t>& shape);
 
 // The base tensors of the plan, or those of its adapter.
-std::vector<TensorSource> BaseTensors(const plan::Plan& plan, DType dtype = DType::kF32);
+std::vector<TensorSource> BaseTensors(const plan::Plan& plan,
+                                      ElementType dtype = ElementType::kF32);
 std::vector<TensorSource> AdapterTensors(const plan::Plan& plan);
 
 }  // namespace coxswain::engine
