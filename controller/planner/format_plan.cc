@@ -255,7 +255,7 @@ std::string Fp8Text(const plan::Plan& plan) {
   return absl::StrCat(
       count.in_fp8, " of ", count.all, " linears in FP8, ", plan::NameOf(plan.fp8.recipe),
       ", gradients ", plan.fp8.e4m3_gradients ? "E4M3" : "E5M2",
-      plan.fp8.keeps_weights ? ", weights quantised once a step" : ", weights as they are read");
+      plan.fp8.keeps_weights ? ", codes of weights kept" : ", weights quantised as they are read");
 }
 
 // Source: bench/results/papers_fp8.json: the farthest seed from bfloat16's held-back loss.

@@ -100,6 +100,7 @@ absl::Status LoadTrained(State& state, const WrittenWeights& written, std::strin
 absl::Status LoadWritten(State& state, const WrittenWeights& written, std::string* doing) {
   RETURN_IF_ERROR(Check(state, written));
   state.holds_written = true;
+  state.has_frozen_codes = false;
   kernels::Synchronize(state.stream);
   state.exchange.Forget();
   if (!written.adapter_dir.empty()) {

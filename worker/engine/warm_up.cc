@@ -116,6 +116,7 @@ void WarmUp(State& state) {
     kernels::SetMemory(state.buffers.states[s], 0, state.layout.map.states[s], nullptr);
   }
   state.applied_updates = 0;
+  state.has_frozen_codes = false;  // they are of the stand-ins
   state.graphs.Enable();
 }
 

@@ -44,7 +44,7 @@ class Sum {
       seconds_.backward_token += Bytes(out, trained ? 2 : 1) - (trained ? 2 : 1) * saved;
       if (trained && !kept) seconds_.backward_token += Bytes(in, 1);
     }
-    AddWeight(in * out);
+    AddWeight(in * out, trained);
   }
 
   Fp8Seconds seconds() const { return seconds_; }
@@ -53,9 +53,9 @@ class Sum {
   double Bytes(double elements, int layouts) const {
     return elements * QuantizedBytes(plan_.fp8.recipe, layouts) / rates_.copy_bytes_per_second;
   }
-  void AddWeight(double elements) {
+  void AddWeight(double elements, bool trained) {
     if (plan_.fp8.keeps_weights) {
-      seconds_.step += Bytes(elements, 2);
+      if (trained) seconds_.step += Bytes(elements, 2);
       return;
     }
     seconds_.forward_micro_step += Bytes(elements, 1);

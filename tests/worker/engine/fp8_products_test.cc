@@ -193,6 +193,27 @@ TEST(Fp8ProductsTest, TheReferenceOfAPreferenceReadsTheSameWeights) {
   }
 }
 
+// What LoRA leaves as it was read is quantised then, not in every step.
+TEST(Fp8ProductsTest, FrozenWeightsAreQuantisedOnce) {
+  for (const Fp8Recipe recipe : kRecipes) {
+    PlanOptions options = Options(recipe, 4);
+    options.fp8.keeps_weights = true;
+    const std::unique_ptr<State> state = Prepare(options);
+    ASSERT_NE(state, nullptr);
+    const auto loss = [&] {
+      const auto stats = RunEvaluation(*state, Bins());
+      EXPECT_TRUE(stats.ok()) << stats.status();
+      return stats.ok() ? stats->loss_sum : 0;
+    };
+    const double before = loss();
+    const Linear& linear = state->model.blocks[1].linears.begin()->second;
+    kernels::SetMemory(linear.weight.value, 0, 32 * linear.in, state->stream);
+    EXPECT_EQ(loss(), before) << plan::NameOf(recipe);
+    state->has_frozen_codes = false;
+    EXPECT_NE(loss(), before) << plan::NameOf(recipe);
+  }
+}
+
 // Prompts have no targets: rows of gradients of the last block are zero, whole tiles of them too.
 TEST(Fp8ProductsTest, RowsWithoutTargetsSkipNoStep) {
   for (const Fp8Recipe recipe : kRecipes) {

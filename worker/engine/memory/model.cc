@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/routers.h"
 #include "common/status_macros.h"
 #include "kernels/optimizer/adamw.h"
@@ -349,6 +350,14 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
   return block;
 }
 
+bool TrainsFp8Weights(const plan::Plan& plan) {
+  bool any = false;
+  plan::VisitFp8Linears(plan, [&](const model::LinearOp& linear, int64_t layer) {
+    any = any || plan::TrainsWeight(plan, linear, layer);
+  });
+  return any;
+}
+
 }  // namespace
 
 ParameterLayout::ParameterLayout(const plan::Plan& plan, int rank) : map(plan), place(plan, rank) {
@@ -411,6 +420,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.lora_rank = plan.lora.rank;
   model.dora = plan.lora.dora;
   model.keeps_fp8_weights = plan.fp8.recipe != plan::Fp8Recipe::kNone && plan.fp8.keeps_weights;
+  model.trains_fp8_weights = model.keeps_fp8_weights && TrainsFp8Weights(plan);
   model.seed = plan.seed;
   model.gradient_sum = plan.gradient_sum;
   model.router_losses = plan.router_losses;

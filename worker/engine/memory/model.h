@@ -121,8 +121,9 @@ struct Model {
   double lora_scale = 0, lora_dropout = 0;
   int64_t lora_rank = 0;
   bool dora = false;
-  bool keeps_fp8_weights = false;  // plan::Fp8::keeps_weights
-  uint64_t seed = 0;               // of dropout, and of how gradients are rounded
+  bool keeps_fp8_weights = false;   // plan::Fp8::keeps_weights
+  bool trains_fp8_weights = false;  // then some of them are trained
+  uint64_t seed = 0;                // of dropout, and of how gradients are rounded
   plan::GradientSum gradient_sum = plan::GradientSum::kNearest;
   plan::RouterLosses router_losses;
   kernels::RouterLossSpec router_spec;  // of every layer with experts
@@ -131,7 +132,7 @@ struct Model {
   int64_t experts_at_once = 0;          // of plan::Plan
 
   // Whether the first forward of a command launches more than others (micro_step.cc).
-  bool first_differs() const { return dora || keeps_fp8_weights; }
+  bool first_differs() const { return dora || trains_fp8_weights; }
 };
 
 // The parameters as this rank holds them. A piece is the owned range of a trained parameter, if not

@@ -132,12 +132,14 @@ bool RunsInFp8(const Sweep& sweep, const BoundLinear& op) {
 }
 
 void QuantizeKeptWeights(const Sweep& sweep, int64_t layer) {
-  if (!sweep.model.keeps_fp8_weights) return;
+  if (!sweep.model.keeps_fp8_weights || !(sweep.first || sweep.after_load)) return;
   for (const BoundOp& op : sweep.ops.blocks[static_cast<size_t>(layer)].forward) {
     const auto* linear = std::get_if<BoundLinear>(&op);
     const auto* with_add = std::get_if<BoundLinearAdd>(&op);
     if (with_add != nullptr) linear = &with_add->linear;
     if (linear == nullptr || !RunsInFp8(sweep, *linear)) continue;
+    const bool trained = linear->linear->weight.gradient != nullptr;
+    if (trained ? !sweep.first : !sweep.after_load) continue;
     QuantizeWeight(sweep, *linear, linear->fp8.weight, linear->fp8.weight_turned);
   }
 }

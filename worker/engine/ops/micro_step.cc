@@ -136,10 +136,8 @@ void ForwardToFinalNorm(const Sweep& sweep) {
   for (int64_t layer = 0; layer < sweep.model.config.num_layers; ++layer) {
     sweep.units->Enter(UnitOf(layer));
     if (sweep.idle()) continue;
-    if (sweep.first) {
-      UpdateDoraFactors(sweep, layer);
-      QuantizeKeptWeights(sweep, layer);
-    }
+    if (sweep.first) UpdateDoraFactors(sweep, layer);
+    QuantizeKeptWeights(sweep, layer);
     BlockForward(sweep, layer);
   }
   sweep.units->Enter(HeadUnit(sweep.model));

@@ -23,9 +23,12 @@ struct Sweep {
   MicroBatch batch;
   kernels::Stream* stream = nullptr;
   // Forward: the first sweep of the command, which computes the factors of DoRA and the codes of
-  // weights that are kept in FP8. Backward: the first since the last update, whose products write
-  // the gradients (written_gradients.h) to which later sweeps add.
+  // trained weights that are kept in FP8. Backward: the first since the last update, whose products
+  // write the gradients (written_gradients.h) to which later sweeps add.
   bool first = false;
+  // Forward: the first since weights were read, which computes the codes of those that stay as they
+  // are.
+  bool after_load = false;
   UnitSweep* units = nullptr;  // the sweep's exchange
   CacheUse cache = CacheUse::kNone;
 

@@ -47,13 +47,7 @@ struct Halves {
 // Forward and log-probabilities alone, of a sweep that does not train; `head` does the latter.
 void RunLogProbSweep(State& state, const Sweep& sweep, const Halves& names, PhaseSeconds* seconds,
                      void (*head)(const State&, const Sweep&)) {
-  const SweepKind forward{.name = names.forward,
-                          .differs_first = sweep.model.first_differs(),
-                          .reads_targets = false,
-                          .seconds = seconds,
-                          .phase = &seconds->forward};
-  RunSweep(state, sweep, forward, ForwardVisits(sweep.model),
-           [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
+  RunForwardSweep(state, sweep, names.forward, seconds);
   RunSweep(state, sweep, {.name = names.head, .seconds = seconds, .phase = &seconds->forward},
            BackwardVisits(sweep.model, sweep.ops, /*train=*/false), head);
 }

@@ -40,16 +40,6 @@ void ClearGradients(State& state, const std::vector<plan::Range>& written) {
 
 }  // namespace
 
-void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds) {
-  const SweepKind kind{.name = "forward",
-                       .differs_first = state.model.first_differs(),
-                       .reads_targets = false,
-                       .seconds = seconds,
-                       .phase = &seconds->forward};
-  RunSweep(state, sweep, kind, ForwardVisits(state.model),
-           [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
-}
-
 void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,
                         PhaseSeconds* seconds) {
   const bool train = sweep.batch.train;
@@ -133,7 +123,7 @@ void AccumulateGradients(State& state, const GradientBatch& batch, double learni
     micro.train = true;
     RunReference(state, micro, round == 0, seconds);
     Sweep sweep{state.model, state.buffers, state.ops, micro, state.stream, round == 0};
-    RunForward(state, sweep, seconds);
+    RunForwardSweep(state, sweep, "forward", seconds);
     state.timeline.Mark(&seconds->forward, state.stream);
     sweep.first = begins && round == 0;
     // Behind a forward, which hides that these launches are many.

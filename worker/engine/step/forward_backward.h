@@ -13,9 +13,8 @@
 
 namespace coxswain::engine {
 
-// Launch one sweep. Head and backward add the loss to scalars->loss_sum; without sweep.batch.train
-// they are the head alone. `last_micro_step`: ranks reduce whole gradients.
-void RunForward(State& state, const Sweep& sweep, PhaseSeconds* seconds);
+// Launches the other half of a sweep, which adds the loss to scalars->loss_sum; without
+// sweep.batch.train it is the head alone. `last_micro_step`: ranks reduce whole gradients.
 void RunHeadAndBackward(State& state, const Sweep& sweep, bool last_micro_step,
                         PhaseSeconds* seconds);
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/engine/commands/work_count.h"
+#include "worker/engine/ops/micro_step.h"
 
 namespace coxswain::engine {
 
@@ -62,7 +63,9 @@ void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vect
   Sweep seen = sweep;
   if (!kind.reads_targets) seen.batch.target_rows = seen.batch.scored = 0;
   const Stopwatch& exposed = state.graphs.Run(
-      absl::StrCat(kind.name, first ? " first" : "", script.Key()), seen.batch,
+      absl::StrCat(kind.name, first ? " first" : "", sweep.after_load ? " after load" : "",
+                   script.Key()),
+      seen.batch,
       [&state, seen, script, body](Stopwatch* watch) {
         watch->Reset();
         UnitSweep units(state.exchange, script, watch);
@@ -78,6 +81,19 @@ void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vect
   } else {
     state.waits.push_back({&exposed, kind.phase});
   }
+}
+
+void RunForwardSweep(State& state, const Sweep& sweep, const char* name, PhaseSeconds* seconds) {
+  Sweep own = sweep;
+  own.after_load = sweep.model.keeps_fp8_weights && !state.has_frozen_codes && !sweep.idle();
+  const SweepKind kind{.name = name,
+                       .differs_first = sweep.model.first_differs(),
+                       .reads_targets = false,
+                       .seconds = seconds,
+                       .phase = &seconds->forward};
+  RunSweep(state, own, kind, ForwardVisits(sweep.model),
+           [](const State&, const Sweep& p) { ForwardToFinalNorm(p); });
+  if (own.after_load) state.has_frozen_codes = true;
 }
 
 absl::Status FinishPhases(State& state, PhaseSeconds* seconds) {

@@ -38,6 +38,9 @@ struct SweepKind {
 void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vector<int32_t> visits,
               void (*body)(const State&, const Sweep&));
 
+// The forward of a sweep to the final norm, with graphs named `name`.
+void RunForwardSweep(State& state, const Sweep& sweep, const char* name, PhaseSeconds* seconds);
+
 // Scalars::loss_sum and all others of a command, to the device; and from it to state.received.
 void SendScalars(State& state, const Scalars& scalars);
 void ReceiveScalars(State& state);

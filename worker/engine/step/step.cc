@@ -58,7 +58,7 @@ absl::StatusOr<EvalStats> RunEvaluation(State& state, const BinBatch& bins,
     }
     RunReference(state, batch, round == 0, &stats.seconds);
     const Sweep sweep{state.model, state.buffers, state.ops, batch, state.stream, round == 0};
-    RunForward(state, sweep, &stats.seconds);
+    RunForwardSweep(state, sweep, "forward", &stats.seconds);
     RunHeadAndBackward(state, sweep, false, &stats.seconds);
   }
   ReceiveScalars(state);
