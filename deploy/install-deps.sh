@@ -2,8 +2,8 @@
 # Installs what the CPU build and its tests need on Debian 12 or Ubuntu. Idempotent; prints nothing when
 # nothing is missing. The package manager's words go into a log, which the output names; a terminal shows how
 # far it is.   --dev adds clang, clang-tidy, clang-format, the sanitizer runtimes and debootstrap; --browser adds
-# a headless Chromium for the test and the picture of the status page (98 MB to fetch, 303 MB on disk); --gates
-# adds what .ci/gates needs.
+# a headless Chromium for the test and the picture of the status page (98 MB to fetch, 303 MB on disk), and
+# librsvg, which draws PNG; --gates adds what .ci/gates needs.
 set -euo pipefail
 
 packages=(
@@ -19,7 +19,7 @@ for argument in "$@"; do
   case $argument in
     --gates) packages+=(clang-format-14) ;;
     --dev) packages+=(clang clang-tidy clang-format libclang-rt-14-dev debootstrap) ;;
-    --browser) packages+=(chromium-headless-shell fonts-dejavu-core) ;;
+    --browser) packages+=(chromium-headless-shell fonts-dejavu-core librsvg2-2) ;;
     *) echo "install-deps.sh: unknown argument '$argument'; there are --browser, --dev and --gates" >&2; exit 2 ;;
   esac
 done

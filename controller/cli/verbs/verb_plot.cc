@@ -9,6 +9,7 @@
 #include "controller/cli/jobs/kept_history.h"
 #include "controller/cli/text/exit_code.h"
 #include "controller/status_page/picture.h"
+#include "controller/status_page/picture_png.h"
 
 namespace coxswain::cli {
 namespace {
@@ -25,11 +26,11 @@ struct Curves {
 
 absl::Status CheckFile(const std::string& file) {
   if (file.empty()) return absl::InvalidArgumentError("give a file: -o curve.svg");
-  if (file == "-" || file.ends_with(".svg")) return absl::OkStatus();
+  if (file == "-" || file.ends_with(".svg") || file.ends_with(".png")) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("-o ", file,
-                   ": cox plot writes SVG alone; give a name that ends in .svg, or - for the "
-                   "standard output"));
+                   ": cox plot writes SVG and PNG; give a name that ends in .svg or .png, or - for "
+                   "SVG on the standard output"));
 }
 
 absl::StatusOr<Curves> ReadCurves(Cox* cox, const std::string& typed) {
@@ -65,12 +66,14 @@ int RunPlot(Cox* cox, const PlotArgs& args) {
   for (const Curves& curves : read) {
     plotted.push_back({.label = curves.label, .history = &curves.history});
   }
-  const std::string svg = status_page::PictureSvg(plotted);
+  absl::StatusOr<std::string> picture = status_page::PictureSvg(plotted);
   if (args.file == "-") {
-    cox->out() << svg;
+    cox->out() << *picture;
     return kOk;
   }
-  const absl::Status written = WriteFileDurably(args.file, svg);
+  if (args.file.ends_with(".png")) picture = status_page::PngOf(*picture);
+  if (!picture.ok()) return cox->Fail(picture.status());
+  const absl::Status written = WriteFileDurably(args.file, *picture);
   if (!written.ok()) return cox->Fail(written);
   cox->err() << "wrote " << args.file << "\n";
   return kOk;
@@ -83,7 +86,8 @@ void AddPlot(CLI::App* app, Cox* cox) {
   Verb(app, "plot", "Curves of jobs as a picture")
       .Arguments("job", &args->jobs,
                  "Ids, unique id prefixes or names; or output_dirs of jobs of cox train")
-      .Text("-o,--output", &args->file, "The file, whose name ends in .svg; -: standard output")
+      .Text("-o,--output", &args->file,
+            "The file, whose name ends in .svg or .png; -: SVG to the standard output")
       .Run(cox, [cox, args] { return RunPlot(cox, *args); });
 }
 

@@ -471,13 +471,28 @@ TEST(PlotTest, DrawsJobsIntoAFile) {
   EXPECT_EQ(ReadFile(path).value_or(""), svg);
 }
 
+TEST(PlotTest, DrawsPngOrSaysWhatItNeeds) {
+  FakeJobs fake;
+  const std::string job = fake.AddJob("tiny", v1::JOB_STATE_PAUSED);
+  fake.RunSteps(job, 4);
+  const std::string path = TempDir() + "/curve.png";
+  const Ran ran = RunAt(fake, {"plot", job, "-o", path});
+  if (ran.code == 0) {
+    EXPECT_EQ(ReadFile(path).value_or("").substr(1, 3), "PNG");
+  } else {
+    EXPECT_NE(ran.err.find("librsvg2-2"), std::string::npos) << ran.err;
+    EXPECT_FALSE(ReadFile(path).ok());
+  }
+}
+
 TEST(PlotTest, RefusesWhatItCannotWrite) {
   const FakeJobs fake;
-  const Ran png = RunAt(fake, {"plot", "tiny", "-o", "curve.png"});
-  EXPECT_EQ(png.code, 2);
-  EXPECT_NE(png.err.find("-o curve.png: cox plot writes SVG alone; give a name that ends in .svg"),
-            std::string::npos)
-      << png.err;
+  const Ran pdf = RunAt(fake, {"plot", "tiny", "-o", "curve.pdf"});
+  EXPECT_EQ(pdf.code, 2);
+  EXPECT_NE(
+      pdf.err.find("-o curve.pdf: cox plot writes SVG and PNG; give a name that ends in .svg"),
+      std::string::npos)
+      << pdf.err;
   EXPECT_NE(RunAt(fake, {"plot", "tiny"}).err.find("-o curve.svg"), std::string::npos);
   EXPECT_NE(RunAt(fake, {"plot", "-o", "a.svg"}).err.find("give one job or more"),
             std::string::npos);
