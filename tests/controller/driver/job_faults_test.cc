@@ -10,7 +10,7 @@
 namespace coxswain::sim {
 namespace {
 
-class JobRecoveryTest : public support::JobTest {
+class JobFaultsTest : public support::JobTest {
  protected:
   static driver::JobDriver& Driver(Simulation& sim, const std::string& id) {
     return **sim.jobs().Find(id);
@@ -56,7 +56,7 @@ std::string StagesOf(Simulation& sim, const std::string& id) {
 }
 
 // Invariant failure-1.
-TEST_F(JobRecoveryTest, ADumpIsTakenBeforeTheAbort) {
+TEST_F(JobFaultsTest, ADumpIsTakenBeforeTheAbort) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -88,7 +88,7 @@ TEST_F(JobRecoveryTest, ADumpIsTakenBeforeTheAbort) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, ARankThatCannotTellHoldsNothingUp) {
+TEST_F(JobFaultsTest, ARankThatCannotTellHoldsNothingUp) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -110,7 +110,7 @@ TEST_F(JobRecoveryTest, ARankThatCannotTellHoldsNothingUp) {
 }
 
 // A host that is cut off has neither worker nor supervisor to say anything.
-TEST_F(JobRecoveryTest, ARankThatNobodyCanTellOfIsInTheDumpWithTheReason) {
+TEST_F(JobFaultsTest, ARankThatNobodyCanTellOfIsInTheDumpWithTheReason) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -125,7 +125,7 @@ TEST_F(JobRecoveryTest, ARankThatNobodyCanTellOfIsInTheDumpWithTheReason) {
   }
 }
 
-TEST_F(JobRecoveryTest, ADumpThatCannotBeKeptIsToldAndHoldsNothingUp) {
+TEST_F(JobFaultsTest, ADumpThatCannotBeKeptIsToldAndHoldsNothingUp) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -141,7 +141,7 @@ TEST_F(JobRecoveryTest, ADumpThatCannotBeKeptIsToldAndHoldsNothingUp) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, OnlyTheNewestIncidentsOfAJobAreKept) {
+TEST_F(JobFaultsTest, OnlyTheNewestIncidentsOfAJobAreKept) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 1});
   const auto most = static_cast<int>(incidents::kMostFailures);
@@ -159,7 +159,7 @@ TEST_F(JobRecoveryTest, OnlyTheNewestIncidentsOfAJobAreKept) {
 
 // A user ends a gang, by cox dump --stop.
 
-TEST_F(JobRecoveryTest, AGangThatAUserStopsGoesOnFromItsCheckpointAndCostsNoRestart) {
+TEST_F(JobFaultsTest, AGangThatAUserStopsGoesOnFromItsCheckpointAndCostsNoRestart) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.max_restarts = 0});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -174,7 +174,7 @@ TEST_F(JobRecoveryTest, AGangThatAUserStopsGoesOnFromItsCheckpointAndCostsNoRest
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, AStopOfAnEarlierGangEndsNoOther) {
+TEST_F(JobFaultsTest, AStopOfAnEarlierGangEndsNoOther) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -187,7 +187,7 @@ TEST_F(JobRecoveryTest, AStopOfAnEarlierGangEndsNoOther) {
   EXPECT_EQ(sim.Job(id).epoch(), 2u);
 }
 
-TEST_F(JobRecoveryTest, AStopWhileTheGangFailsOrFormsIsHonouredOnce) {
+TEST_F(JobFaultsTest, AStopWhileTheGangFailsOrFormsIsHonouredOnce) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_FORMING, 60'000));
@@ -202,7 +202,7 @@ TEST_F(JobRecoveryTest, AStopWhileTheGangFailsOrFormsIsHonouredOnce) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, WhatExplainsItselfIsNotDumped) {
+TEST_F(JobFaultsTest, WhatExplainsItselfIsNotDumped) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -217,7 +217,7 @@ TEST_F(JobRecoveryTest, WhatExplainsItselfIsNotDumped) {
   EXPECT_TRUE(AllFree(sim, 2));
 }
 
-TEST_F(JobRecoveryTest, AWorkerThatDoesNotComeBackIsReplacedAndThenTheGangQueuesUp) {
+TEST_F(JobFaultsTest, AWorkerThatDoesNotComeBackIsReplacedAndThenTheGangQueuesUp) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -235,7 +235,7 @@ TEST_F(JobRecoveryTest, AWorkerThatDoesNotComeBackIsReplacedAndThenTheGangQueues
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, APauseOrCancelDuringADumpIsHonoured) {
+TEST_F(JobFaultsTest, APauseOrCancelDuringADumpIsHonoured) {
   for (const bool cancel : {true, false}) {
     Simulation sim(SlowSteps());
     const std::string id = sim.Submit({});
@@ -255,7 +255,7 @@ TEST_F(JobRecoveryTest, APauseOrCancelDuringADumpIsHonoured) {
 }
 
 // Invariant driver-6.
-TEST_F(JobRecoveryTest, AReplayWithOtherBitsIsABugThatEndsTheJobWithItsEvidence) {
+TEST_F(JobFaultsTest, AReplayWithOtherBitsIsABugThatEndsTheJobWithItsEvidence) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 5));
@@ -271,7 +271,7 @@ TEST_F(JobRecoveryTest, AReplayWithOtherBitsIsABugThatEndsTheJobWithItsEvidence)
 }
 
 // Invariant failure-3.
-TEST_F(JobRecoveryTest, ATransitionThatCannotBeFailsThatJobAlone) {
+TEST_F(JobFaultsTest, ATransitionThatCannotBeFailsThatJobAlone) {
   Simulation sim(SlowSteps(2));
   const std::string broken = sim.Submit({.name = "broken", .workers = 1});
   const std::string other = sim.Submit({.name = "other", .workers = 1});
@@ -286,7 +286,7 @@ TEST_F(JobRecoveryTest, ATransitionThatCannotBeFailsThatJobAlone) {
 
 // Restarts are counted since the last checkpoint that was new.
 
-TEST_F(JobRecoveryTest, FaultsBetweenNewCheckpointsDoNotAddUp) {
+TEST_F(JobFaultsTest, FaultsBetweenNewCheckpointsDoNotAddUp) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 2, .max_restarts = 1});
   for (const int64_t step : {3, 5, 7, 9}) {
@@ -301,7 +301,7 @@ TEST_F(JobRecoveryTest, FaultsBetweenNewCheckpointsDoNotAddUp) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, AJobThatMakesNoNewCheckpointEnds) {
+TEST_F(JobFaultsTest, AJobThatMakesNoNewCheckpointEnds) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 2});
   for (int fault = 0; fault < 3; ++fault) {
@@ -317,7 +317,7 @@ TEST_F(JobRecoveryTest, AJobThatMakesNoNewCheckpointEnds) {
       << message;
 }
 
-TEST_F(JobRecoveryTest, TheLifeOfAJobIsBounded) {
+TEST_F(JobFaultsTest, TheLifeOfAJobIsBounded) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 1, .max_restarts = 1, .max_restarts_total = 3});
   for (const int64_t step : {2, 4, 6, 8}) {
@@ -329,7 +329,7 @@ TEST_F(JobRecoveryTest, TheLifeOfAJobIsBounded) {
   EXPECT_NE(sim.Job(id).error().message().find("resources.max_restarts_total"), std::string::npos);
 }
 
-TEST_F(JobRecoveryTest, BothCountsOutliveTheController) {
+TEST_F(JobFaultsTest, BothCountsOutliveTheController) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 1});
   ASSERT_TRUE(RunToStep(sim, id, 2));
@@ -346,7 +346,7 @@ TEST_F(JobRecoveryTest, BothCountsOutliveTheController) {
 }
 
 // An older release stored one count, and no new checkpoint made it fall.
-TEST_F(JobRecoveryTest, AJobOfAnOlderReleaseBeginsANewCount) {
+TEST_F(JobFaultsTest, AJobOfAnOlderReleaseBeginsANewCount) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.save_steps = 100, .max_restarts = 3});
   ASSERT_TRUE(RunToStep(sim, id, 2));
@@ -366,7 +366,7 @@ TEST_F(JobRecoveryTest, AJobOfAnOlderReleaseBeginsANewCount) {
 
 // Storage.
 
-TEST_F(JobRecoveryTest, AFailedSaveCostsACheckpointAndTrainingGoesOn) {
+TEST_F(JobFaultsTest, AFailedSaveCostsACheckpointAndTrainingGoesOn) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));  // checkpoint 3 is there
@@ -386,7 +386,7 @@ TEST_F(JobRecoveryTest, AFailedSaveCostsACheckpointAndTrainingGoesOn) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, AResumeDoesNotWaitForTheNextTry) {
+TEST_F(JobFaultsTest, AResumeDoesNotWaitForTheNextTry) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 10));
@@ -400,7 +400,7 @@ TEST_F(JobRecoveryTest, AResumeDoesNotWaitForTheNextTry) {
 }
 
 // A rank that still writes trains no step: sent now, it would look like a hang.
-TEST_F(JobRecoveryTest, TrainingGoesOnWhenNoRankWritesAnyMore) {
+TEST_F(JobFaultsTest, TrainingGoesOnWhenNoRankWritesAnyMore) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -416,7 +416,7 @@ TEST_F(JobRecoveryTest, TrainingGoesOnWhenNoRankWritesAnyMore) {
   EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 0);
 }
 
-TEST_F(JobRecoveryTest, AStoreThatIsFullDoesNotUseUpTheRestarts) {
+TEST_F(JobFaultsTest, AStoreThatIsFullDoesNotUseUpTheRestarts) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.max_restarts = 1});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -428,7 +428,7 @@ TEST_F(JobRecoveryTest, AStoreThatIsFullDoesNotUseUpTheRestarts) {
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 400'000));
 }
 
-TEST_F(JobRecoveryTest, TheLastSaveIsNotSkipped) {
+TEST_F(JobFaultsTest, TheLastSaveIsNotSkipped) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.max_restarts = 0, .max_restarts_total = 0});
   ASSERT_TRUE(RunToStep(sim, id, 10));
@@ -446,7 +446,7 @@ TEST_F(JobRecoveryTest, TheLastSaveIsNotSkipped) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, TheBestCheckpointIsNotSkipped) {
+TEST_F(JobFaultsTest, TheBestCheckpointIsNotSkipped) {
   Simulation::Options options;
   Simulation sim(options);
   const std::string id = sim.Submit(
@@ -463,7 +463,7 @@ TEST_F(JobRecoveryTest, TheBestCheckpointIsNotSkipped) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, APauseIsHonouredThoughItsCheckpointFails) {
+TEST_F(JobFaultsTest, APauseIsHonouredThoughItsCheckpointFails) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -480,7 +480,7 @@ TEST_F(JobRecoveryTest, APauseIsHonouredThoughItsCheckpointFails) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, ACancelDoesNotWaitForStorage) {
+TEST_F(JobFaultsTest, ACancelDoesNotWaitForStorage) {
   Simulation sim(SlowSteps());
   const std::string saving = sim.Submit({.save_steps = 2});
   ASSERT_TRUE(RunToStep(sim, saving, 3));
@@ -504,7 +504,7 @@ TEST_F(JobRecoveryTest, ACancelDoesNotWaitForStorage) {
   }
 }
 
-TEST_F(JobRecoveryTest, OutputThatIsUnmountedIsWaitedForAndNotBegunAnew) {
+TEST_F(JobFaultsTest, OutputThatIsUnmountedIsWaitedForAndNotBegunAnew) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.max_restarts = 1});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -523,7 +523,7 @@ TEST_F(JobRecoveryTest, OutputThatIsUnmountedIsWaitedForAndNotBegunAnew) {
   ExpectClean(sim);
 }
 
-TEST_F(JobRecoveryTest, ABaseModelThatVanishesIsWaitedForByAJobThatHasRun) {
+TEST_F(JobFaultsTest, ABaseModelThatVanishesIsWaitedForByAJobThatHasRun) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.max_restarts = 0});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -543,7 +543,7 @@ TEST_F(JobRecoveryTest, ABaseModelThatVanishesIsWaitedForByAJobThatHasRun) {
 }
 
 // The first attempt tells the user at once.
-TEST_F(JobRecoveryTest, AJobThatNeverRanFailsByWhatItsUserGave) {
+TEST_F(JobFaultsTest, AJobThatNeverRanFailsByWhatItsUserGave) {
   const std::vector<absl::Status> of_prepare = {
       absl::NotFoundError("cannot open /model/model.safetensors"),
       absl::ResourceExhaustedError("weights need 90 GiB, 80 GiB are free"),
@@ -563,7 +563,7 @@ TEST_F(JobRecoveryTest, AJobThatNeverRanFailsByWhatItsUserGave) {
   EXPECT_EQ(sim.Job(id).error().kind(), v1::ERROR_KIND_USER);
 }
 
-TEST_F(JobRecoveryTest, AFullDiskIsNotTheFaultOfAJobThatNeverRan) {
+TEST_F(JobFaultsTest, AFullDiskIsNotTheFaultOfAJobThatNeverRan) {
   Simulation sim({});
   sim.files().FailWrites("/out", absl::ResourceExhaustedError("no space left"));
   const std::string id = sim.Submit({});
@@ -572,7 +572,7 @@ TEST_F(JobRecoveryTest, AFullDiskIsNotTheFaultOfAJobThatNeverRan) {
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000));
 }
 
-TEST_F(JobRecoveryTest, AnExportThatFindsNoRoomIsMadeAgain) {
+TEST_F(JobFaultsTest, AnExportThatFindsNoRoomIsMadeAgain) {
   Simulation sim({});
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_EXPORTING));
@@ -587,7 +587,7 @@ TEST_F(JobRecoveryTest, AnExportThatFindsNoRoomIsMadeAgain) {
   EXPECT_EQ(sim.Job(id).epoch(), 1u);
 }
 
-TEST_F(JobRecoveryTest, AnExportWaitsForCheckpointsThatAreUnmounted) {
+TEST_F(JobFaultsTest, AnExportWaitsForCheckpointsThatAreUnmounted) {
   Simulation sim({});
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_EXPORTING));
@@ -600,7 +600,7 @@ TEST_F(JobRecoveryTest, AnExportWaitsForCheckpointsThatAreUnmounted) {
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 60'000));
 }
 
-TEST_F(JobRecoveryTest, ACancelEndsAnExportThatWaits) {
+TEST_F(JobFaultsTest, ACancelEndsAnExportThatWaits) {
   Simulation sim({});
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_EXPORTING));
@@ -614,7 +614,7 @@ TEST_F(JobRecoveryTest, ACancelEndsAnExportThatWaits) {
 
 // Machines.
 
-TEST_F(JobRecoveryTest, AReplacementWithAnotherFingerprintIsNotTheEnd) {
+TEST_F(JobFaultsTest, AReplacementWithAnotherFingerprintIsNotTheEnd) {
   Simulation sim(SlowSteps());
   const std::string id = sim.Submit({.max_restarts = 1});
   ASSERT_TRUE(RunToStep(sim, id, 4));
@@ -630,7 +630,7 @@ TEST_F(JobRecoveryTest, AReplacementWithAnotherFingerprintIsNotTheEnd) {
 }
 
 // The gang of one job ends while its Prepare is on the way; the worker takes it for another's.
-TEST_F(JobRecoveryTest, ALatePrepareOfAnotherJobIsNotTheUsersFault) {
+TEST_F(JobFaultsTest, ALatePrepareOfAnotherJobIsNotTheUsersFault) {
   Simulation sim(SlowSteps(1));
   sim.RunFor(2000);
   v1::PrepareRequest late;
@@ -655,7 +655,7 @@ TEST_F(JobRecoveryTest, ALatePrepareOfAnotherJobIsNotTheUsersFault) {
 
 // Who keeps workers. Rules: controller/scheduler/README.md.
 
-TEST_F(JobRecoveryTest, AGangThatWaitsForAWorkerLosesNoneToASmallJob) {
+TEST_F(JobFaultsTest, AGangThatWaitsForAWorkerLosesNoneToASmallJob) {
   Simulation sim(SlowSteps(3));
   const std::string gang = sim.Submit({.name = "gang", .workers = 3});
   ASSERT_TRUE(RunToStep(sim, gang, 4));
@@ -671,7 +671,7 @@ TEST_F(JobRecoveryTest, AGangThatWaitsForAWorkerLosesNoneToASmallJob) {
   ASSERT_TRUE(sim.RunUntilState(small, v1::JOB_STATE_SUCCEEDED));
 }
 
-TEST_F(JobRecoveryTest, ACancelledOrPausedGangGivesItsWorkersUpAtOnce) {
+TEST_F(JobFaultsTest, ACancelledOrPausedGangGivesItsWorkersUpAtOnce) {
   for (const bool cancel : {true, false}) {
     Simulation sim(SlowSteps(3));
     const std::string gang = sim.Submit({.name = "gang", .workers = 3});
@@ -685,7 +685,7 @@ TEST_F(JobRecoveryTest, ACancelledOrPausedGangGivesItsWorkersUpAtOnce) {
   }
 }
 
-TEST_F(JobRecoveryTest, AWorkerThatNeverReturnsDoesNotIdleTheOthersForEver) {
+TEST_F(JobFaultsTest, AWorkerThatNeverReturnsDoesNotIdleTheOthersForEver) {
   Simulation sim(SlowSteps(3));
   const std::string gang = sim.Submit({.name = "gang", .workers = 3});
   ASSERT_TRUE(RunToStep(sim, gang, 4));
@@ -699,7 +699,7 @@ TEST_F(JobRecoveryTest, AWorkerThatNeverReturnsDoesNotIdleTheOthersForEver) {
   ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_SUCCEEDED, 120'000));
 }
 
-TEST_F(JobRecoveryTest, StorageThatStaysAwayFreesTheWorkersForOthers) {
+TEST_F(JobFaultsTest, StorageThatStaysAwayFreesTheWorkersForOthers) {
   Simulation sim(SlowSteps());
   const std::string gang = sim.Submit({.name = "gang", .output_dir = "/out/gang"});
   ASSERT_TRUE(RunToStep(sim, gang, 10));
@@ -713,7 +713,7 @@ TEST_F(JobRecoveryTest, StorageThatStaysAwayFreesTheWorkersForOthers) {
   ASSERT_TRUE(sim.RunUntilState(gang, v1::JOB_STATE_SUCCEEDED, 600'000));
 }
 
-TEST_F(JobRecoveryTest, AGangKeepsItsWorkersOverAKilledController) {
+TEST_F(JobFaultsTest, AGangKeepsItsWorkersOverAKilledController) {
   Simulation sim(SlowSteps(3));
   const std::string gang = sim.Submit({.name = "gang", .workers = 3});
   ASSERT_TRUE(RunToStep(sim, gang, 4));
@@ -727,7 +727,7 @@ TEST_F(JobRecoveryTest, AGangKeepsItsWorkersOverAKilledController) {
 
 // Workers that leave. Invariant scheduler-9.
 
-TEST_F(JobRecoveryTest, ADrainNoticeIsHonouredInEveryState) {
+TEST_F(JobFaultsTest, ADrainNoticeIsHonouredInEveryState) {
   for (const v1::JobState state :
        {v1::JOB_STATE_ADMITTED, v1::JOB_STATE_FORMING, v1::JOB_STATE_RUNNING,
         v1::JOB_STATE_DRAINING, v1::JOB_STATE_RECOVERING, v1::JOB_STATE_EXPORTING}) {
@@ -767,7 +767,7 @@ TEST_F(JobRecoveryTest, ADrainNoticeIsHonouredInEveryState) {
   }
 }
 
-TEST_F(JobRecoveryTest, AGangThatIsDrainedKeepsTheWorkersThatStay) {
+TEST_F(JobFaultsTest, AGangThatIsDrainedKeepsTheWorkersThatStay) {
   Simulation sim(SlowSteps(3));
   const std::string gang = sim.Submit({.name = "gang", .workers = 3});
   ASSERT_TRUE(RunToStep(sim, gang, 4));
