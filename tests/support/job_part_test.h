@@ -126,13 +126,13 @@ class JobPartTest : public testing::Test {
     }
   }
 
-  // A checkpoint that the job has committed.
-  void Save(int64_t step) {
+  // A checkpoint of a recipe, by its hash in hex, that the job has committed.
+  void Save(int64_t step, const std::string& recipe = "") {
     const std::string staging = checkpoint::StagingDirectory("/out", {"job", 1, 1}, step);
     ASSERT_TRUE(files_.MakeDirs(staging).ok());
     const std::string shard = absl::StrCat("tensors of step ", step);
     ASSERT_TRUE(files_.WriteDurably(staging + "/rank-0.shard", shard).ok());
-    checkpoint::Manifest manifest{.job = "job", .term = 1, .epoch = 1};
+    checkpoint::Manifest manifest{.job = "job", .term = 1, .epoch = 1, .recipe_hash = recipe};
     manifest.run.step = step;
     manifest.files = {FileInBlocks("rank-0.shard", DigestsOf(shard))};
     const auto committed = checkpoint::CommitCheckpoint(&files_, {"/out", manifest, "{}"});

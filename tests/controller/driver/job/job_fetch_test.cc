@@ -116,6 +116,7 @@ TEST_F(JobFetchPartTest, WhatIsThereAlreadyIsToldOnce) {
 }
 
 TEST_F(JobFetchPartTest, AFailureIsToldToTheCallerAndNotToTheHistory) {
+  row_.job.mutable_progress()->mutable_fetching()->set_source("model org/tiny");
   driver::JobFetch fetch(job());
   answer_ = absl::UnavailableError("no answer");
   fetch.Start([this](const std::optional<v1::Error>& failed) { Done(failed); });

@@ -166,6 +166,7 @@ TEST_F(OutputHoldTest, ADirectoryThatIsLetGoIsTakenByAnother) {
   RunFor(1);
   EXPECT_TRUE(gone);
   EXPECT_FALSE(job().output.letting_go());
+  EXPECT_FALSE(files_.Exists(std::string("/out/") + kClaimName));
   EXPECT_TRUE(CheckUnclaimed(&files_, "/out", OwnerHere("other", 1, "other")).ok());
 }
 
