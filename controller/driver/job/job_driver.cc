@@ -15,46 +15,23 @@ JobDriver::JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, 
       record_(deps.loop, deps.journal, deps.metrics, std::move(row)),
       spec_(std::move(spec)),
       hooks_(std::move(hooks)),
-      output_(deps, record_.id(), spec_.output_dir,
-              [this](const absl::Status& lost) {
-                if (session_ == nullptr) return;
-                AttemptFailed(failure::MakeError(
-                    absl::UnavailableError(std::string(lost.message())), {.phase = "output"}));
-              }),
-      preparation_(deps, &record_, &spec_, &output_,
-                   {.done = [this](const auto& failed) { OnPrepared(failed); },
-                    .refused = [this](const v1::Error& error) { Fail(error); }}),
-      checkpoints_(deps, &record_, &spec_),
-      attempt_(
-          deps,
-          {.record = &record_,
-           .spec = &spec_,
-           .output = &output_,
-           .checkpoints = &checkpoints_,
-           .session = &session_},
-          {.planned =
-               [this] { return Advance(state::JobEvent::kFormingStarted, "forming the gang"); },
-           .failed = [this](const v1::Error& error) { AttemptFailed(error); },
-           .hopeless = [this](const v1::Error& error) { Fail(error); },
-           .resolve_checkpoints = hooks_.resolve_checkpoints}),
-      readoption_(deps, &record_, [this](const std::string& reason) { GiveUpGang(reason); }),
-      incidents_(deps, &record_),
-      recovery_(
-          deps,
-          {.record = &record_, .spec = &spec_, .incidents = &incidents_, .session = &session_},
-          {.host_failed =
-               [this](const v1::Error& error) { return hooks_.host_failed(job().id(), error); },
-           .judged = [this](const failure::Verdict& verdict) { OnJudged(verdict); },
-           .try_again = [this] { TryAgain(); },
-           .kept = [this] { hooks_.reschedule(); }}),
-      export_(deps, &record_, &spec_, &output_,
-              [this](const ExportAttempt& attempt) { OnExported(attempt); }),
-      proof_(deps, {.spec = &spec_, .exported = &export_, .session = &session_},
-             {.failed = [this](const v1::Error& error) { Fail(error); },
-              .outdated = [this] { GiveUpGang(kProofGone); }}),
-      push_(deps, &record_, &spec_,
-            [this](const absl::StatusOr<PushedTo>& pushed) { OnPushed(pushed); }),
-      trackers_(deps, &record_, &spec_, [this] { hooks_.reschedule(); }) {}
+      context_{.deps = deps_,
+               .record = record_,
+               .spec = spec_,
+               .output = output_,
+               .hooks = hooks_,
+               .listener = *this},
+      output_(context_),
+      preparation_(context_),
+      checkpoints_(context_),
+      attempt_(context_, &checkpoints_),
+      readoption_(context_),
+      incidents_(context_),
+      recovery_(context_, &incidents_),
+      export_(context_),
+      proof_(context_, &export_),
+      push_(context_),
+      trackers_(context_) {}
 
 bool JobDriver::Advance(state::JobEvent event, const std::string& reason,
                         const std::vector<std::string>& reserved) {
@@ -152,9 +129,9 @@ absl::Status JobDriver::Resume(int64_t steps) {
 
 void JobDriver::Dump(std::chrono::milliseconds timeout,
                      std::function<void(std::shared_ptr<const IncidentReport>)> kept) {
-  std::vector<int> ranks(session_->gang().ranks.size());
+  std::vector<int> ranks(context_.session->gang().ranks.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  incidents_.Take(*session_,
+  incidents_.Take(*context_.session,
                   {.ranks = std::move(ranks), .timeout = timeout, .kept = std::move(kept)});
 }
 
@@ -177,14 +154,14 @@ bool JobDriver::KeepsWorkers() const {
 }
 
 void JobDriver::WorkerLost(const std::string& incarnation, const std::string& reason) {
-  if (session_ != nullptr) session_->WorkerLost(incarnation, reason);
-  if (readoption_.awaits()) GiveUpGang(absl::StrCat("worker lost: ", reason));
+  if (context_.session != nullptr) context_.session->WorkerLost(incarnation, reason);
+  if (readoption_.awaits()) OnGangLost(absl::StrCat("worker lost: ", reason));
 }
 
 void JobDriver::WorkerDraining(const std::string& worker) {
   if (readoption_.awaits()) {
     if (phase() != v1::JOB_STATE_DRAINING) {
-      GiveUpGang(absl::StrCat("worker ", worker, " is leaving"));
+      OnGangLost(absl::StrCat("worker ", worker, " is leaving"));
     }
     return;
   }
@@ -219,7 +196,7 @@ void JobDriver::StopWithController() {
 }
 
 bool JobDriver::AtRest() const {
-  const bool drains = phase() == v1::JOB_STATE_DRAINING && session_ != nullptr;
+  const bool drains = phase() == v1::JOB_STATE_DRAINING && context_.session != nullptr;
   return phase() != v1::JOB_STATE_RUNNING && !drains && trackers_.AtRest();
 }
 

@@ -21,28 +21,18 @@
 #include "controller/driver/output/output_claim.h"
 #include "controller/driver/readoption/job_attempt.h"
 #include "controller/driver/readoption/job_readoption.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/driver/training/training.h"
 #include "controller/gang/gang_session.h"
 
 namespace coxswain::driver {
 
-struct JobHooks {
-  std::function<void()> reschedule;  // a job or workers became available
-  // Committed checkpoints of another job, newest first, for `resume: <job>[:step]`.
-  std::function<absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>>(const std::string& resume)>
-      resolve_checkpoints;
-  // A host did not fit the job. A returned event says that the host is left out from now on.
-  std::function<std::optional<v1::JobEvent>(const std::string& job, const v1::Error& error)>
-      host_failed;
-};
-
 // Loop thread only. It owns the program of its job and, while that runs, one session with its gang.
 // To end an attempt is to give the session away. Each concern with a state of its own is a part.
+// A part is made with the job's context, and the job is its listener.
 // job_driver.cc: what users and the table of jobs ask; job_phases.cc, job_program.cc,
 // job_finish.cc: the phases; job_failures.cc: what failures are to the job.
-class JobDriver {
+class JobDriver : private JobListener {
  public:
   JobDriver(const Deps& deps, store::JobRow row, config::JobSpec spec, JobHooks hooks);
 
@@ -121,22 +111,23 @@ class JobDriver {
   void LetOutputGo();
 
   // Null outside ADMITTED..DRAINING.
-  const gang::Gang* gang() const { return session_ ? &session_->gang() : nullptr; }
+  const gang::Gang* gang() const { return context_.session ? &context_.session->gang() : nullptr; }
   double flops_per_token() const { return attempt_.plan().flops_per_token; }  // of gang()'s plan
   // Null: no run.
-  const gang::GangPace* pace() const { return program_ ? &session_->pace() : nullptr; }
+  const gang::GangPace* pace() const { return program_ ? &context_.session->pace() : nullptr; }
   int64_t last_step() const { return record_.job().progress().step() - 1; }  // 0-based, -1: none
 
  private:
   // job_phases.cc
   void Prepare();
-  void OnPrepared(const std::optional<v1::Error>& failed);
+  void OnPrepared(const std::optional<v1::Error>& failed) override;
+  bool OnPlanned() override;
   bool TakeGang(gang::Gang gang, const std::string& reason);
   void OnFormed();
   void OnReentered(const Readoption& found);
   bool LacksReferences() const;
   void Run(const Readoption* found);
-  void GiveUpGang(const std::string& reason);
+  void OnGangLost(const std::string& reason) override;
 
   // job_program.cc
   std::shared_ptr<Training> MakeTraining(const Readoption* found);
@@ -146,9 +137,10 @@ class JobDriver {
   void KeepReferences(std::shared_ptr<const ReferenceSums> sums);
 
   // job_failures.cc
-  void AttemptFailed(const v1::Error& found);
-  void OnJudged(const failure::Verdict& verdict);
-  void TryAgain();
+  void OnAttemptFailed(const v1::Error& found) override;
+  void OnJudged(const failure::Verdict& verdict) override;
+  void OnRetryDue() override;
+  void OnHopeless(const v1::Error& error) override { Fail(error); }
   void Fail(const v1::Error& error, const std::string& reason = "");  // of StateChanged
   void EndAttempt(const std::string& reason);  // for good, or by request: nothing is recovered
   void AbortGang(const std::string& reason);
@@ -162,8 +154,8 @@ class JobDriver {
   void QueueAgain();
   void TellOfLastCheckpoint();
   void Export();
-  void OnExported(const ExportAttempt& attempt);
-  void OnPushed(const absl::StatusOr<PushedTo>& pushed);
+  void OnExported(const ExportAttempt& attempt) override;
+  void OnPushed(const absl::StatusOr<PushedTo>& pushed) override;
   void Succeed();
 
   // Moves the job by an event that its state must allow. If the state refuses, that is a bug: the
@@ -171,16 +163,13 @@ class JobDriver {
   bool Advance(state::JobEvent event, const std::string& reason,
                const std::vector<std::string>& reserved = {});
 
-  static constexpr char kProofGone[] =
-      "an export was being read back, which the next gang does again";
-
   const Deps deps_;
   JobRecord record_;
   config::JobSpec spec_;
   const JobHooks hooks_;
 
-  std::shared_ptr<gang::Program> program_;      // null: the gang does not run
-  std::shared_ptr<gang::GangSession> session_;  // null: there is no gang
+  std::shared_ptr<gang::Program> program_;  // null: the gang does not run
+  JobContext context_;                      // of the parts
 
   OutputHold output_;
   JobPreparation preparation_;

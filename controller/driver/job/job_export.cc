@@ -70,15 +70,15 @@ std::vector<const v1::CheckpointInfo*> CheckpointsToExport(const v1::Job& job,
 
 // NotFound: there is nothing to export from. Unavailable: the store cannot be read now.
 absl::StatusOr<std::shared_ptr<JobExport::Work>> JobExport::MakeWork() {
-  const v1::Job& job = record_->job();
+  const v1::Job& job = job_.record.job();
   auto work = std::make_shared<Work>();
-  for (const v1::CheckpointInfo* info : CheckpointsToExport(job, *spec_)) {
+  for (const v1::CheckpointInfo* info : CheckpointsToExport(job, job_.spec)) {
     work->checkpoints.push_back(
         {.directory = info->directory(), .digest = info->digest(), .job = job.id()});
     work->steps.push_back(info->step());
   }
-  const std::shared_ptr<OutputClaim> output = output_->Claim();
-  const absl::StatusOr<std::string> plan = deps_.journal->store()->PlanBytes(job.plan_hash());
+  const std::shared_ptr<OutputClaim> output = job_.output.Claim();
+  const absl::StatusOr<std::string> plan = job_.deps.journal->store()->PlanBytes(job.plan_hash());
   if (!plan.ok() && !absl::IsNotFound(plan.status())) {
     return absl::UnavailableError(plan.status().message());
   }
@@ -86,13 +86,13 @@ absl::StatusOr<std::shared_ptr<JobExport::Work>> JobExport::MakeWork() {
   if (work->checkpoints.empty()) {
     return absl::DataLossError("no committed checkpoint to export from");
   }
-  work->files = deps_.files;
-  work->lane_work = deps_.lane_work;
+  work->files = job_.deps.files;
+  work->lane_work = job_.deps.lane_work;
   work->output = output;
-  work->input = {.spec = *spec_,
+  work->input = {.spec = job_.spec,
                  .plan_bytes = *plan,
                  .checkpoint_dir = "",
-                 .owner = checkpoint::EndingOf({job.id(), deps_.registry->term(), job.epoch()}),
+                 .owner = checkpoint::EndingOf({job.id(), job_.deps.registry->term(), job.epoch()}),
                  .author = {.job = job.id()},
                  .guard = [output](const auto& work) { return output->WhileHeld(work); },
                  .unverified = WhyUnverified()};
@@ -100,7 +100,7 @@ absl::StatusOr<std::shared_ptr<JobExport::Work>> JobExport::MakeWork() {
 }
 
 std::string JobExport::WhyUnverified() const {
-  if (!spec_->export_verify) return "export.verify is false";
+  if (!job_.spec.export_verify) return "export.verify is false";
   if (!unverified_.empty()) return unverified_;
   return "it was written when its gang had gone";
 }
@@ -113,7 +113,9 @@ void JobExport::Stage(std::function<void(const StagedAttempt&)> staged) {
   auto result = std::make_shared<absl::StatusOr<StagedExport>>();
   auto from = std::make_shared<ExportInput>();
   auto done = lifetime_.Wrap([this, attempt, result, from, staged = std::move(staged)] {
-    for (const std::string& warning : attempt->warnings) record_->AddEvent(WarningEvent(), warning);
+    for (const std::string& warning : attempt->warnings) {
+      job_.record.AddEvent(WarningEvent(), warning);
+    }
     staged_ = Written{.input = std::move(*from), .step = attempt->step};
     staged({.result = *result,
             .step = attempt->step,
@@ -121,18 +123,18 @@ void JobExport::Stage(std::function<void(const StagedAttempt&)> staged) {
   });
   if (!work.ok()) {
     *result = work.status();
-    deps_.loop->Post(done);
+    job_.deps.loop->Post(done);
     return;
   }
-  deps_.loop->Offload(Lane::kExport,
-                      GuardedInto(result,
-                                  [work = *work, attempt, result, from] {
-                                    *result = [&]() -> absl::StatusOr<StagedExport> {
-                                      ASSIGN_OR_RETURN(*from, FromIntact(*work, attempt.get()));
-                                      return work->lane_work->stage_export(*from);
-                                    }();
-                                  }),
-                      done);
+  job_.deps.loop->Offload(Lane::kExport,
+                          GuardedInto(result,
+                                      [work = *work, attempt, result, from] {
+                                        *result = [&]() -> absl::StatusOr<StagedExport> {
+                                          ASSIGN_OR_RETURN(*from, FromIntact(*work, attempt.get()));
+                                          return work->lane_work->stage_export(*from);
+                                        }();
+                                      }),
+                          done);
 }
 
 void JobExport::Keep(StagedExport staged) {
@@ -154,14 +156,14 @@ void JobExport::Start() {
     // A store that cannot be read now is waited for.
     attempt->damaged = !absl::IsUnavailable(work.status());
     attempt->result = work.status();
-    deps_.loop->Post(done);
+    job_.deps.loop->Post(done);
     return;
   }
   if (std::exchange(kept_, false)) {
     attempt->step = staged_->step;
     (*work)->input = std::move(staged_->input);
   }
-  deps_.loop->Offload(
+  job_.deps.loop->Offload(
       Lane::kExport,
       GuardedInto(std::shared_ptr<absl::StatusOr<ExportedTo>>(attempt, &attempt->result),
                   [attempt, work = *work] { attempt->result = Export(*work, attempt.get()); }),
@@ -169,16 +171,16 @@ void JobExport::Start() {
 }
 
 void JobExport::OnTried(const ExportAttempt& attempt) {
-  for (const std::string& warning : attempt.warnings) record_->AddEvent(WarningEvent(), warning);
+  for (const std::string& warning : attempt.warnings) job_.record.AddEvent(WarningEvent(), warning);
   const absl::Status& status = attempt.result.status();
   if (!absl::IsUnavailable(status)) {
-    tried_(attempt);
+    job_.listener.OnExported(attempt);
     return;
   }
   if (std::exchange(waits_, true) == false) {
-    record_->AddEvent(WarningEvent(), absl::StrCat("the export waits: ", status.message()));
+    job_.record.AddEvent(WarningEvent(), absl::StrCat("the export waits: ", status.message()));
   }
-  deps_.loop->After(kRetry, lifetime_.Wrap([this] { Start(); }));
+  job_.deps.loop->After(kRetry, lifetime_.Wrap([this] { Start(); }));
 }
 
 }  // namespace coxswain::driver

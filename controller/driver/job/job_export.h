@@ -12,8 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/driver/output/output_claim.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "coxswain/v1/job.pb.h"
 
 namespace coxswain::driver {
@@ -38,14 +37,11 @@ std::vector<const v1::CheckpointInfo*> CheckpointsToExport(const v1::Job& job,
 // Loop thread only.
 class JobExport {
  public:
-  // `tried` is called with each attempt but those for which another owner had the output directory:
-  // these are made again by themselves. `record`, `spec` and `output` outlive it.
-  JobExport(const Deps& deps, JobRecord* record, const config::JobSpec* spec, OutputHold* output,
-            std::function<void(const ExportAttempt&)> tried)
-      : deps_(deps), record_(record), spec_(spec), output_(output), tried_(std::move(tried)) {}
+  explicit JobExport(const JobContext& job) : job_(job) {}
 
   // In lane kExport. A checkpoint that does not verify is passed over with a warning. What is kept
-  // is put in place; else an export is written and said to be unverified.
+  // is put in place; else an export is written and said to be unverified. Leads to OnExported.
+  // While another owner has the output directory, the attempt is made again.
   void Start();
   void Stop();  // none is tried any more, and none is kept
 
@@ -67,11 +63,7 @@ class JobExport {
   std::string WhyUnverified() const;
   void OnTried(const ExportAttempt& attempt);
 
-  const Deps deps_;
-  JobRecord* const record_;
-  const config::JobSpec* const spec_;
-  OutputHold* const output_;
-  const std::function<void(const ExportAttempt&)> tried_;
+  const JobContext& job_;
   bool waits_ = false;  // for the output directory, which is told once
   std::optional<Written> staged_;
   bool kept_ = false;       // staged_ is whole

@@ -8,14 +8,14 @@
 namespace coxswain::driver {
 
 // Invariant driver-7: a checkpoint in which a rank found damage is passed over by the next attempt.
-void JobDriver::AttemptFailed(const v1::Error& found) {
+void JobDriver::OnAttemptFailed(const v1::Error& found) {
   if (recovery_.Dumps()) return;  // it has failed already
   preparation_.ForgetIfDamaged();
   recovery_.Failed(found, attempt_.SetAside(found));
 }
 
 absl::Status JobDriver::StopGang(uint64_t epoch) {
-  if (session_ == nullptr || session_->gang().epoch != epoch) {
+  if (context_.session == nullptr || context_.session->gang().epoch != epoch) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job().id(), " is ", std::string(state::PhaseName(phase())), ": gang ",
                      epoch, " has ended already, there is nothing to stop"));
@@ -45,7 +45,7 @@ void JobDriver::OnJudged(const failure::Verdict& verdict) {
   hooks_.reschedule();
 }
 
-void JobDriver::TryAgain() {
+void JobDriver::OnRetryDue() {
   if (phase() == v1::JOB_STATE_EXPORTING) {
     Export();
   } else if (phase() == v1::JOB_STATE_RECOVERING && preparation_.curriculum() == nullptr) {
@@ -80,11 +80,11 @@ void JobDriver::AbortGang(const std::string& reason) {
   push_.Stop();
   checkpoints_.Stop();
   program_.reset();
-  recovery_.Ended(session_ ? session_->gang().ranks : std::vector<gang::Rank>());
+  recovery_.Ended(context_.session ? context_.session->gang().ranks : std::vector<gang::Rank>());
   readoption_.Drop(reason);
-  if (session_ == nullptr) return;
-  if (session_->gang().epoch > 0) readoption_.EndPosition();
-  gang::GangSession::Abort(std::exchange(session_, nullptr), reason);
+  if (context_.session == nullptr) return;
+  if (context_.session->gang().epoch > 0) readoption_.EndPosition();
+  gang::GangSession::Abort(std::exchange(context_.session, nullptr), reason);
 }
 
 }  // namespace coxswain::driver

@@ -27,32 +27,28 @@ std::string FetchedText(const sources::FetchedSource& fetched) {
 
 }  // namespace
 
-JobFetch::JobFetch(const Deps& deps, JobRecord* record, Done done)
-    : deps_(deps), record_(record), done_(std::move(done)) {}
-
-JobFetch::~JobFetch() { Stop(); }
-
 void JobFetch::Stop() {
   lifetime_.Reset();
   if (cancelled_) cancelled_->store(true);
 }
 
-void JobFetch::Start(const config::JobSpec& spec) {
-  if (!sources::NamesSources(spec)) {
-    done_(std::nullopt);
+void JobFetch::Start(Done done) {
+  if (!sources::NamesSources(job_.spec)) {
+    done(std::nullopt);
     return;
   }
   cancelled_ = std::make_shared<std::atomic<bool>>(false);
   auto result = std::make_shared<Result>();
-  deps_.loop->Offload(
+  job_.deps.loop->Offload(
       Lane::kTransfers,
-      GuardedInto(result, [work = deps_.lane_work, spec, owner = record_->job().owner(),
-                           hooks = Hooks(), result] { *result = work->fetch(spec, owner, hooks); }),
-      lifetime_.Wrap([this, result] { OnFetched(*result); }));
+      GuardedInto(result,
+                  [work = job_.deps.lane_work, spec = job_.spec, owner = job_.record.job().owner(),
+                   hooks = Hooks(), result] { *result = work->fetch(spec, owner, hooks); }),
+      lifetime_.Wrap([this, result, done = std::move(done)] { OnFetched(*result, done); }));
 }
 
 sources::FetchHooks JobFetch::Hooks() {
-  Loop* loop = deps_.loop;
+  Loop* loop = job_.deps.loop;
   auto show = lifetime_.Wrap(
       [this](const std::string& source, const hub::Progress& progress) { Show(source, progress); });
   auto next = std::make_shared<Clock::time_point>();  // of the lane's thread
@@ -66,28 +62,28 @@ sources::FetchHooks JobFetch::Hooks() {
 }
 
 void JobFetch::Show(const std::string& source, const hub::Progress& progress) {
-  v1::Fetching& shown = *record_->edit().mutable_progress()->mutable_fetching();
+  v1::Fetching& shown = *job_.record.edit().mutable_progress()->mutable_fetching();
   shown.set_source(source);
   shown.set_bytes(progress.bytes);
   shown.set_bytes_total(progress.bytes_total);
   shown.set_bytes_per_second(progress.bytes_per_second);
   shown.set_waits(progress.waits);
-  record_->Changed();
+  job_.record.Changed();
 }
 
-void JobFetch::OnFetched(const Result& result) {
-  record_->edit().mutable_progress()->clear_fetching();
-  record_->Changed();
+void JobFetch::OnFetched(const Result& result, const Done& done) {
+  job_.record.edit().mutable_progress()->clear_fetching();
+  job_.record.Changed();
   if (!result.ok()) {
-    done_(failure::MakeError(result.status(), {.phase = "fetch"}));
+    done(failure::MakeError(result.status(), {.phase = "fetch"}));
     return;
   }
   for (const sources::FetchedSource& fetched : *result) {
     if (told_ && fetched.fetched_bytes == 0) continue;
-    record_->AddEvent(SourceFetchedEvent(fetched), FetchedText(fetched));
+    job_.record.AddEvent(SourceFetchedEvent(fetched), FetchedText(fetched));
   }
   told_ = true;
-  done_(std::nullopt);
+  done(std::nullopt);
 }
 
 }  // namespace coxswain::driver

@@ -10,9 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/config/job_spec.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/sources/fetch_sources.h"
 
 namespace coxswain::driver {
@@ -24,12 +22,11 @@ class JobFetch {
   // All files are there, or `failed` says why not.
   using Done = std::function<void(const std::optional<v1::Error>& failed)>;
 
-  // `record` outlives it.
-  JobFetch(const Deps& deps, JobRecord* record, Done done);
-  ~JobFetch();
+  explicit JobFetch(const JobContext& job) : job_(job) {}
+  ~JobFetch() { Stop(); }
 
-  // Leads to `done`; at once where `spec` names nothing to fetch.
-  void Start(const config::JobSpec& spec);
+  // Leads to `done`; at once where the job names nothing to fetch.
+  void Start(Done done);
   void Stop();  // `done` is not called after this
 
  private:
@@ -37,11 +34,9 @@ class JobFetch {
 
   sources::FetchHooks Hooks();
   void Show(const std::string& source, const hub::Progress& progress);
-  void OnFetched(const Result& result);
+  void OnFetched(const Result& result, const Done& done);
 
-  const Deps deps_;
-  JobRecord* const record_;
-  const Done done_;
+  const JobContext& job_;
   std::shared_ptr<std::atomic<bool>> cancelled_;  // as the lane reads it; null: it never began
   bool told_ = false;                             // events of these sources are in the history
   Lifetime lifetime_;                             // cut by Stop

@@ -14,7 +14,7 @@ namespace coxswain::driver {
 // drain. Persisted before any rank leaves, so that a restarted controller does not wait for it.
 void JobDriver::OnEnd() {
   const std::shared_ptr<gang::Program> program = std::exchange(program_, nullptr);
-  std::shared_ptr<gang::GangSession> session = std::exchange(session_, nullptr);
+  std::shared_ptr<gang::GangSession> session = std::exchange(context_.session, nullptr);
   attempt_.Stop();
   checkpoints_.Stop();
   proof_.Stop();
@@ -38,10 +38,10 @@ void JobDriver::OnEnd() {
 // new step is sent, what is on its way is finished, then the checkpoint is saved.
 void JobDriver::Drain(bool with_checkpoint) {
   if (program_ != nullptr) {
-    session_->Drain(with_checkpoint);
+    context_.session->Drain(with_checkpoint);
     return;
   }
-  const bool awaited = readoption_.awaits() || session_ != nullptr;
+  const bool awaited = readoption_.awaits() || context_.session != nullptr;
   if (awaited && with_checkpoint) return;  // its gang does, as soon as it is entered
   if (awaited) EndAttempt("its job is cancelled");
   Drained();  // long since, for a controller that stops, where no gang is awaited

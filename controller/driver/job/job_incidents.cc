@@ -31,9 +31,9 @@ Kept Keep(const incidents::IncidentFiles& files, const incidents::Incident& inci
 // What is left of it runs also when the job, or its attempt, is gone by then: but for its history.
 void JobIncidents::Take(const gang::GangSession& session, Request request) {
   auto incident = std::make_shared<incidents::Incident>();
-  incident->job = record_->id();
+  incident->job = job_.record.id();
   incident->epoch = session.gang().epoch;
-  incident->unix_ms = deps_.loop->clock().UnixMs();
+  incident->unix_ms = job_.deps.loop->clock().UnixMs();
   incident->reason = request.reason;
   incident->error = std::move(request.error);
   auto tell = lifetime_.Wrap(
@@ -43,9 +43,10 @@ void JobIncidents::Take(const gang::GangSession& session, Request request) {
     if (kept) kept(result.report);
   };
   gang::DumpRanks(
-      deps_.transport, session, request.ranks, request.timeout,
-      [loop = deps_.loop, files = incidents::IncidentFiles(deps_.files, deps_.incidents_dir),
-       incident, deliver, taken = std::move(request.taken)](std::vector<gang::RankDump> ranks) {
+      job_.deps.transport, session, request.ranks, request.timeout,
+      [loop = job_.deps.loop,
+       files = incidents::IncidentFiles(job_.deps.files, job_.deps.incidents_dir), incident,
+       deliver, taken = std::move(request.taken)](std::vector<gang::RankDump> ranks) {
         incident->ranks = std::move(ranks);
         auto result = std::make_shared<Kept>();
         loop->Offload(
@@ -58,14 +59,14 @@ void JobIncidents::Take(const gang::GangSession& session, Request request) {
 void JobIncidents::Tell(const incidents::Incident& incident, const IncidentReport& report,
                         const absl::Status& kept) {
   if (!kept.ok()) {
-    record_->AddEvent(WarningEvent(),
-                      absl::StrCat("the dump of gang ", incident.epoch,
-                                   " cannot be kept: ", std::string(kept.message())));
+    job_.record.AddEvent(WarningEvent(),
+                         absl::StrCat("the dump of gang ", incident.epoch,
+                                      " cannot be kept: ", std::string(kept.message())));
     return;
   }
   if (report.path.empty()) return;
   const nlohmann::json& finding = report.document.at("finding");
-  record_->AddEvent(
+  job_.record.AddEvent(
       IncidentKeptEvent(incident, report.path, finding.at("ranks").get<std::vector<int>>()),
       absl::StrCat("what the ranks of gang ", incident.epoch, " were doing is in ", report.path,
                    ": ", finding.at("why").get<std::string>()));

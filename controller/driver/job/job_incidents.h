@@ -9,8 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/gang/gang_session.h"
 #include "controller/incidents/incident.h"
 
@@ -34,7 +33,7 @@ class JobIncidents {
     std::function<void(std::shared_ptr<const IncidentReport>)> kept = {};
   };
 
-  JobIncidents(const Deps& deps, JobRecord* record) : deps_(deps), record_(record) {}
+  explicit JobIncidents(const JobContext& job) : job_(job) {}
 
   void Take(const gang::GangSession& session, Request request);
 
@@ -42,8 +41,7 @@ class JobIncidents {
   void Tell(const incidents::Incident& incident, const IncidentReport& report,
             const absl::Status& kept);
 
-  const Deps deps_;
-  JobRecord* const record_;
+  const JobContext& job_;
   Lifetime lifetime_;
 };
 

@@ -37,17 +37,21 @@ void JobDriver::Prepare() {
 
 void JobDriver::OnPrepared(const std::optional<v1::Error>& failed) {
   if (phase() == v1::JOB_STATE_DRAINING) {  // for a gang that is awaited
-    failed ? GiveUpGang(failure::Describe(*failed)) : hooks_.reschedule();
+    failed ? OnGangLost(failure::Describe(*failed)) : hooks_.reschedule();
     return;
   }
   if (failed) {
     const failure::Verdict verdict = failure::JudgePreparation(*failed, recovery_.Facts());
-    verdict.course == failure::Course::kWaits ? AttemptFailed(*failed) : Fail(verdict.error);
+    verdict.course == failure::Course::kWaits ? OnAttemptFailed(*failed) : Fail(verdict.error);
     return;
   }
   if (!Advance(state::JobEvent::kPrepared, "waiting for workers")) return;
   deps_.journal->FlushOrKeep();
   hooks_.reschedule();
+}
+
+bool JobDriver::OnPlanned() {
+  return Advance(state::JobEvent::kFormingStarted, "forming the gang");
 }
 
 // Its session with `gang`, whose workers are reserved for the job. False: the job cannot have it.
@@ -56,10 +60,10 @@ bool JobDriver::TakeGang(gang::Gang gang, const std::string& reason) {
       deps_.OfGang(), std::move(gang),
       gang::SessionEvents{
           .formed = [this] { OnFormed(); },
-          .taken = [this] { readoption_.Record(*session_, *program_); },
-          .stepped = [this] { TellPace(deps_.metrics, &record_, session_.get()); },
+          .taken = [this] { readoption_.Record(*context_.session, *program_); },
+          .stepped = [this] { TellPace(deps_.metrics, &record_, context_.session.get()); },
           .suspected = [this](const v1::Error& error) { recovery_.Suspected(error); },
-          .failed = [this](const v1::Error& error) { AttemptFailed(error); },
+          .failed = [this](const v1::Error& error) { OnAttemptFailed(error); },
           .ended = [this] { OnEnd(); },
           .told =
               [this](const std::string& message) { record_.AddEvent(WarningEvent(), message); }});
@@ -70,7 +74,7 @@ bool JobDriver::TakeGang(gang::Gang gang, const std::string& reason) {
     gang::GangSession::Abort(std::move(session), "its job cannot take it");
     return false;
   }
-  session_ = std::move(session);
+  context_.session = std::move(session);
   return true;
 }
 
@@ -119,13 +123,13 @@ void JobDriver::Readopt() {
     return;
   }
   attempt_.Reenter(preparation_.curriculum(), found, [this, found](const absl::Status& status) {
-    status.ok() ? OnReentered(*found) : GiveUpGang(std::string(status.message()));
+    status.ok() ? OnReentered(*found) : OnGangLost(std::string(status.message()));
   });
 }
 
 void JobDriver::OnReentered(const Readoption& found) {
   const TrainingPosition& position = found.position();
-  const gang::Gang& gang = session_->gang();
+  const gang::Gang& gang = context_.session->gang();
   committed_seconds_ = position.run.seconds;
   recovery_.KeepNoMore();
   const bool drains = phase() == v1::JOB_STATE_DRAINING;
@@ -142,8 +146,8 @@ void JobDriver::OnReentered(const Readoption& found) {
                    position.run.step, " steps recorded, commands up to ", found.queued(),
                    " of which the answers up to ", found.taken(), " were recorded"));
   Run(&found);
-  if (session_ == nullptr) return;  // nothing was left to do
-  if (drains) session_->Drain(/*with_checkpoint=*/true);
+  if (context_.session == nullptr) return;  // nothing was left to do
+  if (drains) context_.session->Drain(/*with_checkpoint=*/true);
   if (stopping_) StopWithController();
 }
 
@@ -158,7 +162,7 @@ void JobDriver::Run(const Readoption* found) {
   if (config::OnlyGenerates(spec_)) {
     program_ = MakeGeneration(&record_, preparation_.curriculum(),
                               found != nullptr ? found->told() : ToldAnswers(), [this] {
-                                readoption_.Record(*session_, *program_);
+                                readoption_.Record(*context_.session, *program_);
                                 deps_.journal->FlushOrKeep();
                               });
   } else if (LacksReferences()) {
@@ -173,27 +177,28 @@ void JobDriver::Run(const Readoption* found) {
     // What was sent behind its end is of the files of the controller before (JobProof::Want). One
     // that drains would send its end in place of it.
     const bool asked = spec_.export_verify && found != nullptr && found->queued() > found->taken();
-    if (asked && training->is_done()) return GiveUpGang(kProofGone);
+    if (asked && training->is_done()) return OnGangLost(JobProof::kOutdated);
   }
   if (found != nullptr) {
-    session_->Readopt(found->taken(), found->queued());
+    context_.session->Readopt(found->taken(), found->queued());
   } else {
-    readoption_.Record(*session_, *program_);
+    readoption_.Record(*context_.session, *program_);
   }
   deps_.journal->FlushOrKeep();
-  session_->Run(program_);
+  context_.session->Run(program_);
   if (training == nullptr || !training->saving_run()) return;
   SaveCheckpoint(training.get(), deps_.loop->clock().NowNs());
 }
 
 // Of what a gang holds nothing is lost that a checkpoint has: the next one begins there.
-void JobDriver::GiveUpGang(const std::string& reason) {
-  readoption_.TellThatItEnds(session_ ? session_->gang().epoch : readoption_.epoch(), reason);
+void JobDriver::OnGangLost(const std::string& reason) {
+  readoption_.TellThatItEnds(
+      context_.session ? context_.session->gang().epoch : readoption_.epoch(), reason);
   const bool drains = phase() == v1::JOB_STATE_DRAINING;
   if (drains) {
     EndAttempt(reason);
     StopDraining("its gang does not go on");
-  } else if (session_ != nullptr) {
+  } else if (context_.session != nullptr) {
     EndAttempt(reason);
     if (record_.Apply(state::JobEvent::kPreempted, "its gang does not go on").ok()) {
       if (phase() == v1::JOB_STATE_DRAINING) return Drained();  // all of it is saved

@@ -8,6 +8,7 @@
 #include "common/guarded.h"
 #include "common/status_macros.h"
 #include "controller/data/early_end.h"
+#include "controller/driver/output/output_claim.h"
 #include "controller/driver/preparation/choose_resources.h"
 #include "controller/driver/records/make_events.h"
 #include "controller/failure/errors.h"
@@ -52,27 +53,16 @@ struct Counted {
 
 }  // namespace
 
-JobPreparation::JobPreparation(const Deps& deps, JobRecord* record, config::JobSpec* spec,
-                               OutputHold* output, Events events)
-    : deps_(deps),
-      record_(record),
-      spec_(spec),
-      output_(output),
-      events_(std::move(events)),
-      fetch_(deps, record, [this](const std::optional<v1::Error>& failed) { OnFetched(failed); }) {}
-
-JobPreparation::~JobPreparation() { Stop(); }
-
 void JobPreparation::Start() {
   if (curriculum_ != nullptr) {
     OnPrepared(curriculum_);
   } else {
-    fetch_.Start(*spec_);
+    fetch_.Start([this](const std::optional<v1::Error>& failed) { OnFetched(failed); });
   }
 }
 
 void JobPreparation::OnFetched(const std::optional<v1::Error>& failed) {
-  failed ? events_.done(failed) : Prepare();
+  failed ? job_.listener.OnPrepared(failed) : Prepare();
 }
 
 void JobPreparation::Stop() {
@@ -92,24 +82,25 @@ void JobPreparation::ForgetIfDamaged() {
 
 // Tokens are the same with any resources.
 config::JobSpec JobPreparation::SpecOfData() const {
-  const ResourceChoice assumed = AssumedResources(*spec_);
-  config::JobSpec spec = *spec_;
+  const ResourceChoice assumed = AssumedResources(job_.spec);
+  config::JobSpec spec = job_.spec;
   spec.device = assumed.device;
   spec.workers = assumed.workers;
   return spec;
 }
 
 bool JobPreparation::HasResources() {
-  if (config::HasChosenResources(*spec_)) return true;
-  const std::optional<ResourceChoice> choice = ChooseResources(*spec_, deps_.registry->All());
+  if (config::HasChosenResources(job_.spec)) return true;
+  const std::optional<ResourceChoice> choice =
+      ChooseResources(job_.spec, job_.deps.registry->All());
   if (!choice) return false;
-  const int64_t settled_ns = deps_.registry->last_registered_ns() +
-                             std::chrono::nanoseconds(deps_.settings.settle).count();
-  const int64_t left_ns = settled_ns - deps_.loop->clock().NowNs();
+  const int64_t settled_ns = job_.deps.registry->last_registered_ns() +
+                             std::chrono::nanoseconds(job_.deps.settings.settle).count();
+  const int64_t left_ns = settled_ns - job_.deps.loop->clock().NowNs();
   if (!choice->final && left_ns > 0) {
-    deps_.loop->CancelTimer(choice_timer_);
-    choice_timer_ = deps_.loop->After(std::chrono::milliseconds(left_ns / 1000000 + 1),
-                                      lifetime_.Wrap([this] { LookForWorkers(); }));
+    job_.deps.loop->CancelTimer(choice_timer_);
+    choice_timer_ = job_.deps.loop->After(std::chrono::milliseconds(left_ns / 1000000 + 1),
+                                          lifetime_.Wrap([this] { LookForWorkers(); }));
     return false;
   }
   return TakeResources(*choice);
@@ -117,37 +108,39 @@ bool JobPreparation::HasResources() {
 
 // The job again, whose rules may refuse the choice.
 bool JobPreparation::TakeResources(const ResourceChoice& choice) {
-  const store::JobRow& row = record_->row();
+  const store::JobRow& row = job_.record.row();
   config::ParsedJob parsed = config::ReadStoredJob(row.job.effective_json(), row.job.yaml(),
                                                    row.base_dir, choice.chosen());
   if (!parsed.errors.empty()) {
-    events_.refused(failure::MakeError(
+    job_.listener.OnHopeless(failure::MakeError(
         absl::InvalidArgumentError(
             absl::StrCat(choice.Text(), ": ", config::FormatErrors(parsed.errors, "job.yaml"))),
         {.phase = "resources"}));
     return false;
   }
-  *spec_ = std::move(parsed.spec);
-  v1::Job& job = record_->edit();
-  job.set_device(config::DeviceName(spec_->device));
-  job.set_workers(static_cast<int32_t>(spec_->workers));
+  job_.spec = std::move(parsed.spec);
+  v1::Job& job = job_.record.edit();
+  job.set_device(config::DeviceName(job_.spec.device));
+  job.set_workers(static_cast<int32_t>(job_.spec.workers));
   job.set_resources_reason(choice.reason);
   job.set_effective_json(parsed.effective_json);
-  record_->AddEvent(ResourcesChosenEvent(job.device(), job.workers()), choice.Text());
+  job_.record.AddEvent(ResourcesChosenEvent(job.device(), job.workers()), choice.Text());
   return true;
 }
 
 // A job that an earlier release accepted keeps its data_rules only for the sake of what came of
 // them: a recipe.
 void JobPreparation::TakeDataRules() {
-  if (spec_->data_rules == config::kDataRules || !record_->job().recipe_hash().empty()) return;
-  record_->AddEvent(
+  if (job_.spec.data_rules == config::kDataRules || !job_.record.job().recipe_hash().empty()) {
+    return;
+  }
+  job_.record.AddEvent(
       WarningEvent(),
-      absl::StrCat("the job was accepted under data_rules ", spec_->data_rules,
+      absl::StrCat("the job was accepted under data_rules ", job_.spec.data_rules,
                    ", and its data was never prepared: this release prepares it, under data_rules ",
                    config::kDataRules));
-  spec_->data_rules = config::kDataRules;
-  v1::Job& job = record_->edit();
+  job_.spec.data_rules = config::kDataRules;
+  v1::Job& job = job_.record.edit();
   job.set_effective_json(config::WithTodaysDataRules(job.effective_json()));
 }
 
@@ -156,28 +149,28 @@ void JobPreparation::TakeDataRules() {
 void JobPreparation::Prepare() {
   TakeDataRules();
   const bool chosen = HasResources();
-  if (state::IsTerminal(record_->phase())) return;  // the choice broke a rule of the job
+  if (state::IsTerminal(job_.record.phase())) return;  // the choice broke a rule of the job
   waits_for_choice_ = false;
   cancelled_ = std::make_shared<std::atomic<bool>>(false);
   const absl::StatusOr<int64_t> unended =
-      deps_.journal->store()->UnendedPreparations(record_->id());
+      job_.deps.journal->store()->UnendedPreparations(job_.record.id());
   if (!unended.ok() || *unended >= kMostUnended) {
     OnPrepared(unended.ok() ? EndedTheController(*unended) : unended.status());
     return;
   }
   if (*unended > 0) {
-    record_->AddEvent(WarningEvent(),
-                      "the controller ended while this job's data was prepared: "
-                      "it is prepared again, with no other job's at the same time");
+    job_.record.AddEvent(WarningEvent(),
+                         "the controller ended while this job's data was prepared: "
+                         "it is prepared again, with no other job's at the same time");
   }
   Offload(chosen, *unended);
 }
 
 void JobPreparation::Offload(bool chosen, int64_t unended) {
-  Loop* loop = deps_.loop;
+  Loop* loop = job_.deps.loop;
   auto show = lifetime_.Wrap([this](double fraction) {
-    record_->edit().mutable_progress()->set_prepare_fraction(fraction);
-    record_->Changed();
+    job_.record.edit().mutable_progress()->set_prepare_fraction(fraction);
+    job_.record.Changed();
   });
   PrepareHooks hooks{.progress =
                          [loop, show](double fraction) {
@@ -187,17 +180,17 @@ void JobPreparation::Offload(bool chosen, int64_t unended) {
   auto result = std::make_shared<Result>();
   auto identity = std::make_shared<std::string>();
   auto prepared = lifetime_.Wrap([this, chosen, result, identity] {
-    output_->set_identity(*identity);
+    job_.output.set_identity(*identity);
     waits_for_choice_ = !chosen && result->ok();
     waits_for_choice_ ? LookForWorkers() : OnPrepared(*result);
   });
-  deps_.preparations->Enter(
+  job_.deps.preparations->Enter(
       /*alone=*/unended > 0,
-      [loop, gate = deps_.preparations, result, prepared,
-       work =
-           GuardedInto(result, [work = deps_.lane_work, files = deps_.files,
-                                counted = Counted{deps_.journal->store(), record_->id(), unended},
-                                spec = chosen ? *spec_ : SpecOfData(), hooks, result, identity] {
+      [loop, gate = job_.deps.preparations, result, prepared,
+       work = GuardedInto(
+           result, [work = job_.deps.lane_work, files = job_.deps.files,
+                    counted = Counted{job_.deps.journal->store(), job_.record.id(), unended},
+                    spec = chosen ? job_.spec : SpecOfData(), hooks, result, identity] {
              *result = counted.Run(hooks, [&] { return work->prepare(spec, hooks); });
              *identity = files->Identity(spec.output_dir).value_or("");
            })] {
@@ -211,31 +204,31 @@ void JobPreparation::Offload(bool chosen, int64_t unended) {
 void JobPreparation::OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result) {
   if (!result.ok()) {
     const bool of_cache = data::IsOfTokenCache(result.status());
-    events_.done(
+    job_.listener.OnPrepared(
         failure::MakeError(result.status(), {.phase = of_cache ? "tokens" : "prepare_data"}));
     return;
   }
   const bool known = curriculum_ != nullptr;
   curriculum_ = *result;
-  v1::Job& job = record_->edit();
+  v1::Job& job = job_.record.edit();
   *job.mutable_data() = curriculum_->summary();
   job.set_recipe_hash(curriculum_->recipe_hash());
   job.mutable_progress()->set_total_steps(curriculum_->total_steps());
   job.mutable_progress()->set_prepare_fraction(1.0);
-  deps_.metrics->Packing(job.id(), job.data().packing_efficiency());
-  deps_.metrics->Progress(job.id(), job.progress().step(), job.progress().total_steps());
+  job_.deps.metrics->Packing(job.id(), job.data().packing_efficiency());
+  job_.deps.metrics->Progress(job.id(), job.progress().step(), job.progress().total_steps());
   if (!known) SayPrepared();
-  events_.done(std::nullopt);
+  job_.listener.OnPrepared(std::nullopt);
 }
 
 void JobPreparation::SayPrepared() {
-  const v1::DatasetSummary& data = record_->job().data();
+  const v1::DatasetSummary& data = job_.record.job().data();
   const int64_t steps = curriculum_->total_steps();
-  record_->AddEvent(DataPreparedEvent(data, steps),
-                    absl::StrCat(data.documents(), " documents, ", data.tokens(), " tokens, ",
-                                 steps, steps == 1 ? " step" : " steps"));
+  job_.record.AddEvent(DataPreparedEvent(data, steps),
+                       absl::StrCat(data.documents(), " documents, ", data.tokens(), " tokens, ",
+                                    steps, steps == 1 ? " step" : " steps"));
   for (const std::string& warning : curriculum_->warnings()) {
-    record_->AddEvent(WarningEvent(), warning);
+    job_.record.AddEvent(WarningEvent(), warning);
   }
 }
 

@@ -12,9 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "controller/driver/job/job_fetch.h"
-#include "controller/driver/output/output_claim.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/driver/training/curriculum.h"
 
 namespace coxswain::driver {
@@ -25,21 +23,14 @@ struct ResourceChoice;
 // the job has ended.
 class JobPreparation {
  public:
-  struct Events {
-    // There is a curriculum, or `failed` says why none can be made.
-    std::function<void(const std::optional<v1::Error>& failed)> done;
-    std::function<void(const v1::Error&)> refused;  // the job's rules allow no such resources
-  };
+  explicit JobPreparation(const JobContext& job) : job_(job), fetch_(job) {}
+  ~JobPreparation() { Stop(); }
 
-  // `record`, `spec` and `output` outlive it. Chosen resources become part of `spec`.
-  JobPreparation(const Deps& deps, JobRecord* record, config::JobSpec* spec, OutputHold* output,
-                 Events events);
-  ~JobPreparation();
-
-  // Leads to one of the events. It comes at once when the curriculum is known already, because the
-  // job was paused and resumed under this controller.
+  // Leads to OnPrepared, or to OnHopeless where the job's rules allow no such resources. That comes
+  // at once when the curriculum is known already, because the job was paused and resumed under this
+  // controller. Chosen resources become part of the job's spec.
   void Start();
-  // No event comes after this.
+  // Neither comes after this.
   void Stop();
 
   // True when the data is prepared and no living workers allow a choice of auto resources yet.
@@ -61,11 +52,7 @@ class JobPreparation {
   void OnPrepared(const absl::StatusOr<std::shared_ptr<const Curriculum>>& result);
   void SayPrepared();
 
-  const Deps deps_;
-  JobRecord* const record_;
-  config::JobSpec* const spec_;
-  OutputHold* const output_;
-  const Events events_;
+  const JobContext& job_;
   JobFetch fetch_;
   std::shared_ptr<std::atomic<bool>> cancelled_;  // as the lane reads it; null: it never began
   bool waits_for_choice_ = false;

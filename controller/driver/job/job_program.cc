@@ -13,7 +13,7 @@ std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
       deps_, TrainingReport::Args{.record = &record_,
                                   .spec = &spec_,
                                   .curriculum = preparation_.curriculum(),
-                                  .gang = &session_->gang(),
+                                  .gang = &context_.session->gang(),
                                   .flops_per_token = attempt_.plan().flops_per_token,
                                   .replays = attempt_.TakeReplays(),
                                   .committed_seconds = &committed_seconds_});
@@ -37,7 +37,7 @@ std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
     args.sent_before = static_cast<int64_t>(found->queued() - found->taken());
   }
   if (phase() == v1::JOB_STATE_DRAINING) args.drains_at = row().drain_step;
-  args.start.applied_updates = session_->gang().applied_updates;
+  args.start.applied_updates = context_.session->gang().applied_updates;
   TrainingEvents events;
   events.on_step = [report](const StepResult& result, const Batch& batch,
                             const gang::InFlight& command, const checkpoint::RunState& run) {
@@ -59,7 +59,7 @@ std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
   };
   if (spec_.export_verify) events.proof = ProofEvents();
   events.on_snapshot_delayed = [this](int64_t step) { checkpoints_.Delayed(step); };
-  return std::make_shared<Training>(&session_->gang(), std::move(args), std::move(events));
+  return std::make_shared<Training>(&context_.session->gang(), std::move(args), std::move(events));
 }
 
 ProofAsking::Events JobDriver::ProofEvents() {
@@ -90,12 +90,12 @@ void JobDriver::KeepReferences(std::shared_ptr<const ReferenceSums> sums) {
         if (!status->ok()) {
           v1::Error error = failure::MakeError(*status, {.phase = "references"});
           error.set_kind(v1::ERROR_KIND_STORAGE);
-          return AttemptFailed(error);
+          return OnAttemptFailed(error);
         }
         references_ = sums;
         static_cast<Training&>(*asking).ReferencesKept();
-        readoption_.Record(*session_, *program_);
-        session_->GoOn();
+        readoption_.Record(*context_.session, *program_);
+        context_.session->GoOn();
       }));
 }
 
@@ -107,22 +107,22 @@ void JobDriver::SaveCheckpoint(Training* training, int64_t sent_ns) {
   // Recorded before any command follows from it: which one is next depends on it.
   events.finished = [this, training] {
     training->SaveFinished();
-    readoption_.Record(*session_, *program_);
+    readoption_.Record(*context_.session, *program_);
   };
   events.committed = [this, step] {
     recovery_.HeldUpNoMore();
     attempt_.WrittenAnew(step);
-    session_->GoOn();
+    context_.session->GoOn();
   };
-  events.given_up = [this] { session_->GoOn(); };
-  events.failed = [this](const v1::Error& error) { AttemptFailed(error); };
+  events.given_up = [this] { context_.session->GoOn(); };
+  events.failed = [this](const v1::Error& error) { OnAttemptFailed(error); };
   events.facts = [this, training, step]() -> failure::SaveFacts {
     const std::optional<checkpoint::EvalPoint>& best = training->state().early_stop.best;
     return {.is_best = spec_.early_stopping_patience && best && best->step == step,
             .is_last = training->at_end(),
             .cancelled = record_.status().drain_goal == v1::JOB_STATE_CANCELLED};
   };
-  checkpoints_.Save({.gang = &session_->gang(),
+  checkpoints_.Save({.gang = &context_.session->gang(),
                      .output = output_.claim(),
                      .curriculum = preparation_.curriculum(),
                      .run = run,

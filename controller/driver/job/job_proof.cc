@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/failure/errors.h"
+#include "controller/gang/gang_session.h"
 
 namespace coxswain::driver {
 namespace {
@@ -19,13 +20,13 @@ constexpr double kMostOfJob = 0.03;
 void JobProof::Want(const Wanted& wanted) {
   wanted_ = wanted;
   if (wanted.curriculum->proof_bins().empty()) {
-    parts_.exported->set_unverified("no record has a target in its first 512 tokens");
+    exported_->set_unverified("no record has a target in its first 512 tokens");
     return wanted.training->proof().End();
   }
-  if ((*parts_.session)->sends_again()) {
-    return deps_.loop->Post(lifetime_.Wrap([this] { events_.outdated(); }));
+  if (job_.session->sends_again()) {
+    return job_.deps.loop->Post(lifetime_.Wrap([this] { job_.listener.OnGangLost(kOutdated); }));
   }
-  parts_.exported->Stage(lifetime_.Wrap([this](const StagedAttempt& staged) { OnStaged(staged); }));
+  exported_->Stage(lifetime_.Wrap([this](const StagedAttempt& staged) { OnStaged(staged); }));
 }
 
 ProofCost JobProof::Cost() const {
@@ -35,7 +36,7 @@ ProofCost JobProof::Cost() const {
   if (run.tokens == 0) return cost;
   // A record is one rank's.
   const double token_seconds =
-      run.seconds / static_cast<double>(run.tokens) * (*parts_.session)->gang().world_size();
+      run.seconds / static_cast<double>(run.tokens) * job_.session->gang().world_size();
   int64_t most = 0;
   for (const BinSize& record : wanted_.curriculum->proof_bins()) {
     most = std::max(most, record.tokens);
@@ -46,9 +47,8 @@ ProofCost JobProof::Cost() const {
 
 void JobProof::OnStaged(const StagedAttempt& staged) {
   if (!staged.result.ok()) {
-    parts_.exported->set_unverified(
-        absl::StrCat("it could not be written while the gang was there: ",
-                     std::string(staged.result.status().message())));
+    exported_->set_unverified(absl::StrCat("it could not be written while the gang was there: ",
+                                           std::string(staged.result.status().message())));
     return End();
   }
   plan_.emplace(ProofInput{.staged = *staged.result,
@@ -57,31 +57,31 @@ void JobProof::OnStaged(const StagedAttempt& staged) {
                            .records = wanted_.curriculum->proof_bins(),
                            .cost = Cost()});
   if (const absl::Status read = plan_->CheckSettings(); !read.ok()) {
-    return events_.failed(failure::MakeError(read, {.phase = "verify"}));
+    return job_.listener.OnHopeless(failure::MakeError(read, {.phase = "verify"}));
   }
   if (!plan_->asks()) {
-    parts_.exported->Keep(plan_->staged());
+    exported_->Keep(plan_->staged());
     return End();
   }
-  began_ns_ = deps_.loop->clock().NowNs();
+  began_ns_ = job_.deps.loop->clock().NowNs();
   const auto most = std::chrono::milliseconds(static_cast<int64_t>(Cost().seconds * 1000));
-  deps_.loop->After(most, lifetime_.Wrap([this] { OnTime(); }));
+  job_.deps.loop->After(most, lifetime_.Wrap([this] { OnTime(); }));
   wanted_.training->proof().Begin(plan_->questions());
-  (*parts_.session)->GoOn();
+  job_.session->GoOn();
 }
 
 void JobProof::OnTime() {
   cut_ = absl::StrCat("the comparison took longer than ", Cost().seconds, " s");
   wanted_.training->proof().Cut();
-  (*parts_.session)->GoOn();
+  job_.session->GoOn();
 }
 
 // It is asked for a command right behind this one.
 void JobProof::Answered(const ProofAnswers& answers) {
-  const double seconds = static_cast<double>(deps_.loop->clock().NowNs() - began_ns_) * 1e-9;
+  const double seconds = static_cast<double>(job_.deps.loop->clock().NowNs() - began_ns_) * 1e-9;
   const absl::Status judged = plan_->Judge(answers, cut_, seconds);
   if (judged.ok()) {
-    parts_.exported->Keep(plan_->staged());
+    exported_->Keep(plan_->staged());
     return wanted_.training->proof().End();
   }
   TellFailure(judged);
@@ -94,22 +94,24 @@ void JobProof::TellFailure(const absl::Status& judged) {
   for (const StagedFolder& folder : plan_->staged().folders) {
     directories.push_back(folder.directory);
   }
-  deps_.loop->Offload(
+  job_.deps.loop->Offload(
       Lane::kFiles,
-      [files = deps_.files, directories, gone] {
+      [files = job_.deps.files, directories, gone] {
         *gone = !std::all_of(directories.begin(), directories.end(),
                              [files](const auto& directory) { return files->Exists(directory); });
       },
       lifetime_.Wrap([this, judged, gone] {
-        if (!*gone) return events_.failed(failure::MakeError(judged, {.phase = "verify"}));
-        parts_.exported->set_unverified("its files were gone when it was read back");
+        if (!*gone) {
+          return job_.listener.OnHopeless(failure::MakeError(judged, {.phase = "verify"}));
+        }
+        exported_->set_unverified("its files were gone when it was read back");
         End();
       }));
 }
 
 void JobProof::End() {
   wanted_.training->proof().End();
-  (*parts_.session)->GoOn();
+  job_.session->GoOn();
 }
 
 void JobProof::Stop() {

@@ -4,46 +4,36 @@
 #define COXSWAIN_CONTROLLER_DRIVER_JOB_JOB_PROOF_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "common/config/job_spec.h"
 #include "controller/driver/job/job_export.h"
 #include "controller/driver/output/proof_plan.h"
-#include "controller/driver/records/deps.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/driver/training/curriculum.h"
 #include "controller/driver/training/training.h"
-#include "controller/gang/gang_session.h"
 
 namespace coxswain::driver {
 
 // Loop thread only.
 class JobProof {
  public:
-  struct Parts {  // all outlive it
-    const config::JobSpec* spec = nullptr;
-    JobExport* exported = nullptr;
-    const std::shared_ptr<gang::GangSession>* session = nullptr;  // the driver's
-  };
   struct Wanted {
     Training* training = nullptr;  // lives until Stop
     std::shared_ptr<const Curriculum> curriculum;
     double load_seconds = 0;  // that its gang took to form; 0: not known
   };
+  // Why a gang goes that has commands of the controller before, about files that are not these.
+  static constexpr char kOutdated[] =
+      "an export was being read back, which the next gang does again";
 
-  struct Events {
-    std::function<void(const v1::Error&)> failed;  // the export is not what was trained
-    // Its gang has commands of the controller before, about files that are not these: it must go.
-    std::function<void()> outdated;
-  };
-
-  JobProof(const Deps& deps, const Parts& parts, Events events)
-      : deps_(deps), parts_(parts), events_(std::move(events)) {}
+  // `exported` outlives it.
+  JobProof(const JobContext& job, JobExport* exported) : job_(job), exported_(exported) {}
 
   // Writes the export aside, then asks. Whatever cannot be asked is skipped by name, and the
-  // training ends.
+  // training ends. Leads to OnHopeless where the export is not what was trained, and to OnGangLost
+  // where the gang is of kOutdated.
   void Want(const Wanted& wanted);
   void Answered(const ProofAnswers& answers);
   // Its gang goes: nothing is asked any more.
@@ -56,9 +46,8 @@ class JobProof {
   void End();  // the training has its last command
   ProofCost Cost() const;
 
-  const Deps deps_;
-  const Parts parts_;
-  const Events events_;
+  const JobContext& job_;
+  JobExport* const exported_;
   Wanted wanted_;
   std::optional<ProofPlan> plan_;
   std::string cut_;  // why the asking was cut; empty: it was not

@@ -8,20 +8,21 @@
 namespace coxswain::driver {
 
 void JobPush::Start() {
-  const v1::Job& job = record_->job();
+  const v1::Job& job = job_.record.job();
   const bool merged = !job.merged_dir().empty();
   cancelled_ = std::make_shared<std::atomic<bool>>(false);
   auto result = std::make_shared<absl::StatusOr<PushedTo>>();
-  const PushInput input{.to = spec_->push_to_hub,
+  const PushInput input{.to = job_.spec.push_to_hub,
                         .directory = merged ? job.merged_dir() : job.artifact_dir(),
                         .digest = merged ? job.merged_digest() : job.artifact_digest(),
                         .job = job.name(),
                         .owner = job.owner(),
                         .cancelled = [cancelled = cancelled_] { return cancelled->load(); }};
-  deps_.loop->Offload(
+  job_.deps.loop->Offload(
       Lane::kTransfers,
-      GuardedInto(result, [result, input, lane = deps_.lane_work] { *result = lane->push(input); }),
-      lifetime_.Wrap([this, result] { tried_(*result); }));
+      GuardedInto(result,
+                  [result, input, lane = job_.deps.lane_work] { *result = lane->push(input); }),
+      lifetime_.Wrap([this, result] { job_.listener.OnPushed(*result); }));
 }
 
 void JobPush::Stop() {

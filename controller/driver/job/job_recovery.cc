@@ -37,26 +37,25 @@ std::vector<int> RanksToAsk(const gang::Gang& gang, int failed) {
 
 }  // namespace
 
-JobRecovery::JobRecovery(const Deps& deps, const Parts& parts, Events events)
-    : deps_(deps),
-      parts_(parts),
-      events_(std::move(events)),
+JobRecovery::JobRecovery(const JobContext& job, JobIncidents* incidents)
+    : job_(job),
+      incidents_(incidents),
       stages_(
-          deps.loop, LimitsOf(deps.settings),
+          job.deps.loop, LimitsOf(job.deps.settings),
           {.entered = [this](RecoveryStage stage, milliseconds limit) { OnStage(stage, limit); },
            .time_over = [this](RecoveryStage stage) { OnStageOver(stage); },
-           .try_again = [this] { events_.try_again(); },
-           .kept = [this] { events_.kept(); }}) {}
+           .try_again = [this] { job_.listener.OnRetryDue(); },
+           .kept = [this] { job_.hooks.reschedule(); }}) {}
 
 failure::JobFacts JobRecovery::Facts() const {
-  const v1::Job& job = parts_.record->job();
-  const state::JobStatus& status = parts_.record->status();
+  const v1::Job& job = job_.record.job();
+  const state::JobStatus& status = job_.record.status();
   return {.has_trained = job.started_unix_ms() != 0 || !job.checkpoints().empty(),
           .draining = status.phase == v1::JOB_STATE_DRAINING,
           .restarts = status.restarts,
           .restarts_since_checkpoint = status.restarts_since_checkpoint,
-          .max_restarts = parts_.spec->max_restarts,
-          .max_restarts_total = parts_.spec->max_restarts_total,
+          .max_restarts = job_.spec.max_restarts,
+          .max_restarts_total = job_.spec.max_restarts_total,
           .held_up = held_up_,
           .set_aside = set_aside_,
           .asked_to_stop = asked_to_stop_};
@@ -71,8 +70,7 @@ void JobRecovery::Failed(const v1::Error& found, bool set_aside) {
   set_aside_ = set_aside;
   failed_with_ = failure::Whose(found, Facts());
   epoch_ = session() ? session()->gang().epoch : 0;
-  parts_.record->AddEvent(AttemptFailedEvent(epoch_, failed_with_),
-                          failure::Describe(failed_with_));
+  job_.record.AddEvent(AttemptFailedEvent(epoch_, failed_with_), failure::Describe(failed_with_));
   if (failed_with_.kind() == v1::ERROR_KIND_HOST) HostFailed();
   if (session() == nullptr) {
     Judge();
@@ -89,8 +87,7 @@ void JobRecovery::StopAsked() {
   failed_with_ = failure::MakeError(absl::AbortedError("ended by a user (cox dump --stop)"),
                                     {.phase = "dump"});
   epoch_ = session()->gang().epoch;
-  parts_.record->AddEvent(AttemptFailedEvent(epoch_, failed_with_),
-                          failure::Describe(failed_with_));
+  job_.record.AddEvent(AttemptFailedEvent(epoch_, failed_with_), failure::Describe(failed_with_));
   noticed_ = failed_with_;
   stages_.Happened(RecoveryEvent::kSuspected);
   stages_.Happened(RecoveryEvent::kExplained);
@@ -99,18 +96,19 @@ void JobRecovery::StopAsked() {
 // It may be one failure of its host too many.
 void JobRecovery::HostFailed() {
   if (failed_with_.phase() == "form") return;  // the ranks differ: no host in particular
-  const std::optional<v1::JobEvent> left_out = events_.host_failed(failed_with_);
+  const std::optional<v1::JobEvent> left_out =
+      job_.hooks.host_failed(job_.record.id(), failed_with_);
   if (!left_out) return;
-  const std::string device = config::DeviceName(parts_.spec->device);
-  const int64_t living = deps_.registry->Living(device);
+  const std::string device = config::DeviceName(job_.spec.device);
+  const int64_t living = job_.deps.registry->Living(device);
   const std::string& host = left_out->host_left_out().host();
-  parts_.record->AddEvent(
+  job_.record.AddEvent(
       *left_out,
       absl::StrCat("host ", host, " is left out after ", left_out->host_left_out().failures(),
                    " failures within an hour; cox workers uncordon ", host, " puts it back. ",
                    living, " workers of device ", device, " are left, the job needs ",
-                   parts_.spec->workers,
-                   living < parts_.spec->workers ? ": it waits until there are as many" : ""));
+                   job_.spec.workers,
+                   living < job_.spec.workers ? ": it waits until there are as many" : ""));
 }
 
 std::string JobRecovery::WhatHappensIn(RecoveryStage stage) const {
@@ -139,7 +137,7 @@ std::string JobRecovery::WhatHappensIn(RecoveryStage stage) const {
 
 void JobRecovery::OnStage(RecoveryStage stage, milliseconds limit) {
   if (session() != nullptr) epoch_ = session()->gang().epoch;
-  deps_.metrics->RecoveryStage(parts_.record->id(), std::string(state::StageName(stage)));
+  job_.deps.metrics->RecoveryStage(job_.record.id(), std::string(state::StageName(stage)));
   TellStage(stage, limit);
   if (stage == RecoveryStage::kDump) AskRanks();
   if (stage == RecoveryStage::kAbort) Judge();
@@ -149,12 +147,11 @@ void JobRecovery::OnStage(RecoveryStage stage, milliseconds limit) {
 void JobRecovery::TellStage(RecoveryStage stage, milliseconds limit) {
   if (noticed_.kind() == v1::ERROR_KIND_USER) return;
   const double seconds = std::chrono::duration<double>(limit).count();
-  parts_.record->AddEvent(
-      RecoveryStageEvent(stage, epoch_, seconds),
-      absl::StrCat(
-          "gang ", epoch_, ", ", std::string(state::StageName(stage)),
-          limit > milliseconds(0) ? absl::StrCat(" (", seconds, " s): ") : std::string(": "),
-          WhatHappensIn(stage)));
+  job_.record.AddEvent(RecoveryStageEvent(stage, epoch_, seconds),
+                       absl::StrCat("gang ", epoch_, ", ", std::string(state::StageName(stage)),
+                                    limit > milliseconds(0) ? absl::StrCat(" (", seconds, " s): ")
+                                                            : std::string(": "),
+                                    WhatHappensIn(stage)));
 }
 
 void JobRecovery::OnStageOver(RecoveryStage stage) {
@@ -169,19 +166,19 @@ void JobRecovery::OnStageOver(RecoveryStage stage) {
 // Before the abort, which ends what they were doing. The last answer comes before the stage is
 // over, and is kept beside what follows.
 void JobRecovery::AskRanks() {
-  parts_.incidents->Take(
-      *session(), {.reason = incidents::Reason::kFailure,
-                   .error = failed_with_,
-                   .ranks = RanksToAsk(session()->gang(), failed_with_.rank()),
-                   .timeout = deps_.settings.dump_timeout * 9 / 10,
-                   .taken = lifetime_.Wrap([this] { stages_.Happened(RecoveryEvent::kDumped); })});
+  incidents_->Take(*session(),
+                   {.reason = incidents::Reason::kFailure,
+                    .error = failed_with_,
+                    .ranks = RanksToAsk(session()->gang(), failed_with_.rank()),
+                    .timeout = job_.deps.settings.dump_timeout * 9 / 10,
+                    .taken = lifetime_.Wrap([this] { stages_.Happened(RecoveryEvent::kDumped); })});
 }
 
 void JobRecovery::Judge() {
   const failure::Verdict verdict = failure::JudgeAttempt(failed_with_, Facts());
   const bool asked = std::exchange(asked_to_stop_, false);
   waits_for_others_ = verdict.course == failure::Course::kWaits && !set_aside_ && !asked;
-  events_.judged(verdict);
+  job_.listener.OnJudged(verdict);
 }
 
 void JobRecovery::Ended(const std::vector<gang::Rank>& aborted) {
@@ -205,14 +202,14 @@ void JobRecovery::HeldUp(const failure::Verdict& verdict) {
 void JobRecovery::LookForFreed() {
   if (stages_.stage() != RecoveryStage::kAbort && stages_.stage() != RecoveryStage::kKill) return;
   const bool aborting = std::any_of(aborted_.begin(), aborted_.end(), [&](const auto& rank) {
-    const scheduler::Worker* worker = deps_.registry->Find(rank);
+    const scheduler::Worker* worker = job_.deps.registry->Find(rank);
     return worker != nullptr && worker->status.phase == state::WorkerPhase::kAborting;
   });
   if (!aborting) stages_.Happened(RecoveryEvent::kFreed);
 }
 
 void JobRecovery::WaitAfter(const failure::Verdict& verdict) {
-  parts_.record->SetBack(verdict.error, deps_.loop->clock().UnixMs() + verdict.wait.count());
+  job_.record.SetBack(verdict.error, job_.deps.loop->clock().UnixMs() + verdict.wait.count());
   stages_.Wait(verdict.wait);
 }
 

@@ -5,16 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "common/config/job_spec.h"
 #include "controller/driver/job/job_incidents.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/failure/policy.h"
 #include "controller/failure/recovery.h"
 #include "controller/gang/gang_session.h"
@@ -25,29 +20,15 @@ namespace coxswain::driver {
 // failed is ended: controller/state/recovery_state.h.
 class JobRecovery {
  public:
-  struct Parts {  // all outlive it
-    JobRecord* record = nullptr;
-    const config::JobSpec* spec = nullptr;
-    JobIncidents* incidents = nullptr;
-    const std::shared_ptr<gang::GangSession>* session = nullptr;  // the driver's; null: no gang
-  };
-  struct Events {
-    // A host did not fit the job. A returned event says that the host is left out from now on.
-    std::function<std::optional<v1::JobEvent>(const v1::Error& error)> host_failed;
-    // End the attempt now: abort its gang, then fail the job or try it again.
-    std::function<void(const failure::Verdict&)> judged;
-    std::function<void()> try_again;  // a wait is over
-    std::function<void()> kept;       // the time for which workers are kept is over
-  };
-
-  JobRecovery(const Deps& deps, const Parts& parts, Events events);
+  // `incidents` outlives it.
+  JobRecovery(const JobContext& job, JobIncidents* incidents);
 
   // The facts about the job by which failure::policy judges.
   failure::JobFacts Facts() const;
 
   void Suspected(const v1::Error& noticed);  // by its session
-  // The attempt failed. `set_aside`: because of a damaged checkpoint, which the next one passes
-  // over.
+  // The attempt failed; leads to OnJudged. `set_aside`: because of a damaged checkpoint, which the
+  // next one passes over.
   void Failed(const v1::Error& found, bool set_aside);
   // A user ended the gang that runs, which costs no restart.
   void StopAsked();
@@ -56,10 +37,10 @@ class JobRecovery {
 
   // The attempt has ended. `aborted` are the ranks that were told to abort.
   void Ended(const std::vector<gang::Rank>& aborted);
-  // Call it after `judged`, when the job is RECOVERING. It keeps its place and its free workers for
-  // a while.
+  // Call it after OnJudged, when the job is RECOVERING. It keeps its place and its free workers for
+  // a while; leads to OnRetryDue.
   void Retry(const failure::Verdict& verdict);
-  // The export waits for storage.
+  // The export waits for storage; leads to OnRetryDue.
   void HeldUp(const failure::Verdict& verdict);
   void HeldUpNoMore() { held_up_ = 0; }  // a checkpoint is written, or a user does not want it
   void Stopped() { stages_.Happened(state::RecoveryEvent::kStopped); }  // nothing is recovered
@@ -84,11 +65,10 @@ class JobRecovery {
   void AskRanks();
   void Judge();
   void WaitAfter(const failure::Verdict& verdict);
-  gang::GangSession* session() const { return parts_.session->get(); }
+  gang::GangSession* session() const { return job_.session.get(); }
 
-  const Deps deps_;
-  const Parts parts_;
-  const Events events_;
+  const JobContext& job_;
+  JobIncidents* const incidents_;
   failure::Recovery stages_;
   v1::Error noticed_;  // what a rank of the attempt reported first
   // The error of the attempt that is being ended.

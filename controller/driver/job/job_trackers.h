@@ -5,13 +5,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 
-#include "common/config/job_spec.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/trackers/report.h"
 
 namespace coxswain::driver {
@@ -27,12 +24,11 @@ class JobTrackers {
   // A job that ended so long ago is left alone after a start of the controller.
   static constexpr std::chrono::milliseconds kEndedLately{600000};
 
-  // `record` and `spec` outlive it. `at_rest` is called when the files of an ended job are whole,
-  // or given up.
-  JobTrackers(const Deps& deps, JobRecord* record, const config::JobSpec* spec,
-              std::function<void()> at_rest);
+  explicit JobTrackers(const JobContext& job) : job_(job) {}
 
-  void Start();         // nothing where the job reports to none
+  // Nothing where the job reports to none. JobHooks::reschedule is called when the files of an
+  // ended job are whole, or given up.
+  void Start();
   void Hurry();         // looks now, not within kPeriod
   bool AtRest() const;  // nothing of an ended job is to be written
 
@@ -43,10 +39,7 @@ class JobTrackers {
   void OnWritten(const absl::Status& written);
   void Finish();
 
-  const Deps deps_;
-  JobRecord* const record_;
-  const config::JobSpec* const spec_;
-  const std::function<void()> at_rest_;
+  const JobContext& job_;
   std::shared_ptr<std::optional<trackers::Report>> report_;  // null: not started, or finished
   bool writing_ = false;
   bool told_ = false;        // of a failure

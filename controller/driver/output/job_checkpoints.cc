@@ -57,13 +57,13 @@ int64_t RankThreads(const gang::Gang& gang, const scheduler::Registry& registry)
 
 void JobCheckpoints::Save(Content content, const Events& events) {
   checkpoint::CommitRequest request;
-  request.output_dir = spec_->output_dir;
-  request.manifest = ManifestOf(content, record_->job());
-  request.manifest.threads = RankThreads(*content.gang, *deps_.registry);
+  request.output_dir = job_.spec.output_dir;
+  request.manifest = ManifestOf(content, job_.record.job());
+  request.manifest.threads = RankThreads(*content.gang, *job_.deps.registry);
   // The trainer state is made of committed steps; what the store does not take is kept.
-  deps_.journal->FlushOrKeep();
-  auto trainer_state = [history = deps_.journal->store()->history(), id = record_->id(),
-                        spec = *spec_, content] {
+  job_.deps.journal->FlushOrKeep();
+  auto trainer_state = [history = job_.deps.journal->store()->history(), id = job_.record.id(),
+                        spec = job_.spec, content] {
     const absl::StatusOr<std::vector<store::StepRow>> steps = history->Steps(id, 0);
     return TrainerStateJson({.spec = spec,
                              .curriculum = *content.curriculum,
@@ -81,7 +81,7 @@ void JobCheckpoints::Save(Content content, const Events& events) {
     ++ended_saves_;
     OnFailed(error, step, events);
   });
-  saver_ = std::make_unique<CheckpointSaver>(deps_, content.gang, content.output, content.bytes,
+  saver_ = std::make_unique<CheckpointSaver>(job_.deps, content.gang, content.output, content.bytes,
                                              std::move(request), std::move(trainer_state),
                                              std::move(done));
   saver_->Start();
@@ -89,7 +89,7 @@ void JobCheckpoints::Save(Content content, const Events& events) {
 
 // Commands are sent ahead: the one before may be about to end.
 void JobCheckpoints::Delayed(int64_t step) {
-  deps_.loop->After(kNoticed, lifetime_.Wrap([this, step, before = ended_saves_] {
+  job_.deps.loop->After(kNoticed, lifetime_.Wrap([this, step, before = ended_saves_] {
     if (ended_saves_ == before) TellDelayed(step);
   }));
 }
@@ -99,12 +99,12 @@ void JobCheckpoints::TellDelayed(int64_t step) {
       saver_ ? absl::StrFormat("that of step %d is still being written after %.1f s",
                                saver_->step(), saver_->seconds())
              : std::string("the ranks have not finished the one before");
-  record_->AddEvent(
+  job_.record.AddEvent(
       WarningEvent(),
       absl::StrFormat("the checkpoint of step %d is delayed: %s. It is taken when that is done; "
                       "raise checkpoint.save_steps (%d), or give checkpoint.output_dir faster "
                       "storage",
-                      step, before, spec_->save_steps));
+                      step, before, job_.spec.save_steps));
 }
 
 void JobCheckpoints::Stop() {
@@ -114,7 +114,7 @@ void JobCheckpoints::Stop() {
 
 // This may be one of its callbacks.
 void JobCheckpoints::DropSaver() {
-  deps_.loop->Post([saver = std::shared_ptr<CheckpointSaver>(std::move(saver_))] {});
+  job_.deps.loop->Post([saver = std::shared_ptr<CheckpointSaver>(std::move(saver_))] {});
 }
 
 v1::CheckpointInfo JobCheckpoints::InfoOf(const checkpoint::Manifest& manifest,
@@ -124,7 +124,7 @@ v1::CheckpointInfo JobCheckpoints::InfoOf(const checkpoint::Manifest& manifest,
   info.set_directory(directory);
   info.set_bytes(manifest.total_bytes());
   info.set_digest(manifest.digest);
-  info.set_committed_unix_ms(deps_.loop->clock().UnixMs());
+  info.set_committed_unix_ms(job_.deps.loop->clock().UnixMs());
   const auto& evals = manifest.run.evals;
   if (!evals.empty() && evals.back().step == manifest.run.step) {
     info.set_eval_loss(evals.back().loss);
@@ -134,48 +134,49 @@ v1::CheckpointInfo JobCheckpoints::InfoOf(const checkpoint::Manifest& manifest,
 }
 
 void JobCheckpoints::Adopt(const checkpoint::Manifest& manifest, const std::string& directory) {
-  auto& known = *record_->edit().mutable_checkpoints();
+  auto& known = *job_.record.edit().mutable_checkpoints();
   const auto is_there = [&](const auto& info) { return info.directory() == directory; };
   const auto found = std::find_if(known.begin(), known.end(), is_there);
   if (found != known.end() && found->digest() == manifest.digest) return;
   const v1::CheckpointInfo info = InfoOf(manifest, directory);
   if (found != known.end()) {  // written again, and the row of it is lost
     *found = info;
-    record_->Changed();
+    job_.record.Changed();
     return;
   }
-  deps_.journal->Add(CheckpointRowOf(record_->id(), manifest.epoch, info));
-  *record_->edit().add_checkpoints() = info;
-  record_->Changed();
+  job_.deps.journal->Add(CheckpointRowOf(job_.record.id(), manifest.epoch, info));
+  *job_.record.edit().add_checkpoints() = info;
+  job_.record.Changed();
 }
 
 void JobCheckpoints::OnSaved(const checkpoint::Committed& committed, const Content& content,
                              const Events& events) {
   DropSaver();
   const checkpoint::Manifest& manifest = committed.manifest;
-  if (!committed.set_aside.empty()) record_->AddEvent(WarningEvent(), committed.set_aside);
+  if (!committed.set_aside.empty()) job_.record.AddEvent(WarningEvent(), committed.set_aside);
   const v1::CheckpointInfo info =
-      InfoOf(manifest, checkpoint::CheckpointDirectory(spec_->output_dir, manifest.run.step));
-  deps_.journal->Add(CheckpointRowOf(record_->id(), manifest.epoch, info));
-  auto& known = *record_->edit().mutable_checkpoints();
+      InfoOf(manifest, checkpoint::CheckpointDirectory(job_.spec.output_dir, manifest.run.step));
+  job_.deps.journal->Add(CheckpointRowOf(job_.record.id(), manifest.epoch, info));
+  auto& known = *job_.record.edit().mutable_checkpoints();
   const bool advanced = std::all_of(known.begin(), known.end(),
                                     [&](const auto& old) { return old.step() < info.step(); });
   known.erase(std::remove_if(known.begin(), known.end(),
                              [&](const auto& old) { return old.step() == info.step(); }),
               known.end());
-  *record_->edit().add_checkpoints() = info;
-  if (advanced) record_->CheckpointAdvanced();
-  const double seconds = static_cast<double>(deps_.loop->clock().NowNs() - content.sent_ns) * 1e-9;
-  deps_.metrics->Checkpoint(record_->id(), seconds, info.bytes(), info.committed_unix_ms());
-  deps_.metrics->CheckpointStep(record_->id(), info.step(), spec_->save_steps);
+  *job_.record.edit().add_checkpoints() = info;
+  if (advanced) job_.record.CheckpointAdvanced();
+  const double seconds =
+      static_cast<double>(job_.deps.loop->clock().NowNs() - content.sent_ns) * 1e-9;
+  job_.deps.metrics->Checkpoint(job_.record.id(), seconds, info.bytes(), info.committed_unix_ms());
+  job_.deps.metrics->CheckpointStep(job_.record.id(), info.step(), job_.spec.save_steps);
   ObserveOutput();
-  record_->AddEvent(
+  job_.record.AddEvent(
       CheckpointCommittedEvent(info, seconds),
       absl::StrCat("checkpoint of step ", info.step(),
                    committed.replaced_job.empty() ? "" : ", in the place of job ",
                    committed.replaced_job, committed.replaced_job.empty() ? "" : "'s"));
   events.finished();
-  deps_.journal->FlushOrKeep();
+  job_.deps.journal->FlushOrKeep();
   fault::Pass(fault::Point::kCheckpointStored, {.step = info.step()});
   Retain(content);
   events.committed();
@@ -187,7 +188,7 @@ void JobCheckpoints::OnFailed(const v1::Error& error, int64_t step, const Events
     events.failed(error);
     return;
   }
-  if (spec_->test_save && step == 1) {
+  if (job_.spec.test_save && step == 1) {
     v1::Error last = error;
     last.set_kind(v1::ERROR_KIND_USER);
     last.set_message(absl::StrCat("checkpoint.test_save: the checkpoint of step 1 could not be ",
@@ -197,8 +198,8 @@ void JobCheckpoints::OnFailed(const v1::Error& error, int64_t step, const Events
   }
   const failure::SaveFacts facts = events.facts();
   const bool goes_on = failure::CostsOnlyTheCheckpoint(error, facts);
-  deps_.metrics->CheckpointFailed(record_->id());
-  record_->AddEvent(
+  job_.deps.metrics->CheckpointFailed(job_.record.id());
+  job_.record.AddEvent(
       CheckpointFailedEvent(step, error),
       absl::StrCat("checkpoint of step ", step, " failed: ", failure::Describe(error),
                    facts.cancelled ? ". The job is cancelled all the same"
@@ -210,43 +211,43 @@ void JobCheckpoints::OnFailed(const v1::Error& error, int64_t step, const Events
     return;
   }
   events.finished();
-  deps_.journal->FlushOrKeep();
+  job_.deps.journal->FlushOrKeep();
   events.given_up();
 }
 
 void JobCheckpoints::ObserveOutput() {
   auto free_bytes = std::make_shared<absl::StatusOr<int64_t>>(0);
-  deps_.loop->Offload(
+  job_.deps.loop->Offload(
       Lane::kFiles,
-      [files = deps_.files, output_dir = spec_->output_dir, free_bytes] {
+      [files = job_.deps.files, output_dir = job_.spec.output_dir, free_bytes] {
         *free_bytes = files->FreeBytes(output_dir);
       },
       looks_.Wrap([this, free_bytes] {
-        if (state::IsTerminal(record_->phase()) || !free_bytes->ok()) return;
-        deps_.metrics->OutputFree(record_->id(), **free_bytes);
+        if (state::IsTerminal(job_.record.phase()) || !free_bytes->ok()) return;
+        job_.deps.metrics->OutputFree(job_.record.id(), **free_bytes);
       }));
 }
 
 // The new checkpoint was read back when it was committed, so older ones may go.
 void JobCheckpoints::Retain(const Content& content) {
   std::vector<int64_t> steps;
-  for (const v1::CheckpointInfo& info : record_->job().checkpoints()) {
-    if (info.directory() == checkpoint::CheckpointDirectory(spec_->output_dir, info.step())) {
+  for (const v1::CheckpointInfo& info : job_.record.job().checkpoints()) {
+    if (info.directory() == checkpoint::CheckpointDirectory(job_.spec.output_dir, info.step())) {
       steps.push_back(info.step());
     }
   }
   const auto& best = content.run.early_stop.best;
   const std::vector<int64_t> old =
-      checkpoint::Superseded(steps, spec_->save_total_limit, best ? best->step : -1);
+      checkpoint::Superseded(steps, job_.spec.save_total_limit, best ? best->step : -1);
   if (old.empty() || !PersistDeletion(old)) return;  // else with the next checkpoint
-  auto& known = *record_->edit().mutable_checkpoints();
+  auto& known = *job_.record.edit().mutable_checkpoints();
   for (const int64_t step : old) {
     const auto it = std::find_if(known.begin(), known.end(),
                                  [&](const auto& info) { return info.step() == step; });
     const std::string directory = it->directory();
     known.erase(it);
-    record_->AddEvent(CheckpointDeletedEvent(step, directory),
-                      absl::StrCat("checkpoint of step ", step, " is superseded"));
+    job_.record.AddEvent(CheckpointDeletedEvent(step, directory),
+                         absl::StrCat("checkpoint of step ", step, " is superseded"));
     Drop(content, directory);
   }
 }
@@ -254,10 +255,10 @@ void JobCheckpoints::Retain(const Content& content) {
 // What is not as a job wrote it stays, and that is told; what storage fails stays too.
 void JobCheckpoints::Drop(const Content& content, const std::string& directory) {
   auto status = std::make_shared<absl::Status>();
-  const checkpoint::StagingOwner owner{record_->id(), content.gang->term, content.gang->epoch};
-  deps_.loop->Offload(
+  const checkpoint::StagingOwner owner{job_.record.id(), content.gang->term, content.gang->epoch};
+  job_.deps.loop->Offload(
       Lane::kFiles,
-      [files = deps_.files, output = content.output, output_dir = spec_->output_dir, owner,
+      [files = job_.deps.files, output = content.output, output_dir = job_.spec.output_dir, owner,
        directory, status] {
         *status = output->WhileHeld([&] {
           RETURN_IF_ERROR(fault::Reach(fault::Point::kCheckpointDrop));
@@ -266,20 +267,20 @@ void JobCheckpoints::Drop(const Content& content, const std::string& directory) 
       },
       looks_.Wrap([this, status] {
         if (absl::IsFailedPrecondition(*status)) {
-          record_->AddEvent(WarningEvent(), std::string(status->message()));
+          job_.record.AddEvent(WarningEvent(), std::string(status->message()));
         }
       }));
 }
 
 // Before the files go: what the store calls committed is there.
 bool JobCheckpoints::PersistDeletion(const std::vector<int64_t>& steps) {
-  return deps_.journal
+  return job_.deps.journal
       ->Transact([&] {
-        for (const v1::CheckpointInfo& info : record_->job().checkpoints()) {
+        for (const v1::CheckpointInfo& info : job_.record.job().checkpoints()) {
           if (std::find(steps.begin(), steps.end(), info.step()) == steps.end()) continue;
-          store::CheckpointRow row = CheckpointRowOf(record_->id(), 0, info);
+          store::CheckpointRow row = CheckpointRowOf(job_.record.id(), 0, info);
           row.deleted = true;
-          deps_.journal->Add(std::move(row));
+          job_.deps.journal->Add(std::move(row));
         }
         return absl::OkStatus();
       })

@@ -8,13 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "common/config/job_spec.h"
 #include "controller/checkpoint/checkpoint_files.h"
 #include "controller/checkpoint/run_state.h"
 #include "controller/driver/output/checkpoint_saver.h"
 #include "controller/driver/output/output_claim.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/driver/training/curriculum.h"
 #include "controller/failure/policy.h"
 #include "controller/gang/gang.h"
@@ -49,9 +47,7 @@ class JobCheckpoints {
     std::function<failure::SaveFacts()> facts;     // of this checkpoint, when it has failed
   };
 
-  // `record` and `spec` outlive it.
-  JobCheckpoints(const Deps& deps, JobRecord* record, const config::JobSpec* spec)
-      : deps_(deps), record_(record), spec_(spec) {}
+  explicit JobCheckpoints(const JobContext& job) : job_(job) {}
 
   // Call it when every rank holds the snapshot. One save at a time.
   void Save(Content content, const Events& events);
@@ -78,9 +74,7 @@ class JobCheckpoints {
                             const std::string& directory) const;
   void DropSaver();
 
-  const Deps deps_;
-  JobRecord* const record_;
-  const config::JobSpec* const spec_;
+  const JobContext& job_;
   std::unique_ptr<CheckpointSaver> saver_;
   int64_t ended_saves_ = 0;  // committed or failed
   Lifetime lifetime_;        // cut by Stop

@@ -12,6 +12,7 @@
 #include "common/guarded.h"
 #include "common/status_macros.h"
 #include "controller/checkpoint/staging.h"
+#include "controller/failure/errors.h"
 #include "controller/folders/output_place.h"
 
 namespace coxswain::driver {
@@ -164,28 +165,30 @@ void OutputClaim::Release() {
   held_.reset();
 }
 
-OutputHold::OutputHold(const Deps& deps, std::string job, std::string directory,
-                       std::function<void(const absl::Status&)> lost)
-    : deps_(deps), job_(std::move(job)), directory_(std::move(directory)), lost_(std::move(lost)) {}
-
 std::shared_ptr<OutputClaim> OutputHold::Claim() {
   if (claim_ != nullptr) return claim_;
   claim_ = std::make_shared<OutputClaim>(
-      deps_.files, directory_,
-      OwnerHere(deps_.journal->store()->Id(), deps_.registry->term(), job_));
-  deps_.loop->After(kClaimRenewal, life_.Wrap([this] { Renew(); }));
+      job_.deps.files, job_.spec.output_dir,
+      OwnerHere(job_.deps.journal->store()->Id(), job_.deps.registry->term(), job_.record.id()));
+  job_.deps.loop->After(kClaimRenewal, life_.Wrap([this] { Renew(); }));
   return claim_;
 }
 
 void OutputHold::Renew() {
   auto status = std::make_shared<absl::Status>();
-  deps_.loop->Offload(Lane::kFiles,
-                      GuardedInto(status, [claim = claim_, status] { *status = claim->Renew(); }),
-                      life_.Wrap([this, status] {
-                        deps_.loop->After(kClaimRenewal, life_.Wrap([this] { Renew(); }));
-                        // Other errors are the storage's: who writes there finds them.
-                        if (absl::IsAborted(*status)) lost_(*status);
-                      }));
+  job_.deps.loop->Offload(
+      Lane::kFiles, GuardedInto(status, [claim = claim_, status] { *status = claim->Renew(); }),
+      life_.Wrap([this, status] {
+        job_.deps.loop->After(kClaimRenewal, life_.Wrap([this] { Renew(); }));
+        // Other errors are the storage's: who writes there finds them.
+        if (absl::IsAborted(*status)) Lost(*status);
+      }));
+}
+
+void OutputHold::Lost(const absl::Status& status) {
+  if (job_.session == nullptr) return;  // nothing is written now
+  job_.listener.OnAttemptFailed(failure::MakeError(
+      absl::UnavailableError(std::string(status.message())), {.phase = "output"}));
 }
 
 void OutputHold::LetGo(std::function<void()> gone) {
@@ -193,10 +196,10 @@ void OutputHold::LetGo(std::function<void()> gone) {
   letting_go_ = true;
   life_.Reset();
   claim_->Close();
-  Files* files = deps_.files;
-  deps_.loop->Offload(
+  Files* files = job_.deps.files;
+  job_.deps.loop->Offload(
       Lane::kFiles,
-      [files, directory = directory_, claim = std::exchange(claim_, nullptr)] {
+      [files, directory = job_.spec.output_dir, claim = std::exchange(claim_, nullptr)] {
         // What stays is swept by the next owner.
         claim->WhileHeld([&] { return checkpoint::SweepStaging(files, directory); }).IgnoreError();
         claim->Release();

@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "common/config/job_spec.h"
 #include "common/mutex.h"
-#include "controller/driver/records/deps.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/runtime/files.h"
 
 namespace coxswain::driver {
@@ -85,11 +85,10 @@ class OutputClaim {
 // Loop thread only.
 class OutputHold {
  public:
-  // `lost` is called when another owner has the directory.
-  OutputHold(const Deps& deps, std::string job, std::string directory,
-             std::function<void(const absl::Status&)> lost);
+  explicit OutputHold(const JobContext& job) : job_(job) {}
 
-  // The claim, to be taken in a lane.
+  // The claim, to be taken in a lane. Another owner that takes the directory ends the attempt of a
+  // gang: OnAttemptFailed.
   std::shared_ptr<OutputClaim> Claim();
   const std::shared_ptr<OutputClaim>& claim() const { return claim_; }  // null: not claimed
 
@@ -104,11 +103,9 @@ class OutputHold {
 
  private:
   void Renew();
+  void Lost(const absl::Status& status);
 
-  const Deps deps_;
-  const std::string job_;
-  const std::string directory_;
-  const std::function<void(const absl::Status&)> lost_;
+  const JobContext& job_;
   std::shared_ptr<OutputClaim> claim_;
   std::string identity_;
   bool letting_go_ = false;

@@ -10,6 +10,7 @@
 #include "common/model/flops.h"
 #include "common/outside_text.h"
 #include "common/status_macros.h"
+#include "controller/driver/output/output_claim.h"
 #include "controller/driver/readoption/reenter_gang.h"
 #include "controller/driver/records/make_events.h"
 #include "controller/driver/records/store_rows.h"
@@ -60,7 +61,7 @@ void JobAttempt::Begin(std::shared_ptr<const Curriculum> curriculum,
                        const std::vector<scheduler::Worker>& workers) {
   curriculum_ = std::move(curriculum);
   WorkerFacts facts = LeastOf(workers);
-  facts.links = deps_.registry->links().Find(workers);
+  facts.links = job_.deps.registry->links().Find(workers);
   facts.ranks_of_hosts = RanksOfHosts(workers);
   MakeDraft(facts);
 }
@@ -71,28 +72,27 @@ void JobAttempt::Stop() {
 }
 
 absl::StatusOr<checkpoint::ResumeQuery> JobAttempt::WhereToResume() const {
-  const config::JobSpec& spec = *parts_.spec;
-  checkpoint::ResumeQuery query{
-      .job = parts_.record->id(),
-      .output_dir = spec.output_dir,
-      .recipe = NameOf(*curriculum_, parts_.record->job().effective_json()),
-      .extend = spec.extend,
-      .own_only = spec.resume != "auto",
-      .any_recipe = config::OnlyGenerates(spec),
-      .explicit_starts = {},
-      .damaged = damaged_};
+  const config::JobSpec& spec = job_.spec;
+  checkpoint::ResumeQuery query{.job = job_.record.id(),
+                                .output_dir = spec.output_dir,
+                                .recipe = NameOf(*curriculum_, job_.record.job().effective_json()),
+                                .extend = spec.extend,
+                                .own_only = spec.resume != "auto",
+                                .any_recipe = config::OnlyGenerates(spec),
+                                .explicit_starts = {},
+                                .damaged = damaged_};
   if (spec.resume.starts_with('/')) {
     query.explicit_starts = {{.directory = spec.resume}};
   } else if (spec.resume != "auto" && spec.resume != "never") {
     absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>> checkpoints =
-        events_.resolve_checkpoints(spec.resume);
+        job_.hooks.resolve_checkpoints(spec.resume);
     // The other job may be deleted once this one has begun.
-    const auto& own = parts_.record->job().checkpoints();
+    const auto& own = job_.record.job().checkpoints();
     if (!checkpoints.ok() && !own.empty()) {
       checkpoints =
           std::vector<checkpoint::KnownCheckpoint>{{.directory = own.rbegin()->directory(),
                                                     .digest = own.rbegin()->digest(),
-                                                    .job = parts_.record->id()}};
+                                                    .job = job_.record.id()}};
     }
     ASSIGN_OR_RETURN(query.explicit_starts, std::move(checkpoints));
   }
@@ -100,11 +100,11 @@ absl::StatusOr<checkpoint::ResumeQuery> JobAttempt::WhereToResume() const {
 }
 
 checkpoint::RoomQuery JobAttempt::RoomWanted() const {
-  const config::JobSpec& spec = *parts_.spec;
+  const config::JobSpec& spec = job_.spec;
   const int64_t saves = curriculum_->total_steps() / std::max<int64_t>(spec.save_steps, 1);
   checkpoint::RoomQuery room{.output_dir = spec.output_dir,
                              .at_once = std::min(spec.save_total_limit + 1, 1 + saves)};
-  for (const v1::CheckpointInfo& info : parts_.record->job().checkpoints()) {
+  for (const v1::CheckpointInfo& info : job_.record.job().checkpoints()) {
     room.kept_bytes += info.bytes();
   }
   return room;
@@ -113,66 +113,67 @@ checkpoint::RoomQuery JobAttempt::RoomWanted() const {
 void JobAttempt::MakeDraft(const WorkerFacts& workers) {
   absl::StatusOr<checkpoint::ResumeQuery> query = WhereToResume();
   if (!query.ok()) {
-    events_.hopeless(failure::MakeError(query.status(), {.phase = "resume"}));
+    job_.listener.OnHopeless(failure::MakeError(query.status(), {.phase = "resume"}));
     return;
   }
   auto input = std::make_shared<const DraftInput>(
-      DraftInput{.files = deps_.files,
-                 .lane_work = deps_.lane_work,
-                 .output = parts_.output->Claim(),
+      DraftInput{.files = job_.deps.files,
+                 .lane_work = job_.deps.lane_work,
+                 .output = job_.output.Claim(),
                  .query = *std::move(query),
                  .room = RoomWanted(),
-                 .spec = *parts_.spec,
-                 .known_checkpoints = parts_.record->job().checkpoints_size(),
+                 .spec = job_.spec,
+                 .known_checkpoints = job_.record.job().checkpoints_size(),
                  .curriculum = curriculum_,
                  .workers = workers});
   auto draft = std::make_shared<Draft>();
   auto status = std::make_shared<absl::Status>();
-  deps_.loop->Offload(
+  job_.deps.loop->Offload(
       Lane::kFiles,
       GuardedInto(status, [input, draft, status] { *status = DraftAttempt(*input, draft.get()); }),
       lifetime_.Wrap([this, draft, status] { OnDraft(draft.get(), *status); }));
 }
 
 void JobAttempt::OnDraft(Draft* draft, const absl::Status& status) {
-  JobRecord& record = *parts_.record;
-  const config::JobSpec& spec = *parts_.spec;
+  JobRecord& record = job_.record;
+  const config::JobSpec& spec = job_.spec;
   for (const std::string& warning : draft->warnings) record.AddEvent(WarningEvent(), warning);
   if (!status.ok()) {
-    events_.failed(failure::MakeError(status, {.phase = draft->phase}));
+    job_.listener.OnAttemptFailed(failure::MakeError(status, {.phase = draft->phase}));
     return;
   }
-  parts_.output->set_identity(draft->output_identity);
+  job_.output.set_identity(draft->output_identity);
   const bool goes_on = draft->resume && !config::OnlyGenerates(spec);
   start_state_ = goes_on ? draft->resume->manifest.run : checkpoint::RunState();
   origin_ = goes_on ? checkpoint::OriginOf(draft->resume->manifest, record.id()) : Origin();
   resumed_threads_ = goes_on ? draft->resume->manifest.threads : 0;
   if (draft->extends) origin_.total_steps = draft->resume->manifest.total_steps;
-  if (!events_.planned()) return;
+  if (!job_.listener.OnPlanned()) return;
   plan_ = std::move(draft->plan);
   session().Number(record.status().epoch, plan_.hash, std::move(plan_.bytes), start_state_.step);
   ShowPlan();
-  if (const absl::Status persisted = PersistEpoch(deps_.journal, session().gang(), start_state_);
+  if (const absl::Status persisted =
+          PersistEpoch(job_.deps.journal, session().gang(), start_state_);
       !persisted.ok()) {
     v1::Error error = failure::MakeError(persisted, {.phase = "store"});
     error.set_kind(v1::ERROR_KIND_STORAGE);
-    events_.failed(error);
+    job_.listener.OnAttemptFailed(error);
     return;
   }
   fault::Pass(fault::Point::kEpochStored);
   resumed_from_ = draft->resume ? draft->resume->directory : "";
   if (draft->resume) {
     TellResuming(*draft);
-    if (goes_on) parts_.checkpoints->Adopt(draft->resume->manifest, resumed_from_);
+    if (goes_on) checkpoints_->Adopt(draft->resume->manifest, resumed_from_);
   }
-  ShowProgress(start_state_, *curriculum_, &record, deps_.metrics);
-  deps_.metrics->CheckpointStep(record.id(), start_state_.step, spec.save_steps);
-  parts_.checkpoints->ObserveOutput();
+  ShowProgress(start_state_, *curriculum_, &record, job_.deps.metrics);
+  job_.deps.metrics->CheckpointStep(record.id(), start_state_.step, spec.save_steps);
+  checkpoints_->ObserveOutput();
   Form({.output_dir = spec.output_dir,
         .checkpoint_dir = resumed_from_,
         .checkpoint_recipe = draft->extends ? draft->resume->manifest.recipe_hash : "",
         .start_step = start_state_.step,
-        .gemm_table = KnownGemmTable(deps_.journal->store(), record.id()),
+        .gemm_table = KnownGemmTable(job_.deps.journal->store(), record.id()),
         .tokens = curriculum_->token_stores()});
 }
 
@@ -184,28 +185,28 @@ void JobAttempt::TellResuming(const Draft& draft) {
     absl::StrAppend(&text, ", extends it from ", from.total_steps, " to ",
                     curriculum_->total_steps(), " steps");
   }
-  parts_.record->AddEvent(
+  job_.record.AddEvent(
       ResumingEvent(from.run.step, resumed_from_, draft.extends ? from.total_steps : int64_t{0}),
       text);
 }
 
 void JobAttempt::ShowPlan() {
-  JobRecord& record = *parts_.record;
+  JobRecord& record = job_.record;
   const gang::Gang& gang = session().gang();
   record.edit().set_plan_hash(gang.plan_hash);
   *record.edit().mutable_planned_memory() = plan_.memory;
   for (const std::string& advice : plan_.advice) {
     if (gang.epoch == 1) record.AddEvent(AdviceEvent(), advice);
   }
-  deps_.metrics->Epoch(record.id(), gang.epoch);
+  job_.deps.metrics->Epoch(record.id(), gang.epoch);
 }
 
 // After what an earlier epoch trained beyond the checkpoint was read.
 void JobAttempt::Form(gang::FormArgs args) {
   auto replays = std::make_shared<Replays>();
-  deps_.loop->Offload(
+  job_.deps.loop->Offload(
       Lane::kFiles,
-      [history = deps_.journal->store()->history(), id = parts_.record->id(),
+      [history = job_.deps.journal->store()->history(), id = job_.record.id(),
        from = start_state_.step, replays] {
         const absl::StatusOr<std::vector<store::StepRow>> steps = history->Steps(id, from);
         if (steps.ok()) *replays = Replays(*steps);  // else it costs the comparison, not the job
@@ -219,16 +220,16 @@ void JobAttempt::Form(gang::FormArgs args) {
 void JobAttempt::Formed() {
   fault::Pass(fault::Point::kFormed);
   const gang::Gang& gang = session().gang();
-  deps_.journal->Add(EpochRowOf(gang));
-  if (replays_.KeepComparable(gang, deps_.journal->store()) > 0) {
-    parts_.record->AddEvent(
+  job_.deps.journal->Add(EpochRowOf(gang));
+  if (replays_.KeepComparable(gang, job_.deps.journal->store()) > 0) {
+    job_.record.AddEvent(
         NotComparedWarning(gang.fingerprint),
         "some replayed steps ran under another fingerprint (build, device, hosts of the ranks, "
         "order of sums), world size, GEMM table or plan: they are not compared bit by bit");
   }
   WarnOfOtherThreads();
-  RememberLinks(deps_, gang);
-  parts_.record->AddEvent(
+  RememberLinks(job_.deps, gang);
+  job_.record.AddEvent(
       GangFormedEvent(gang, plan_),
       absl::StrCat("gang ", gang.epoch, ": ", gang.world_size(),
                    gang.world_size() == 1 ? " rank" : " ranks", ", from step ", gang.start_step));
@@ -236,9 +237,9 @@ void JobAttempt::Formed() {
 
 // Sums over threads are ordered by their number.
 void JobAttempt::WarnOfOtherThreads() {
-  const int64_t now = RankThreads(session().gang(), *deps_.registry);
+  const int64_t now = RankThreads(session().gang(), *job_.deps.registry);
   if (now == 0 || resumed_threads_ == 0 || now == resumed_threads_) return;
-  parts_.record->AddEvent(
+  job_.record.AddEvent(
       WarningEvent(),
       absl::StrCat(
           "the checkpoint was computed with ", resumed_threads_,
@@ -252,21 +253,21 @@ void JobAttempt::Reenter(std::shared_ptr<const Curriculum> curriculum,
                          const std::shared_ptr<const Readoption>& found,
                          std::function<void(const absl::Status&)> done) {
   curriculum_ = std::move(curriculum);
-  const auto& checkpoints = parts_.record->job().checkpoints();
+  const auto& checkpoints = job_.record.job().checkpoints();
   auto input = std::make_shared<const ReentryInput>(ReentryInput{
-      .files = deps_.files,
-      .lane_work = deps_.lane_work,
-      .history = deps_.journal->store()->history(),
-      .output = parts_.output->Claim(),
-      .spec = *parts_.spec,
+      .files = job_.deps.files,
+      .lane_work = job_.deps.lane_work,
+      .history = job_.deps.journal->store()->history(),
+      .output = job_.output.Claim(),
+      .spec = job_.spec,
       .curriculum = curriculum_,
-      .job = parts_.record->id(),
+      .job = job_.record.id(),
       .plan_bytes = session().gang().plan_bytes,
       .finished_steps = found->position().run.step,
       .newest_checkpoint = checkpoints.empty() ? "" : checkpoints.rbegin()->directory()});
   auto reentry = std::make_shared<Reentry>();
   auto status = std::make_shared<absl::Status>();
-  deps_.loop->Offload(
+  job_.deps.loop->Offload(
       Lane::kFiles,
       GuardedInto(status,
                   [input, reentry, status] { *status = ReenterGang(*input, reentry.get()); }),
@@ -277,12 +278,12 @@ void JobAttempt::Reenter(std::shared_ptr<const Curriculum> curriculum,
 }
 
 void JobAttempt::OnReentered(const Readoption& found, Reentry* reentry) {
-  parts_.output->set_identity(reentry->output_identity);
+  job_.output.set_identity(reentry->output_identity);
   plan_ = std::move(reentry->plan);
   start_state_ = found.position().run;
   origin_ = reentry->origin;
   replays_ = std::move(reentry->replays);
-  replays_.KeepComparable(session().gang(), deps_.journal->store());
+  replays_.KeepComparable(session().gang(), job_.deps.journal->store());
 }
 
 // Invariant driver-7.
@@ -294,7 +295,7 @@ bool JobAttempt::SetAside(const v1::Error& error) {
 }
 
 void JobAttempt::WrittenAnew(int64_t step) {
-  damaged_.erase(checkpoint::CheckpointDirectory(parts_.spec->output_dir, step));
+  damaged_.erase(checkpoint::CheckpointDirectory(job_.spec.output_dir, step));
 }
 
 }  // namespace coxswain::driver

@@ -10,14 +10,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/config/job_spec.h"
 #include "controller/checkpoint/run_state.h"
 #include "controller/driver/output/job_checkpoints.h"
-#include "controller/driver/output/output_claim.h"
 #include "controller/driver/readoption/draft_attempt.h"
 #include "controller/driver/readoption/readoption.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/driver/training/curriculum.h"
 #include "controller/driver/training/replays.h"
 #include "controller/gang/gang_session.h"
@@ -29,27 +26,12 @@ struct Reentry;
 // Loop thread only. Facts about a gang (plan, start state, origin) stay until the next attempt.
 class JobAttempt {
  public:
-  struct Parts {  // all outlive it
-    JobRecord* record = nullptr;
-    const config::JobSpec* spec = nullptr;
-    OutputHold* output = nullptr;
-    JobCheckpoints* checkpoints = nullptr;
-    const std::shared_ptr<gang::GangSession>* session = nullptr;  // the driver's
-  };
-  struct Events {
-    std::function<bool()> planned;  // the job becomes FORMING now; false: it cannot
-    std::function<void(const v1::Error&)> failed;
-    std::function<void(const v1::Error&)> hopeless;  // another attempt would fail in the same way
-    // Committed checkpoints of another job, newest first, for `resume: <job>[:step]`
-    std::function<absl::StatusOr<std::vector<checkpoint::KnownCheckpoint>>(
-        const std::string& resume)>
-        resolve_checkpoints;
-  };
+  // `checkpoints` outlives it.
+  JobAttempt(const JobContext& job, JobCheckpoints* checkpoints)
+      : job_(job), checkpoints_(checkpoints) {}
 
-  JobAttempt(const Deps& deps, const Parts& parts, Events events)
-      : deps_(deps), parts_(parts), events_(std::move(events)) {}
-
-  // Call it when the job is ADMITTED. The session gets an epoch and forms.
+  // Call it when the job is ADMITTED. The session gets an epoch and forms. Leads to OnPlanned, or
+  // to OnAttemptFailed, or OnHopeless.
   void Begin(std::shared_ptr<const Curriculum> curriculum,
              const std::vector<scheduler::Worker>& workers);
   // Call it when the gang has formed. Records fingerprint, GEMM table and links, and reports them.
@@ -59,7 +41,7 @@ class JobAttempt {
   void Reenter(std::shared_ptr<const Curriculum> curriculum,
                const std::shared_ptr<const Readoption>& found,
                std::function<void(const absl::Status&)> done);
-  // No event comes after this.
+  // None of these comes after this.
   void Stop();
 
   // Of the newest attempt.
@@ -83,11 +65,10 @@ class JobAttempt {
   void WarnOfOtherThreads();
   void Form(gang::FormArgs args);
   void OnReentered(const Readoption& found, Reentry* reentry);
-  gang::GangSession& session() const { return **parts_.session; }
+  gang::GangSession& session() const { return *job_.session; }
 
-  const Deps deps_;
-  const Parts parts_;
-  const Events events_;
+  const JobContext& job_;
+  JobCheckpoints* const checkpoints_;
   std::shared_ptr<const Curriculum> curriculum_;
   GangPlan plan_;
   checkpoint::RunState start_state_;

@@ -4,14 +4,12 @@
 #define COXSWAIN_CONTROLLER_DRIVER_READOPTION_JOB_READOPTION_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "controller/driver/readoption/readoption.h"
-#include "controller/driver/records/deps.h"
-#include "controller/driver/records/job_record.h"
+#include "controller/driver/records/job_context.h"
 #include "controller/gang/gang_session.h"
 
 namespace coxswain::driver {
@@ -19,15 +17,11 @@ namespace coxswain::driver {
 // Loop thread only.
 class JobReadoption {
  public:
-  // Called when the awaited gang cannot continue; the callee must drop it.
-  using GivenUp = std::function<void(const std::string& reason)>;
-
-  // `record` outlives it.
-  JobReadoption(const Deps& deps, JobRecord* record, GivenUp given_up)
-      : deps_(deps), record_(record), given_up_(std::move(given_up)) {}
+  explicit JobReadoption(const JobContext& job) : job_(job) {}
 
   // Call it at the start. If the store has a gang that can continue, its ranks are awaited for
-  // Settings::readopt_timeout. `trains`: false if the job only generates.
+  // Settings::readopt_timeout. Where it cannot continue, OnGangLost must drop it. `trains`: false
+  // if the job only generates.
   void LookForGang(bool trains);
   bool awaits() const { return found_ != nullptr; }
   bool complete() const { return found_ != nullptr && found_->complete(); }  // all are there
@@ -49,9 +43,7 @@ class JobReadoption {
   void EndPosition();
 
  private:
-  const Deps deps_;
-  JobRecord* const record_;
-  const GivenUp given_up_;
+  const JobContext& job_;
   std::shared_ptr<Readoption> found_;  // null: no gang is awaited
   Lifetime lifetime_;                  // cut when it is awaited no more
 };

@@ -1,10 +1,13 @@
 // A job that waits for what it names of the Hub, in virtual time.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "controller/driver/job/job_fetch.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_part_test.h"
 #include "tests/support/job_test.h"
 
 namespace coxswain::sim {
@@ -73,6 +76,63 @@ TEST_F(JobFetchTest, AJobOfPathsAsksNobody) {
   const std::string id = sim.Submit({});
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   EXPECT_EQ(asked_, 0);
+}
+
+// The part alone.
+class JobFetchPartTest : public support::JobPartTest {
+ protected:
+  JobFetchPartTest() {
+    spec_.model_hub.id = "org/tiny";
+    lane_work_.fetch = [this](const config::JobSpec&, const std::string&,
+                              const sources::FetchHooks& hooks) {
+      cancelled_ = hooks.cancelled();
+      return answer_;
+    };
+  }
+  // Another download of so many bytes, to its end.
+  void Fetch(driver::JobFetch* fetch, int64_t bytes) {
+    answer_ = std::vector<sources::FetchedSource>{
+        {.source = "model org/tiny", .directory = "/cache", .files = 1, .fetched_bytes = bytes}};
+    fetch->Start([this](const std::optional<v1::Error>& failed) { Done(failed); });
+    RunFor(1);
+  }
+  void Done(const std::optional<v1::Error>& failed) {
+    done_.push_back(failed ? failed->phase() + ": " + failed->message() : "fetched");
+  }
+
+  Fetched answer_ = std::vector<sources::FetchedSource>();
+  bool cancelled_ = false;  // as the lane saw it
+  std::vector<std::string> done_;
+};
+
+TEST_F(JobFetchPartTest, WhatIsThereAlreadyIsToldOnce) {
+  driver::JobFetch fetch(job());
+  Fetch(&fetch, 0);
+  Fetch(&fetch, 0);
+  EXPECT_EQ(Told("SourceFetched").size(), 1u);
+  Fetch(&fetch, 7);
+  EXPECT_EQ(Told("SourceFetched").size(), 2u);
+  EXPECT_EQ(done_, std::vector<std::string>(3, "fetched"));
+}
+
+TEST_F(JobFetchPartTest, AFailureIsToldToTheCallerAndNotToTheHistory) {
+  row_.job.mutable_progress()->mutable_fetching()->set_source("model org/tiny");
+  driver::JobFetch fetch(job());
+  answer_ = absl::UnavailableError("no answer");
+  fetch.Start([this](const std::optional<v1::Error>& failed) { Done(failed); });
+  RunFor(1);
+  EXPECT_EQ(done_, std::vector<std::string>{"fetch: no answer"});
+  EXPECT_TRUE(Told("SourceFetched").empty());
+  EXPECT_FALSE(job().record.job().progress().has_fetching());
+}
+
+TEST_F(JobFetchPartTest, AStopReachesTheLaneAndTellsNobody) {
+  driver::JobFetch fetch(job());
+  fetch.Start([this](const std::optional<v1::Error>& failed) { Done(failed); });
+  fetch.Stop();
+  RunFor(1);
+  EXPECT_TRUE(cancelled_);
+  EXPECT_TRUE(done_.empty());
 }
 
 }  // namespace

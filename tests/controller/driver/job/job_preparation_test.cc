@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 
 #include "common/config/parser/stored_job.h"
 #include "controller/driver/preparation/preparation_gate.h"
+#include "tests/sim/fakes/synthetic_curriculum.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_part_test.h"
 #include "tests/support/job_test.h"
 
 namespace coxswain::sim {
@@ -152,6 +155,74 @@ TEST_F(JobPreparationTest, AJobThatHasARecipeKeepsItsDataRules) {
   EXPECT_EQ((*sim.jobs().Find(id))->spec().data_rules, 1);
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.Job(id).DebugString();
   EXPECT_EQ(StoredDataRules(sim), 1);
+}
+
+// The part alone.
+class JobPreparationPartTest : public support::JobPartTest {
+ protected:
+  JobPreparationPartTest() {
+    row_.job.set_state(v1::JOB_STATE_PREPARING);
+    spec_.data_rules = config::kDataRules;
+    spec_.device = config::Device::kCpu;
+    spec_.workers = 1;
+    lane_work_.prepare = [this](const config::JobSpec&, const driver::PrepareHooks&)
+        -> absl::StatusOr<std::shared_ptr<const driver::Curriculum>> {
+      ++prepared_;
+      return std::make_shared<SyntheticCurriculum>(SyntheticShape{.steps = 7});
+    };
+  }
+
+  int prepared_ = 0;
+};
+
+TEST_F(JobPreparationPartTest, ACurriculumIsMadeOnceAndKeptUntilItIsForgotten) {
+  driver::JobPreparation preparation(job());
+  preparation.Start();
+  RunFor(1);
+  ASSERT_EQ(heard_.told(), std::vector<std::string>{"prepared"});
+  EXPECT_EQ(job().record.job().progress().total_steps(), 7);
+  EXPECT_EQ(Told("DataPrepared").size(), 1u);
+  preparation.Start();  // at once
+  EXPECT_EQ(heard_.told().size(), 2u);
+  EXPECT_EQ(prepared_, 1);
+  preparation.Forget();
+  preparation.Start();
+  RunFor(1);
+  EXPECT_EQ(heard_.told().size(), 3u);
+  EXPECT_EQ(prepared_, 2);
+}
+
+TEST_F(JobPreparationPartTest, WithoutItsSourcesNothingIsPrepared) {
+  spec_.model_hub.id = "org/tiny";
+  lane_work_.fetch = [](const auto&, const auto&,
+                        const auto&) -> absl::StatusOr<std::vector<sources::FetchedSource>> {
+    return absl::UnavailableError("no answer");
+  };
+  driver::JobPreparation preparation(job());
+  preparation.Start();
+  RunFor(1);
+  EXPECT_EQ(heard_.told(), std::vector<std::string>{"prepared: no answer"});
+  EXPECT_EQ(prepared_, 0);
+}
+
+// Invariant driver-13.
+TEST_F(JobPreparationPartTest, AutoWorkersAreWaitedForWithTheDataPrepared) {
+  spec_.workers = 0;
+  driver::JobPreparation preparation(job());
+  preparation.Start();
+  RunFor(60'000);
+  EXPECT_EQ(prepared_, 1);
+  EXPECT_TRUE(preparation.WaitsForChoice());
+  EXPECT_TRUE(heard_.told().empty());
+}
+
+TEST_F(JobPreparationPartTest, AStopTellsNobody) {
+  driver::JobPreparation preparation(job());
+  preparation.Start();
+  preparation.Stop();
+  RunFor(1);
+  EXPECT_TRUE(heard_.told().empty());
+  EXPECT_EQ(prepared_, 0) << "a preparation that was cancelled in time did not begin";
 }
 
 }  // namespace

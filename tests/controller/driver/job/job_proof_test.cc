@@ -1,10 +1,14 @@
 // An export is read back by the gang that trained it before it gets its name.
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "controller/driver/job/job_proof.h"
+#include "tests/sim/fakes/synthetic_curriculum.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_part_test.h"
 #include "tests/support/job_test.h"
 
 namespace coxswain::sim {
@@ -157,6 +161,88 @@ TEST_F(JobProofTest, APauseMeanwhilePausesAndTheProofComesWithTheNextGang) {
   ASSERT_TRUE((*sim.jobs().Find(id))->Resume(0).ok());
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED, 600'000));
   EXPECT_TRUE(VerificationOf(sim, id).verified()) << VerificationOf(sim, id).reason();
+}
+
+// The part alone, with the export that it proves.
+class JobProofPartTest : public support::JobPartTest {
+ protected:
+  JobProofPartTest() {
+    store::Batch batch;
+    batch.plans.push_back({"plan", "bytes of the plan"});
+    EXPECT_TRUE(store_.Commit(batch).ok());
+    row_.job.set_plan_hash("plan");
+    spec_.export_verify = true;
+    lane_work_.stage_export = [](const driver::ExportInput&) -> absl::StatusOr<StagedExport> {
+      return absl::ResourceExhaustedError("disk full");
+    };
+    lane_work_.export_artifacts =
+        [this](const driver::ExportInput& input) -> absl::StatusOr<driver::ExportedTo> {
+      unverified_ = input.unverified;
+      return driver::ExportedTo();
+    };
+  }
+  void SetUp() override {
+    Save(4);
+    MakeGang(2);
+    exported_ = std::make_unique<driver::JobExport>(job());
+    proof_ = std::make_unique<driver::JobProof>(job(), exported_.get());
+  }
+  // A training that is over, and whose export has so many records to be proved by.
+  void Want(int64_t records) {
+    curriculum_ = std::make_shared<SyntheticCurriculum>(
+        SyntheticShape{.steps = 4, .eval_bins = 0, .proof_records = records});
+    driver::TrainingEvents events;
+    events.proof.wanted = [] {};
+    training_ = std::make_unique<driver::Training>(
+        &job().session->gang(), driver::TrainingArgs{.curriculum = curriculum_}, std::move(events));
+    proof_->Want({.training = training_.get(), .curriculum = curriculum_});
+  }
+  // Why the export that follows is not verified.
+  std::string WhyUnverified() {
+    exported_->Start();
+    RunFor(1);
+    return unverified_;
+  }
+
+  std::unique_ptr<driver::JobExport> exported_;
+  std::unique_ptr<driver::JobProof> proof_;
+  std::shared_ptr<const driver::Curriculum> curriculum_;
+  std::unique_ptr<driver::Training> training_;
+  std::string unverified_;
+};
+
+TEST_F(JobProofPartTest, WithoutRecordsTheTrainingEndsAtOnce) {
+  Want(0);
+  EXPECT_TRUE(training_->proof().ended());
+  EXPECT_EQ(WhyUnverified(), "no record has a target in its first 512 tokens");
+}
+
+// Invariant driver-15.
+TEST_F(JobProofPartTest, WhatCannotBeWrittenAsideIsSkippedByName) {
+  Want(3);
+  EXPECT_FALSE(training_->proof().ended());
+  RunFor(1);
+  EXPECT_TRUE(training_->proof().ended());
+  EXPECT_FALSE(training_->proof().begun());
+  EXPECT_EQ(WhyUnverified(), "it could not be written while the gang was there: disk full");
+}
+
+TEST_F(JobProofPartTest, AGangWithCommandsAboutOtherFilesIsLost) {
+  job().session->Readopt(/*taken=*/1, /*sent=*/3);
+  Want(3);
+  EXPECT_TRUE(heard_.told().empty()) << "within the call of a program";
+  RunFor(1);
+  EXPECT_EQ(heard_.told(),
+            std::vector<std::string>{
+                "gang lost: an export was being read back, which the next gang does again"});
+  EXPECT_FALSE(training_->proof().ended());
+}
+
+TEST_F(JobProofPartTest, AStopAsksNothingAnyMore) {
+  Want(3);
+  proof_->Stop();
+  RunFor(1);
+  EXPECT_FALSE(training_->proof().ended());
 }
 
 }  // namespace

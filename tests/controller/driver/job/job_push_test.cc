@@ -1,9 +1,12 @@
 // A job whose export goes to the Hub: what it waits for, what ends it, and what is not done twice.
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "controller/driver/job/job_push.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_part_test.h"
 #include "tests/support/job_test.h"
 
 namespace coxswain::sim {
@@ -95,6 +98,58 @@ TEST_F(JobPushTest, ACancelEndsAPushThatWaits) {
   EXPECT_EQ(sim.Job(id).state(), v1::JOB_STATE_CANCELLED);
   EXPECT_EQ(CountOf(sim, id, "PushFailed"), 1);
   EXPECT_TRUE(sim.files().Exists("/out/job/adapter/model"));
+}
+
+// The part alone.
+class JobPushPartTest : public support::JobPartTest {
+ protected:
+  JobPushPartTest() {
+    spec_.push_to_hub.repo = "org/tuned";
+    row_.job.set_artifact_dir("/out/adapter");
+    row_.job.set_artifact_digest("of the adapter");
+    lane_work_.push = [this](const driver::PushInput& input) -> absl::StatusOr<driver::PushedTo> {
+      inputs_.push_back(input);
+      return driver::PushedTo{.commit = "c", .url = "https://hub/org/tuned"};
+    };
+  }
+
+  std::vector<driver::PushInput> inputs_;
+};
+
+TEST_F(JobPushPartTest, TheAdapterIsPushedWhereThereIsNoMergedModel) {
+  driver::JobPush push(job());
+  EXPECT_TRUE(push.Wanted());
+  push.Start();
+  RunFor(1);
+  ASSERT_EQ(heard_.told(), std::vector<std::string>{"pushed"});
+  EXPECT_EQ(heard_.pushed()->url, "https://hub/org/tuned");
+  EXPECT_EQ(inputs_[0].directory, "/out/adapter");
+  EXPECT_EQ(inputs_[0].digest, "of the adapter");
+  EXPECT_EQ(inputs_[0].to.repo, "org/tuned");
+}
+
+TEST_F(JobPushPartTest, TheMergedModelIsPushedWhereThereIsOne) {
+  row_.job.set_merged_dir("/out/model");
+  row_.job.set_merged_digest("of the model");
+  driver::JobPush push(job());
+  push.Start();
+  RunFor(1);
+  EXPECT_EQ(inputs_[0].directory, "/out/model");
+  EXPECT_EQ(inputs_[0].digest, "of the model");
+}
+
+TEST_F(JobPushPartTest, AStopReachesTheLaneAndTellsNobody) {
+  driver::JobPush push(job());
+  push.Start();
+  push.Stop();
+  RunFor(1);
+  ASSERT_EQ(inputs_.size(), 1u);
+  EXPECT_TRUE(inputs_[0].cancelled());
+  EXPECT_TRUE(heard_.told().empty());
+  push.Start();
+  RunFor(1);
+  EXPECT_FALSE(inputs_[1].cancelled());
+  EXPECT_EQ(heard_.told(), std::vector<std::string>{"pushed"});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "controller/driver/job/job_trackers.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_part_test.h"
 #include "tests/support/job_test.h"
 
 namespace coxswain::sim {
@@ -169,6 +170,37 @@ TEST_F(JobTrackersTest, AControllerThatStopsWritesTheFilesOfEndedJobsFirst) {
   sim.jobs().Stop([&] { at_rest = true; });
   ASSERT_TRUE(sim.RunUntil([&] { return at_rest; }, 10));
   ExpectWhole(sim, id);
+}
+
+// The part alone.
+class JobTrackersPartTest : public support::JobPartTest {
+ protected:
+  JobTrackersPartTest() {
+    spec_.report_to = {config::Tracker::kJsonLines};
+    spec_.logging_dir = "/out/trackers";
+    row_.job.set_state(v1::JOB_STATE_SUCCEEDED);
+    row_.job.set_finished_unix_ms(clock_.UnixMs());
+  }
+};
+
+TEST_F(JobTrackersPartTest, AnEndThatTheHistoryDoesNotTellIsGivenUpAndTheTableIsTold) {
+  driver::JobTrackers trackers(job());
+  trackers.Start();
+  RunFor(5000);
+  EXPECT_FALSE(trackers.AtRest());
+  EXPECT_EQ(reschedules_, 0);
+  RunFor(driver::JobTrackers::kLooksAfterChange * driver::JobTrackers::kPeriod.count());
+  EXPECT_TRUE(trackers.AtRest());
+  EXPECT_EQ(reschedules_, 1);
+}
+
+TEST_F(JobTrackersPartTest, AJobThatEndedLongAgoIsLeftAlone) {
+  row_.job.set_finished_unix_ms(clock_.UnixMs() - driver::JobTrackers::kEndedLately.count() - 1);
+  driver::JobTrackers trackers(job());
+  trackers.Start();
+  RunFor(5000);
+  EXPECT_TRUE(trackers.AtRest());
+  EXPECT_FALSE(files_.Exists("/out/trackers"));
 }
 
 }  // namespace

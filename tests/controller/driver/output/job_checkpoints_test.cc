@@ -1,7 +1,9 @@
 // What a job makes of its checkpoints while it runs: damage, delay, room.
 #include <gtest/gtest.h>
 
+#include "controller/driver/output/job_checkpoints.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/job_part_test.h"
 #include "tests/support/job_test.h"
 
 namespace coxswain::sim {
@@ -186,6 +188,39 @@ TEST_F(JobCheckpointsTest, ATestedSaveThatIsReadBackIsACheckpoint) {
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   EXPECT_EQ(CountOf(sim, id, "CheckpointCommitted"), 2);
   ExpectClean(sim);
+}
+
+// The part alone.
+using JobCheckpointsPartTest = support::JobPartTest;
+
+TEST_F(JobCheckpointsPartTest, ADelayIsToldWhenItTakesMoreThanASecond) {
+  spec_.save_steps = 5;
+  driver::JobCheckpoints checkpoints(job());
+  checkpoints.Delayed(10);
+  RunFor(999);
+  EXPECT_TRUE(Told("Warning").empty());
+  RunFor(1);
+  ASSERT_EQ(Told("Warning").size(), 1u);
+  EXPECT_NE(Told("Warning")[0].find("the checkpoint of step 10 is delayed"), std::string::npos);
+  EXPECT_NE(Told("Warning")[0].find("checkpoint.save_steps (5)"), std::string::npos);
+  checkpoints.Delayed(15);
+  checkpoints.Stop();
+  RunFor(2000);
+  EXPECT_EQ(Told("Warning").size(), 1u) << "its gang has gone";
+}
+
+// Invariant driver-7.
+TEST_F(JobCheckpointsPartTest, ACheckpointThatAGangBeginsFromBecomesTheJobsOnce) {
+  Save(4);
+  row_.job.clear_checkpoints();  // the row of it is lost
+  const checkpoint::Manifest manifest = *checkpoint::ReadManifest(&files_, "/out/checkpoint-4");
+  driver::JobCheckpoints checkpoints(job());
+  checkpoints.Adopt(manifest, "/out/checkpoint-4");
+  checkpoints.Adopt(manifest, "/out/checkpoint-4");
+  ASSERT_EQ(job().record.job().checkpoints_size(), 1);
+  EXPECT_EQ(job().record.job().checkpoints(0).digest(), manifest.digest);
+  ASSERT_TRUE(journal_.Flush().ok());
+  EXPECT_EQ(store_.Checkpoints("job")->size(), 1u);
 }
 
 }  // namespace

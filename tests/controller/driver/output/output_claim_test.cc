@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/fakes/memory_files.h"
+#include "tests/support/job_part_test.h"
 
 namespace coxswain::driver {
 namespace {
@@ -126,6 +127,47 @@ TEST_F(OutputClaimTest, AClosedClaimIsNotTakenAnyMore) {
   claim.Close();
   EXPECT_TRUE(absl::IsCancelled(claim.Take()));
   EXPECT_FALSE(files_.Exists(path_));
+}
+
+// The hold of a job alone.
+class OutputHoldTest : public support::JobPartTest {
+ protected:
+  // Another controller has taken the directory, where locks are not seen.
+  void TakeByAnother() {
+    ASSERT_TRUE(job().output.Claim()->Take().ok());
+    const OutputOwner other{.store = "b", .term = 1, .job = "other", .host = "y", .boot = "y"};
+    ASSERT_TRUE(files_.WriteDurably(std::string("/out/") + kClaimName, ToJson(other)).ok());
+  }
+};
+
+// Invariant driver-10.
+TEST_F(OutputHoldTest, AnotherOwnerEndsTheAttemptOfAGang) {
+  MakeGang(1);
+  TakeByAnother();
+  RunFor(std::chrono::milliseconds(kClaimRenewal).count() - 1);
+  EXPECT_TRUE(heard_.told().empty());
+  RunFor(1);
+  ASSERT_EQ(heard_.told().size(), 1u);
+  EXPECT_NE(heard_.told()[0].find("attempt failed: "), std::string::npos);
+  EXPECT_NE(heard_.told()[0].find("other"), std::string::npos) << heard_.told()[0];
+}
+
+TEST_F(OutputHoldTest, WithoutAGangNobodyIsTold) {
+  TakeByAnother();
+  RunFor(60'000);
+  EXPECT_TRUE(heard_.told().empty());
+}
+
+TEST_F(OutputHoldTest, ADirectoryThatIsLetGoIsTakenByAnother) {
+  ASSERT_TRUE(job().output.Claim()->Take().ok());
+  bool gone = false;
+  job().output.LetGo([&] { gone = true; });
+  EXPECT_TRUE(job().output.letting_go());
+  RunFor(1);
+  EXPECT_TRUE(gone);
+  EXPECT_FALSE(job().output.letting_go());
+  EXPECT_FALSE(files_.Exists(std::string("/out/") + kClaimName));
+  EXPECT_TRUE(CheckUnclaimed(&files_, "/out", OwnerHere("other", 1, "other")).ok());
 }
 
 }  // namespace
