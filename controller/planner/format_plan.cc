@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/files/hash.h"
 #include "common/format.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/family.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/checks/architecture_checks.h"
 #include "common/plan/expert_ranges.h"
 #include "common/plan/fusions/fused_ops.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/extents.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/quantize_pieces.h"

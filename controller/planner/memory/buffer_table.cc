@@ -1,6 +1,6 @@
 #include "controller/planner/memory/buffer_table.h"
 
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "controller/planner/memory/buffer_extents.h"
 
 namespace coxswain::planner {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 
 namespace coxswain::planner {
 namespace {

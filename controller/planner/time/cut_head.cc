@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/extents.h"
 #include "common/plan/storage.h"
 #include "controller/planner/time/gpu_time.h"

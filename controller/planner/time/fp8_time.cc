@@ -1,6 +1,6 @@
 #include "controller/planner/time/fp8_time.h"
 
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 #include "common/plan/fp8_linears.h"
 
 namespace coxswain::planner {

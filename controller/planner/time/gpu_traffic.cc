@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "common/model/parameter.h"
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 #include "common/plan/fusions/fused_ops.h"
 #include "controller/planner/time/block_products.h"
 

@@ -7,7 +7,7 @@
 
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
 

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/plan/activation_rows.h"
-#include "common/plan/buffer_rows.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/buffers/activation_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
+#include "common/plan/buffers/fp8_rows.h"
+#include "common/plan/buffers/gradient_rows.h"
 #include "common/plan/fusions/fused_ops.h"
-#include "common/plan/gradient_rows.h"
 #include "common/plan/routers.h"
 #include "worker/engine/memory/needed_gradients.h"
 #include "worker/engine/ops/op_specs.h"

@@ -8,7 +8,7 @@
 #include "common/model/read/read_model_config.h"
 #include "common/model/read/score_config.h"
 #include "common/model/saved_modules.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/fusions/fused_ops.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "kernels/loss/cut_cross_entropy.h"

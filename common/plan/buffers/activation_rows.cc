@@ -1,4 +1,4 @@
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 
 #include <algorithm>
 #include <variant>

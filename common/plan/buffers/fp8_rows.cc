@@ -1,10 +1,10 @@
-#include "common/plan/fp8_rows.h"
+#include "common/plan/buffers/fp8_rows.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 
 namespace coxswain::plan {
 namespace {

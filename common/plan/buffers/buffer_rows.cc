@@ -1,4 +1,4 @@
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 
 #include <algorithm>
 #include <map>
@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
+#include "common/plan/buffers/fp8_rows.h"
+#include "common/plan/buffers/gradient_rows.h"
 #include "common/plan/embedding_rows.h"
 #include "common/plan/expert_ranges.h"
 #include "common/plan/extents.h"
-#include "common/plan/fp8_rows.h"
-#include "common/plan/gradient_rows.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"

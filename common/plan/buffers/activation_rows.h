@@ -1,7 +1,7 @@
 // The activations of a block as rows of the buffer table, derived from its ops: what each keeps for
 // backward. A recompute level is sharing of rows between layers, decided here.
-#ifndef COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_
-#define COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_
+#ifndef COXSWAIN_COMMON_PLAN_BUFFERS_ACTIVATION_ROWS_H_
+#define COXSWAIN_COMMON_PLAN_BUFFERS_ACTIVATION_ROWS_H_
 
 #include <cstdint>
 #include <string>
@@ -68,4 +68,4 @@ int64_t DoraColumns(const Plan& plan);
 
 }  // namespace coxswain::plan
 
-#endif  // COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_
+#endif  // COXSWAIN_COMMON_PLAN_BUFFERS_ACTIVATION_ROWS_H_
