@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/hash.h"
+#include "common/plan/buffer_names.h"
 #include "common/plan/routers.h"
 #include "common/status_macros.h"
 #include "worker/engine/device/device.h"
@@ -128,7 +129,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   if (AsksForBase(plan)) state->reference = MakeReference(*state);
   state->attention_algorithms = PrepareAttentions(*state);
   const int64_t scratch = ScratchBytes(plan, state->model);
-  if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);
+  if (plan.device == "cuda") state->arena.Shrink(plan::buffers::kScratch, scratch);
   ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);

@@ -61,7 +61,7 @@ void AddAdapterRows(const Plan& plan, int64_t layer, std::vector<ActivationRow>*
         return p.layer == layer && model::IsLoraA(p) && p.kind == model::Kind::kLinear;
       });
   if (adapted == 0) return;
-  rows->push_back({.row = {layer, "lora_h"}, .width = plan.lora.rank * adapted});
+  rows->push_back({.row = LinearAdapterRow(layer), .width = plan.lora.rank * adapted});
   if (!plan.lora.dora) return;
   const AdaptedLinears linears(plan);
   for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
@@ -162,6 +162,8 @@ Row UnscaledRow(const model::LinearOp& linear, int64_t layer) {
 Row ExpertAdapterRow(const model::GroupedLinearOp& experts, int64_t layer) {
   return {layer, experts.name + "_h"};
 }
+
+Row LinearAdapterRow(int64_t layer) { return {layer, "lora_h"}; }
 
 Row RouterAdapterRow(int64_t layer) { return {layer, "router_h"}; }
 

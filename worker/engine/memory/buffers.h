@@ -79,8 +79,8 @@ struct PolicyBuffers {
 };
 
 struct Buffers {
-  // Every row of the table by its name in common/plan/buffers/buffer_rows.h. At() is null for an
-  // absent row.
+  // Every row of the table by its name (common/plan/buffer_names.h). At() is null for an absent
+  // row.
   std::unordered_map<std::string, void*> table;
   void* At(const std::string& name) const {
     const auto found = table.find(name);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/buffer_names.h"
 #include "common/plan/checks/plan_checks.h"
 #include "common/plan/extents.h"
 #include "common/plan/quantize_pieces.h"
@@ -294,7 +295,8 @@ namespace {
 // An algorithm may take what the plan allows, and no more than the scratch that it has set aside.
 int64_t AttentionBudget(const plan::Plan& plan) {
   for (const plan::Buffer& buffer : plan.buffers) {
-    if (buffer.name == "scratch") return std::min(plan.attention_workspace_bytes, buffer.bytes);
+    if (buffer.name == plan::buffers::kScratch)
+      return std::min(plan.attention_workspace_bytes, buffer.bytes);
   }
   return plan.attention_workspace_bytes;
 }
