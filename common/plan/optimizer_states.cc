@@ -24,17 +24,17 @@ const std::vector<Optimizer>& Optimizers() {
   using enum StateOf;
   constexpr int64_t kBlock = kernels::kStateBlock;
   static const auto& table = *new std::vector<Optimizer>{
-      {.name = "adamw",
+      {.kind = OptimizerKind::kAdamW,
        .states = {{".m", buffers::kAdamM, kFloat32}, {".v", buffers::kAdamV, kFloat32}},
        .launch = UpdateLaunch::kAdamW,
        .scale = AdamScale,
        .record_bytes = sizeof(kernels::AdamWTensor)},
-      {.name = "adamw_bf16",
+      {.kind = OptimizerKind::kAdamWBf16,
        .states = {{".m", buffers::kAdamM, kBfloat16}, {".v", buffers::kAdamV, kBfloat16}},
        .launch = UpdateLaunch::kAdamW,
        .scale = AdamScale,
        .record_bytes = sizeof(kernels::AdamWTensor)},
-      {.name = "adamw_8bit",
+      {.kind = OptimizerKind::kAdamW8bit,
        .states = {{".m", buffers::kAdamM, kDynamic8, kInBlocks},
                   {".m_absmax", buffers::kAdamMAbsmax, kFloat32, kInBlocks, kBlock},
                   {".v", buffers::kAdamV, kDynamic8, kInBlocks},
@@ -50,18 +50,11 @@ const std::vector<Optimizer>& Optimizers() {
   return table;
 }
 
-std::set<std::string> OptimizerNames() {
-  std::set<std::string> names;
-  for (const Optimizer& optimizer : Optimizers()) names.emplace(optimizer.name);
-  return names;
-}
-
 const Optimizer& OptimizerOf(const Plan& plan) {
   const std::vector<Optimizer>& table = Optimizers();
-  const auto found = std::find_if(table.begin(), table.end(), [&](const Optimizer& optimizer) {
-    return optimizer.name == plan.optimizer;
+  return *std::find_if(table.begin(), table.end(), [&](const Optimizer& optimizer) {
+    return optimizer.kind == plan.optimizer;
   });
-  return found == table.end() ? table.front() : *found;
 }
 
 bool ContinuesPack(const Plan& plan, size_t i) {

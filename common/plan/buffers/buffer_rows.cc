@@ -61,7 +61,7 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Class(MemoryClass::kOptimizer);
   const std::vector<OptimizerState>& states = OptimizerOf(plan).states;
   for (size_t s = 0; s < states.size(); ++s) table->Some(states[s].row, map.states[s]);
-  if (plan.device == "cuda") table->Class(MemoryClass::kHost);
+  if (plan.device == DeviceKind::kCuda) table->Class(MemoryClass::kHost);
   table->Some(buffers::kSnapshot, SnapshotMap(map).bytes);
   table->Class(MemoryClass::kOptimizer);
   table->Some(buffers::kRouterCorrections, map.corrections);
@@ -179,7 +179,7 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
 // Which rows are padding, the use of experts and the losses of routers.
 void AddRouters(const Plan& plan, const BatchExtents& n, Table* table) {
   if (plan.model.mixture.experts == 0) return;
-  if (plan.device == "cuda") table->Row(buffers::kBatchPadding, 4 * n.tokens);
+  if (plan.device == DeviceKind::kCuda) table->Row(buffers::kBatchPadding, 4 * n.tokens);
   if (!plan.trains()) return;
   if (HasAdapterOf(plan, model::Kind::kRouter)) {
     table->Row(buffers::kRouterLoraDh, ComputeBytes(plan) * n.tokens * plan.lora.rank);
@@ -297,7 +297,7 @@ void AddGeneration(const Plan& plan, const BatchExtents& n, Table* table) {
 BatchExtents::BatchExtents(const Plan& plan)
     : tokens(plan.micro_batch_bins * plan.sequence_len),
       documents(plan.micro_batch_bins *
-                (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0))),
+                (plan.max_documents_per_bin + (plan.device == DeviceKind::kCuda ? 1 : 0))),
       scored_documents(plan.micro_batch_bins * plan.max_documents_per_bin),
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;

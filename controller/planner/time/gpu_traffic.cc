@@ -161,7 +161,7 @@ Touched TouchedPerToken(const plan::Plan& plan) {
     forward += kAdapterPasses * width;
     backward += kAdapterPassesBack * width;
   }
-  const double again = plan.recompute == "block" ? forward : AgainTraffic(plan);
+  const double again = plan.recompute == RecomputeLevel::kBlock ? forward : AgainTraffic(plan);
   forward += static_cast<double>(m.head_rows());
   backward += 2 * static_cast<double>(m.head_rows());
   return {.forward = forward, .backward = backward, .again = again};

@@ -75,7 +75,7 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
       },
       state.stream);
   state.exchange.Updated();
-  if (state.plan.device == "cpu") {
+  if (state.plan.device == DeviceKind::kCpu) {
     CountWait(exposed, &seconds->optimizer, seconds);
   } else {
     state.waits.push_back({&exposed, &seconds->optimizer});
