@@ -42,6 +42,11 @@ ROOMS = {
 BELOW = ('folders', 'runtime')
 # The driver reaches data and planner through its lanes, and what a preparation leaves.
 PREPARES = re.compile(r'controller/driver/(preparation/lane_work|job/job_preparation|training/(recipe|prompt)_curriculum)\.')
+# The one spelling of the names of buffers. A name with a dot is nothing else; a word may be, outside the rooms that ask for rows.
+BUFFER_NAMES = 'common/plan/buffer_names.h'
+NAMES_BUFFERS = ('common/', 'controller/', 'worker/')
+ASKS_FOR_BUFFERS = re.compile(r'common/plan/(buffers/|optimizer_states)|controller/planner/memory/|worker/engine/(?!engine\.cc)')
+SPELLS_BUFFER = re.compile(r'\b(?:Row|Some|Alias|Put|Set|At|Bind|HoldHost|Shrink)\((?:MemoryClass::\w+, *)?\{?"([^"]*)"')
 NARRATION = re.compile(r'(//|#) *(NEW|FIX|FIXED|UPDATED|HACK|XXX|TODO|FIXME)\b|as requested|previously,|for now\b')
 
 
@@ -114,6 +119,23 @@ def folder_rules(files):
             yield f'{folder}: {number} C++ files, limit 40: make rooms'
 
 
+def buffer_names(text):
+    return set(re.findall(r'\[\] = "([^"]+)";', text))
+
+
+def buffer_name_rules(path, text, names):
+    """Names of buffers that code spells instead of naming its constant."""
+    if path == BUFFER_NAMES or not path.startswith(NAMES_BUFFERS) or not path.endswith(('.cc', '.h')):
+        return
+    asks = ASKS_FOR_BUFFERS.match(path)
+    code = re.sub(r'//.*', '', text)
+    spelled = {name for name in re.findall(r'"([^"\n]*)"', code) if name in names and ('.' in name or asks)}
+    if asks:
+        spelled.update(SPELLS_BUFFER.findall(code))
+    for name in sorted(spelled):
+        yield f'spells the buffer "{name}", whose name {BUFFER_NAMES} has'
+
+
 def declared_invariants(path, text):
     """Items of a README's list of invariants: `3. data-3: ...`, `- **cli-3** ...`, or `3. ...` in the room's name."""
     section = re.search(r'^(?:## )?Invariants\b.*\n((?:(?!## ).*\n?)*)', text, re.M)
@@ -138,9 +160,11 @@ def invariant_rules(files):
 def main():
     bad = []
     files = tracked()
+    names = buffer_names(read(BUFFER_NAMES))
     for path in files:
         if path.endswith(SOURCE) or os.path.basename(path) == 'CMakeLists.txt':
             bad += [f'{path}: {message}' for message in file_rules(path, read(path))]
+            bad += [f'{path}: {message}' for message in buffer_name_rules(path, read(path), names)]
     bad += invariant_rules(files)
     bad += folder_rules(files)
     for folder in FOLDERS:

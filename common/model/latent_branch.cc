@@ -6,7 +6,7 @@ namespace coxswain::model {
 namespace {
 
 // Rows that backward does not read: they lie where their gradients will
-// (common/plan/gradient_rows.h).
+// (common/plan/buffers/gradient_rows.h).
 Row Passing(const char* name) { return {kSharedByLayers, name}; }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/words.h"
+
 namespace coxswain::model {
 
 // Rotary position embedding.
@@ -109,10 +111,9 @@ struct ModelConfig {
   std::optional<Rope> window_rope = {};  // of layers with a window, where it is another
   std::vector<int64_t> layer_windows;    // one per layer: last positions visible, 0 = full causal
   std::vector<int64_t> unrotated_layers = {};  // rising: those whose q and k are not rotated
-  // Of the checkpoint's files: "nf4" | "nf4_double" | "int8", the linears of blocks
-  // (common/files/weights/packed_matrix.h); "mxfp4", the experts (blocks_and_scales.h); empty:
-  // nothing.
-  std::string quantization = {};
+  // Of the checkpoint's files: the linears of blocks (common/files/weights/packed_matrix.h);
+  // kMxfp4: the experts (blocks_and_scales.h).
+  Quantization quantization = Quantization::kNone;
   Mixture mixture = {};
   std::optional<LatentAttention> latent = {};
   // Rows of a score head in the place of that of tokens: score.weight [labels, hidden], of rewards

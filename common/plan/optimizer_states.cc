@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/plan/buffer_names.h"
 #include "kernels/tensor_records.h"
 
 namespace coxswain::plan {
@@ -23,23 +24,23 @@ const std::vector<Optimizer>& Optimizers() {
   using enum StateOf;
   constexpr int64_t kBlock = kernels::kStateBlock;
   static const auto& table = *new std::vector<Optimizer>{
-      {.name = "adamw",
-       .states = {{".m", "adam.m", kFloat32}, {".v", "adam.v", kFloat32}},
+      {.kind = OptimizerKind::kAdamW,
+       .states = {{".m", buffers::kAdamM, kFloat32}, {".v", buffers::kAdamV, kFloat32}},
        .launch = UpdateLaunch::kAdamW,
        .scale = AdamScale,
        .record_bytes = sizeof(kernels::AdamWTensor)},
-      {.name = "adamw_bf16",
-       .states = {{".m", "adam.m", kBfloat16}, {".v", "adam.v", kBfloat16}},
+      {.kind = OptimizerKind::kAdamWBf16,
+       .states = {{".m", buffers::kAdamM, kBfloat16}, {".v", buffers::kAdamV, kBfloat16}},
        .launch = UpdateLaunch::kAdamW,
        .scale = AdamScale,
        .record_bytes = sizeof(kernels::AdamWTensor)},
-      {.name = "adamw_8bit",
-       .states = {{".m", "adam.m", kDynamic8, kInBlocks},
-                  {".m_absmax", "adam.m_absmax", kFloat32, kInBlocks, kBlock},
-                  {".v", "adam.v", kDynamic8, kInBlocks},
-                  {".v_absmax", "adam.v_absmax", kFloat32, kInBlocks, kBlock},
-                  {".m", "adam.m_small", kFloat32, kNotInBlocks},
-                  {".v", "adam.v_small", kFloat32, kNotInBlocks}},
+      {.kind = OptimizerKind::kAdamW8bit,
+       .states = {{".m", buffers::kAdamM, kDynamic8, kInBlocks},
+                  {".m_absmax", buffers::kAdamMAbsmax, kFloat32, kInBlocks, kBlock},
+                  {".v", buffers::kAdamV, kDynamic8, kInBlocks},
+                  {".v_absmax", buffers::kAdamVAbsmax, kFloat32, kInBlocks, kBlock},
+                  {".m", buffers::kAdamMSmall, kFloat32, kNotInBlocks},
+                  {".v", buffers::kAdamVSmall, kFloat32, kNotInBlocks}},
        .launch = UpdateLaunch::kAdamW8bit,
        .scale = AdamScale,
        .record_bytes = sizeof(kernels::AdamW8bitTensor),
@@ -49,18 +50,11 @@ const std::vector<Optimizer>& Optimizers() {
   return table;
 }
 
-std::set<std::string> OptimizerNames() {
-  std::set<std::string> names;
-  for (const Optimizer& optimizer : Optimizers()) names.emplace(optimizer.name);
-  return names;
-}
-
 const Optimizer& OptimizerOf(const Plan& plan) {
   const std::vector<Optimizer>& table = Optimizers();
-  const auto found = std::find_if(table.begin(), table.end(), [&](const Optimizer& optimizer) {
-    return optimizer.name == plan.optimizer;
+  return *std::find_if(table.begin(), table.end(), [&](const Optimizer& optimizer) {
+    return optimizer.kind == plan.optimizer;
   });
-  return found == table.end() ? table.front() : *found;
 }
 
 bool ContinuesPack(const Plan& plan, size_t i) {

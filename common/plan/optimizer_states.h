@@ -10,8 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "common/plan/plan.h"
@@ -53,7 +51,7 @@ class UpdateScale {
 };
 
 struct Optimizer {
-  const char* name;  // Plan::optimizer
+  OptimizerKind kind;  // Plan::optimizer
   std::vector<OptimizerState> states;
   UpdateLaunch launch;
   UpdateScale scale;
@@ -63,9 +61,7 @@ struct Optimizer {
   int64_t least_in_blocks = 0;  // a tensor of fewer elements is not in blocks
 };
 
-const std::vector<Optimizer>& Optimizers();
-std::set<std::string> OptimizerNames();
-// `plan` has passed CheckPlan.
+const std::vector<Optimizer>& Optimizers();  // one of each kind
 const Optimizer& OptimizerOf(const Plan& plan);
 
 // Whether tensor `i` of the plan's table begins where the one before it ends: it continues a whole

@@ -13,6 +13,7 @@
 #include "common/model/parameter.h"
 #include "common/plan/document_loss.h"
 #include "common/plan/policy_loss.h"
+#include "common/words.h"
 
 namespace coxswain::plan {
 
@@ -62,7 +63,7 @@ enum class GradientSum : uint32_t { kNearest = 0, kStochastic = 1, kCompensated 
 
 // One allocation of the worker. The engine allocates each once at Prepare and nothing after.
 struct Buffer {
-  std::string name;  // e.g. "weights", "adam.m", "layer0.qkv", "logits"
+  std::string name;  // of buffer_names.h, or of a row that an op writes: "layer0.qkv"
   MemoryClass memory_class{};
   int64_t bytes = 0;     // 0 when alias_of is set
   std::string alias_of;  // shares this buffer's memory, empty: owns it
@@ -124,11 +125,11 @@ struct Fp8 {
 
 struct Plan {
   std::string job;
-  std::string recipe_hash;          // 32 bytes; checkpoints of another recipe are refused
-  std::string model_path;           // absolute directory
-  std::string init = "pretrained";  // "pretrained" | "random"
-  uint64_t init_seed = 0;           // base weights when init is "random"
-  uint64_t seed = 42;               // adapter init, dropout
+  std::string recipe_hash;  // 32 bytes; checkpoints of another recipe are refused
+  std::string model_path;   // absolute directory
+  BaseInit init = BaseInit::kPretrained;
+  uint64_t init_seed = 0;  // base weights when init is kRandom
+  uint64_t seed = 42;      // adapter init, dropout
   model::ModelConfig model;
   model::Architecture architecture;          // what the model computes: its ops and tensors
   std::vector<model::Parameter> parameters;  // order in memory: shard_map.h
@@ -148,17 +149,14 @@ struct Plan {
   int64_t sequence_len = 0;          // bin capacity, tokens
   int64_t micro_batch_bins = 1;      // bins of one micro-step
   int64_t max_documents_per_bin = 32;
-  // What backward computes again instead of keeping: "none"; "norm_swiglu": outputs of norms, the
-  // gated product, rows that go to experts; "expert_out": these and what experts put out; "ffn":
-  // these and gate and up; "block": a segment of recompute_every blocks from its first input.
-  std::string recompute = "none";
-  int64_t recompute_every = 1;  // "block" only, 1 .. layers
+  RecomputeLevel recompute = RecomputeLevel::kNone;
+  int64_t recompute_every = 1;  // blocks of a segment of kBlock, 1 .. layers
   // Rows of a chunk of the LM head, > 0: the rows with a target are padded to a multiple of it.
   int64_t lm_head_chunk_tokens = 0;
   // Of the workspace of a cut head (kernels/loss/cut_cross_entropy.h), which has no chunk of
   // logits; 0: logits in chunks.
   int64_t lm_head_panel_bytes = 0;
-  std::string optimizer = "adamw";  // a row of Optimizers() (optimizer_states.h)
+  OptimizerKind optimizer = OptimizerKind::kAdamW;  // a row of optimizer_states.h
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
   double label_smoothing = 0.0, z_loss = 0.0;
@@ -168,24 +166,21 @@ struct Plan {
   // Of what an update adds to or takes from the correction of each expert
   // (kernels/experts/expert_use.h); 0: corrections stay.
   double router_bias_rate = 0;
-  std::string device = "cpu";  // "cpu" | "cuda": whose worker runs it; decides buffer layout
+  DeviceKind device = DeviceKind::kCpu;
   bool snapshot_in_slices =
       false;  // cuda: snapshots are not page-locked (worker/engine/snapshot/state_copy.h)
-  std::string compute_dtype = "float32";  // "float32" | "bfloat16": weights and activations
-  Fp8 fp8;                                // excludes quantization
-  // "nf4" | "nf4_double" | "int8" | "mxfp4": how the frozen linears of blocks, of mxfp4 the frozen
-  // experts, are kept (storage.h); empty: in the compute dtype.
-  std::string quantization;
+  Precision compute_dtype = Precision::kFloat32;    // weights and activations
+  Fp8 fp8;                                          // excludes quantization
+  Quantization quantization = Quantization::kNone;  // of frozen weights; none: the compute dtype
   // Quantised experts that are dequantised at a time, right before their product (expert_ranges.h);
   // 0: all of a block with its other weights, ahead of the block.
   int64_t experts_at_once = 0;
-  // "float32" | "bfloat16": of trained weights. With compute bfloat16, float32 keeps a master copy
-  // of every trained tensor; bfloat16 rounds the weights themselves stochastically (adapters keep
-  // a float32 master always).
-  std::string master_dtype = "float32";
-  // "float32" | "bfloat16": of the gradients of matrices of the base model. Vectors, a tied
-  // embedding and adapters accumulate in float32 always (storage.h).
-  std::string gradient_dtype = "float32";
+  // Of trained weights. With compute bfloat16, float32 keeps a master copy of every trained tensor;
+  // bfloat16 rounds the weights themselves stochastically (adapters keep a float32 master always).
+  Precision master_dtype = Precision::kFloat32;
+  // Of the gradients of matrices of the base model. Vectors, a tied embedding and adapters
+  // accumulate in float32 always (storage.h).
+  Precision gradient_dtype = Precision::kFloat32;
   // Of gradients in bfloat16 (gradient_sum.h).
   GradientSum gradient_sum = GradientSum::kNearest;
   bool attention_deterministic = true;

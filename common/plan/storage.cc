@@ -1,7 +1,6 @@
 #include "common/plan/storage.h"
 
 #include <algorithm>
-#include <string>
 
 #include "common/plan/extents.h"
 #include "kernels/quantize/quantized_formats.h"
@@ -9,12 +8,22 @@
 namespace coxswain::plan {
 namespace {
 
-Storage Named(const std::string& dtype) {
-  for (const Storage storage :
-       {Storage::kBfloat16, Storage::kNf4, Storage::kNf4Double, Storage::kInt8, Storage::kMxfp4}) {
-    if (dtype == StorageName(storage)) return storage;
+Storage StorageIn(Precision precision) {
+  return precision == Precision::kBfloat16 ? Storage::kBfloat16 : Storage::kFloat32;
+}
+
+// Of a format in which something is quantised.
+Storage StorageIn(Quantization format) {
+  switch (format) {
+    case Quantization::kNf4:
+      return Storage::kNf4;
+    case Quantization::kNf4Double:
+      return Storage::kNf4Double;
+    case Quantization::kInt8:
+      return Storage::kInt8;
+    default:
+      return Storage::kMxfp4;
   }
-  return Storage::kFloat32;
 }
 
 // Matrices of the base model take the plan's gradient dtype. Vectors, a head of scores, a tied
@@ -23,7 +32,7 @@ Storage GradientOf(const Plan& plan, const model::Parameter& parameter) {
   const bool tied = model::IsEmbedding(parameter) && plan.model.tie_embeddings;
   const bool scores = model::IsHead(parameter) && plan.model.labels > 0;
   const bool precise = parameter.cols == 1 || tied || scores || model::IsAdapter(parameter);
-  return precise ? Storage::kFloat32 : Named(plan.gradient_dtype);
+  return precise ? Storage::kFloat32 : StorageIn(plan.gradient_dtype);
 }
 
 }  // namespace
@@ -33,11 +42,9 @@ bool IsQuantized(Storage storage) {
          storage == Storage::kMxfp4;
 }
 
-bool IsQuantizedIn(const std::string& format, const model::Parameter& parameter) {
-  if (format == StorageName(Storage::kMxfp4)) {
-    return model::IsBase(parameter, model::Kind::kExperts);
-  }
-  return !format.empty() && model::IsLinear(parameter);
+bool IsQuantizedIn(Quantization format, const model::Parameter& parameter) {
+  if (format == Quantization::kMxfp4) return model::IsBase(parameter, model::Kind::kExperts);
+  return format != Quantization::kNone && model::IsLinear(parameter);
 }
 
 int64_t StorageBytes(Storage storage, int64_t elements) {
@@ -79,12 +86,12 @@ ParameterStorage StorageOf(const Plan& plan, const model::Parameter& parameter) 
     return storage;
   }
   if (!parameter.trainable()) {
-    if (IsQuantizedIn(plan.quantization, parameter)) storage.weights = Named(plan.quantization);
+    if (IsQuantizedIn(plan.quantization, parameter)) storage.weights = StorageIn(plan.quantization);
     return storage;
   }
   storage.gradient = GradientOf(plan, parameter);
   const Storage trained =
-      model::IsAdapter(parameter) ? Storage::kFloat32 : Named(plan.master_dtype);
+      model::IsAdapter(parameter) ? Storage::kFloat32 : StorageIn(plan.master_dtype);
   if (trained == Storage::kFloat32 && storage.weights != trained) storage.master = trained;
   return storage;
 }
@@ -100,7 +107,7 @@ bool TrainsBase(const Plan& plan) {
   });
 }
 
-Storage ComputeStorage(const Plan& plan) { return Named(plan.compute_dtype); }
+Storage ComputeStorage(const Plan& plan) { return StorageIn(plan.compute_dtype); }
 
 int64_t ComputeBytes(const Plan& plan) { return StorageBytes(ComputeStorage(plan), 1); }
 

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "common/plan/plan.h"
 
@@ -19,8 +18,8 @@ namespace coxswain::plan {
 enum class Storage : uint8_t { kFloat32, kBfloat16, kDynamic8, kNf4, kNf4Double, kInt8, kMxfp4 };
 bool IsQuantized(Storage storage);
 // Whether a base quantised in `format` has this parameter so, where it is frozen: MXFP4 is a format
-// of experts, the others are of every linear of a block. Empty: nothing is quantised.
-bool IsQuantizedIn(const std::string& format, const model::Parameter& parameter);
+// of experts, the others are of every linear of a block.
+bool IsQuantizedIn(Quantization format, const model::Parameter& parameter);
 
 // Memory of so many elements that lie side by side; of quantised ones their codes.
 int64_t StorageBytes(Storage storage, int64_t elements);

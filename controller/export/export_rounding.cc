@@ -82,8 +82,8 @@ absl::Status OfMerge(const plan::Plan& plan, const std::vector<ModelTensor>& ten
   for (const ModelTensor& tensor : tensors) {
     if (!IsUnrounded(plan, tensor)) of_files = std::max(of_files, UnitRoundoff(tensor.dtype));
   }
-  const double of_compute =
-      UnitRoundoff(plan.compute_dtype == "bfloat16" ? ElementType::kBF16 : ElementType::kF32);
+  const double of_compute = UnitRoundoff(
+      plan.compute_dtype == Precision::kBfloat16 ? ElementType::kBF16 : ElementType::kF32);
   const double of_sums = std::sqrt(static_cast<double>(LongestSum(plan))) * std::ldexp(1.0, -24);
   folder->rounding = of_files + of_compute + of_sums;
   ASSIGN_OR_RETURN(folder->lost, Lost(tensors, plan.lora.scale));
@@ -99,9 +99,10 @@ absl::Status OfMerge(const plan::Plan& plan, const std::vector<ModelTensor>& ten
 
 absl::Status FindRounding(const config::JobSpec& job, const plan::Plan& plan,
                           const CheckpointTensors& checkpoint, StagedFolder* folder) {
-  if (!plan.quantization.empty()) {
-    folder->verification.reason = absl::StrCat("the job keeps its base as ", plan.quantization,
-                                               ", and the merged model is not to be quantised");
+  if (plan.quantization != Quantization::kNone) {
+    folder->verification.reason =
+        absl::StrCat("the job keeps its base as ", ToString(plan.quantization),
+                     ", and the merged model is not to be quantised");
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const ModelSource from, OpenModelSource(plan));

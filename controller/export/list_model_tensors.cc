@@ -165,7 +165,7 @@ absl::StatusOr<ModelSource> OpenModelSource(const plan::Plan& plan) {
   if (!part.empty() && !source.config.value(part, nlohmann::ordered_json()).is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", part, " is missing"));
   }
-  if (plan.init == "random") return source;
+  if (plan.init == BaseInit::kRandom) return source;
   ASSIGN_OR_RETURN(source.base,
                    WeightFiles::Open(plan.model_path, model::TextPartOf(plan.model).spellings));
   return source;

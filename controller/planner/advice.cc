@@ -78,18 +78,18 @@ void AdviseBySize(const config::JobSpec& job, const plan::Plan& plan, Advice& ad
 
 // What `auto` came to, and settings that cost without a gain.
 void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
-  if (plan.device != "cuda") return;
-  if (plan.compute_dtype == "float32") {
+  if (plan.device != DeviceKind::kCuda) return;
+  if (plan.compute_dtype == Precision::kFloat32) {
     advice.Say(
         "precision.compute is float32: plain attention and float32 products, many times slower "
         "than bfloat16");
     return;
   }
-  if (job.master_dtype == "auto" && plan.master_dtype == "bfloat16") {
+  if (job.master_dtype == "auto" && plan.master_dtype == Precision::kBfloat16) {
     advice.Say(
         "precision.master_weights is bfloat16, rounded stochastically: float32 masters do not fit");
   }
-  if (job.gradient_dtype == "auto" && plan.gradient_dtype == "bfloat16") {
+  if (job.gradient_dtype == "auto" && plan.gradient_dtype == Precision::kBfloat16) {
     advice.Say("precision.gradients is bfloat16: float32 gradients do not fit");
   }
   if (!plan::TrainsBase(plan) &&
@@ -100,15 +100,15 @@ void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice&
 }
 
 void AdviseQuantized(const config::JobSpec& job, const plan::Plan& plan, Advice& advice) {
-  if (plan.quantization.empty() || !job.export_merge) return;
+  if (plan.quantization == Quantization::kNone || !job.export_merge) return;
   advice.Say(
       plan.model.quantization != plan.quantization
           ? absl::StrCat("export.merge adds the adapter to the base's own weights; it trains "
                          "beside their copy in ",
-                         plan.quantization,
+                         ToString(plan.quantization),
                          ", so that a merged model answers a little differently from the "
                          "one that was evaluated")
-          : absl::StrCat("export.merge writes what the base's ", plan.quantization,
+          : absl::StrCat("export.merge writes what the base's ", ToString(plan.quantization),
                          " weights stand for, rounded once more to export.dtype"));
 }
 
@@ -125,7 +125,8 @@ void AdviseServing(const config::JobSpec& job, const plan::Plan& plan, Advice& a
 // Whether cuDNN's graph has the memory it needs, where micro-steps would run it.
 void AdviseAttention(const config::JobSpec& job, const plan::Plan& plan, const Recipe& recipe,
                      int32_t compute_capability, Advice& advice) {
-  if (plan.device != "cuda" || !RunsSingleDocuments(plan, recipe.single_document_bins())) return;
+  if (plan.device != DeviceKind::kCuda || !RunsSingleDocuments(plan, recipe.single_document_bins()))
+    return;
   const int64_t fastest = FastestAttentionBytes(plan, compute_capability);
   const std::string need =
       absl::StrCat(FormatBytes(static_cast<uint64_t>(fastest)), " of workspace for cuDNN's ",
@@ -146,7 +147,7 @@ void AdviseAttention(const config::JobSpec& job, const plan::Plan& plan, const R
 
 // All kernels of our own repeat their bits.
 void AdviseDeterminism(const plan::Plan& plan, int32_t compute_capability, Advice& advice) {
-  if (plan.device != "cuda" || plan.attention_deterministic) return;
+  if (plan.device != DeviceKind::kCuda || plan.attention_deterministic) return;
   const AttentionKernels kernels = AttentionKernelsOf(plan, compute_capability);
   if (std::string_view(kernels.single) == "cuDNN") return;
   advice.Say(absl::StrCat("attention.deterministic: false has no effect on heads of ",
@@ -159,7 +160,7 @@ constexpr int64_t kFewTokensOfAStep = 8192;
 
 void AdviseStepSize(const plan::Plan& plan, const Recipe& recipe, Advice& advice) {
   const int64_t tokens = recipe.global_batch_bins() * plan.sequence_len;
-  if (plan.device != "cuda" || tokens >= kFewTokensOfAStep) return;
+  if (plan.device != DeviceKind::kCuda || tokens >= kFewTokensOfAStep) return;
   advice.Say(absl::StrCat("a step has ", tokens, " tokens: a GPU runs well from ",
                           kFewTokensOfAStep, "; raise train.global_batch_size"));
 }

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/files/hash.h"
 #include "common/format.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
@@ -182,7 +182,8 @@ void AddData(const config::JobSpec& job, const Recipe& recipe, const data::Prepa
 
 // "ffn", "block", "blocks in segments of 4".
 std::string RecomputeText(const plan::Plan& plan) {
-  if (plan.recompute != "block" || plan.recompute_every == 1) return plan.recompute;
+  if (plan.recompute != RecomputeLevel::kBlock || plan.recompute_every == 1)
+    return ToString(plan.recompute);
   return absl::StrCat("blocks in segments of ", plan.recompute_every);
 }
 
@@ -233,7 +234,7 @@ std::string KernelsText(const PlannedJob& planned) {
 // "adamw, adam.m float32, adam.v float32". What several elements share says how many.
 std::string OptimizerText(const plan::Plan& plan) {
   const plan::Optimizer& optimizer = plan::OptimizerOf(plan);
-  std::string text = optimizer.name;
+  std::string text = ToString(optimizer.kind);
   for (const plan::OptimizerState& state : optimizer.states) {
     absl::StrAppend(&text, ", ", state.row, " ", plan::StorageName(state.storage));
     if (state.block > 1) absl::StrAppend(&text, " of ", state.block);
@@ -246,7 +247,7 @@ std::string DequantizedText(const plan::Plan& plan) {
   const int64_t experts = plan.experts_at_once;
   if (experts == 0) return "dequantised into slots of two blocks";
   const std::string few = absl::StrCat("experts dequantised ", experts, " at a time");
-  if (plan.quantization == plan::StorageName(plan::Storage::kMxfp4)) return few;
+  if (plan.quantization == Quantization::kMxfp4) return few;
   return absl::StrCat(few, ", the others into slots of two blocks");
 }
 
@@ -274,11 +275,13 @@ const char* Fp8Quality(plan::Fp8Recipe recipe) {
 void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
                Page& page) {
   const plan::Plan& plan = planned.plan;
-  std::string text = absl::StrCat(plan.device, ", compute ", plan.compute_dtype);
-  if (plan.compute_dtype == "bfloat16") {
-    const bool rounded = plan.master_dtype == "bfloat16" && plan::TrainsBase(plan);
+  std::string text =
+      absl::StrCat(ToString(plan.device), ", compute ", ToString(plan.compute_dtype));
+  if (plan.compute_dtype == Precision::kBfloat16) {
+    const bool rounded = plan.master_dtype == Precision::kBfloat16 && plan::TrainsBase(plan);
     absl::StrAppend(&text, ", masters ", rounded ? "bfloat16 (stochastic rounding)" : "float32",
-                    ", gradients ", plan::TrainsBase(plan) ? plan.gradient_dtype : "float32");
+                    ", gradients ",
+                    plan::TrainsBase(plan) ? ToString(plan.gradient_dtype) : "float32");
   }
   page.Row("Device", text);
   if (plan.fp8.recipe != plan::Fp8Recipe::kNone) {
@@ -287,15 +290,16 @@ void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJo
   }
   const std::string sum = GradientSumText(job, recipe.global_batch_bins(), plan);
   if (!sum.empty()) page.Row("  sums", absl::StrCat("of gradients in bfloat16: ", sum));
-  if (!plan.quantization.empty()) {
-    const bool experts = plan.quantization == plan::StorageName(plan::Storage::kMxfp4);
-    page.Row("  base",
-             absl::StrCat(experts ? "experts in " : "linears of blocks in ", plan.quantization,
-                          experts ? ", 4.25 bits an element" : "", ", ", DequantizedText(plan)));
+  if (plan.quantization != Quantization::kNone) {
+    const bool experts = plan.quantization == Quantization::kMxfp4;
+    page.Row(
+        "  base",
+        absl::StrCat(experts ? "experts in " : "linears of blocks in ", ToString(plan.quantization),
+                     experts ? ", 4.25 bits an element" : "", ", ", DequantizedText(plan)));
   }
   page.Row("  optimizer", OptimizerText(plan));
   page.Row("  fused", plan.fusions.empty() ? "no ops" : absl::StrJoin(plan.fusions, ", "));
-  if (plan.device != "cuda") return;
+  if (plan.device != DeviceKind::kCuda) return;
   page.Row("Attention",
            absl::StrFormat("%s, %s, workspace at most %s%s", KernelsText(planned),
                            plan.attention_deterministic ? "deterministic" : "not deterministic",
@@ -306,7 +310,7 @@ void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJo
 // What the prediction rests on.
 std::string Assumption(const PlannedJob& planned) {
   const Estimate& e = planned.estimate;
-  if (planned.plan.device != "cuda") {
+  if (planned.plan.device != DeviceKind::kCuda) {
     return absl::StrFormat("assuming %s/s per worker thread, %s each",
                            FormatFlops(kFlopsPerSecondPerThread), Count(e.threads, "thread"));
   }
@@ -319,7 +323,7 @@ std::string Assumption(const PlannedJob& planned) {
 }
 
 std::string PredictedText(const PlannedJob& planned) {
-  if (planned.plan.device == "cuda" && !planned.gpu.rates) {
+  if (planned.plan.device == DeviceKind::kCuda && !planned.gpu.rates) {
     return planned.gpu.name.empty()
                ? "no time: no GPU is known here; cox plan --gpu H200 plans for one by name"
                : absl::StrCat("not measured on this GPU (", planned.gpu.name, ")");

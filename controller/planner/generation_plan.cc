@@ -34,7 +34,7 @@ void SetExtents(const plan::Generation& generation, plan::Plan* plan) {
   plan->micro_batch_bins = 1;
   plan->max_documents_per_bin = 1;
   plan->lm_head_chunk_tokens = generation.sequences;
-  plan->recompute = "block";  // every block in the memory of the first
+  plan->recompute = RecomputeLevel::kBlock;  // every block in the memory of the first
   plan->recompute_every = 1;
 }
 

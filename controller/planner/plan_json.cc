@@ -92,12 +92,13 @@ Json ScheduleJson(const Recipe& recipe) {
 Json AttentionJson(const config::JobSpec& job, const PlannedJob& planned) {
   const plan::Plan& plan = planned.plan;
   return {{"auto", !job.attention_workspace_gib.has_value()},
-          {"fastest_bytes",
-           plan.device == "cuda" ? FastestAttentionBytes(plan, planned.compute_capability) : 0}};
+          {"fastest_bytes", plan.device == DeviceKind::kCuda
+                                ? FastestAttentionBytes(plan, planned.compute_capability)
+                                : 0}};
 }
 
 Json AttentionKernelsJson(const PlannedJob& planned) {
-  if (planned.plan.device != "cuda") return nullptr;
+  if (planned.plan.device != DeviceKind::kCuda) return nullptr;
   const AttentionKernels kernels = AttentionKernelsOf(planned.plan, planned.compute_capability);
   return {{"single_document_bins", kernels.single}, {"packed_bins", kernels.packed}};
 }
@@ -109,7 +110,7 @@ Json OptimizerJson(const plan::Plan& plan) {
   for (const plan::OptimizerState& state : optimizer.states) {
     states[state.row] = plan::StorageName(state.storage);
   }
-  return {{"name", optimizer.name}, {"states", states}};
+  return {{"name", ToString(optimizer.kind)}, {"states", states}};
 }
 
 Json Fp8Json(const plan::Plan& plan) {
@@ -133,17 +134,19 @@ Json LayoutJson(const config::JobSpec& job, const Recipe& recipe, const PlannedJ
           {"overlap", plan.overlap},
           {"sequence_len", plan.sequence_len},
           {"micro_batch_bins", plan.micro_batch_bins},
-          {"recompute", plan.recompute},
+          {"recompute", ToString(plan.recompute)},
           {"recompute_every", plan.recompute_every},
           {"lm_head_chunk_tokens", plan.lm_head_chunk_tokens},
           {"lm_head", plan.lm_head_panel_bytes > 0 ? "cut" : "chunked"},
           {"lm_head_bytes", plan.model.labels > 0 ? 0 : plan::LogitsBytes(plan)},
-          {"device", plan.device},
-          {"compute_dtype", plan.compute_dtype},
+          {"device", ToString(plan.device)},
+          {"compute_dtype", ToString(plan.compute_dtype)},
           {"fp8", Fp8Json(plan)},
-          {"quantization", plan.quantization.empty() ? Json(nullptr) : Json(plan.quantization)},
-          {"master_dtype", plan.master_dtype},
-          {"gradient_dtype", plan.gradient_dtype},
+          {"quantization", plan.quantization == Quantization::kNone
+                               ? Json(nullptr)
+                               : Json(ToString(plan.quantization))},
+          {"master_dtype", ToString(plan.master_dtype)},
+          {"gradient_dtype", ToString(plan.gradient_dtype)},
           {"gradient_sum", plan::GradientSumName(plan.gradient_sum)},
           {"gradient_terms", GradientTermsOfStep(recipe.global_batch_bins(), plan)},
           {"optimizer", OptimizerJson(plan)},
@@ -163,7 +166,7 @@ Json PredictedJson(const PlannedJob& planned) {
   const Estimate& e = planned.estimate;
   const plan::Plan& plan = planned.plan;
   const Gpu& gpu = planned.gpu;
-  const bool cuda = plan.device == "cuda";
+  const bool cuda = plan.device == DeviceKind::kCuda;
   const auto known = [&](double seconds) {
     return cuda && !gpu.rates ? Json(nullptr) : Json(seconds);
   };

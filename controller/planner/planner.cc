@@ -41,7 +41,7 @@ double ExecutedFlops(const plan::Plan& plan, double needed, double forward) {
   if (plan.lm_head_panel_bytes > 0 && !plan.weighs_rows()) {
     needed += 2 * static_cast<double>(plan.model.vocab_size * plan.model.hidden_size);
   }
-  if (plan.recompute == "block") return needed + forward;
+  if (plan.recompute == RecomputeLevel::kBlock) return needed + forward;
   return needed + 2 * BlockProductsOf(plan).again();
 }
 
@@ -54,11 +54,11 @@ ComputeSeconds ComputeOfRank(const plan::Plan& plan, const Recipe& recipe,
   ComputeSeconds compute;
   compute.micro_steps = CeilDiv(bins, size);
   const auto tokens = static_cast<double>(std::min(size, bins) * plan.sequence_len);
-  if (plan.device == "cuda" && !resources.gpu.rates) {
+  if (plan.device == DeviceKind::kCuda && !resources.gpu.rates) {
     compute.dequantized_bytes_per_second = std::numeric_limits<double>::infinity();
     return compute;
   }
-  if (plan.device == "cuda") {
+  if (plan.device == DeviceKind::kCuda) {
     const GpuTime time = PredictGpuTime(plan, recipe.attention_span(), *resources.gpu.rates);
     compute.forward = tokens * time.forward_token + time.forward_micro_step;
     compute.backward =
@@ -83,7 +83,8 @@ plan::Prediction Predict(const plan::Plan& plan, const Recipe& recipe,
                          const WorkerResources& resources, double flops_per_token) {
   const plan::Prediction step =
       PredictStep(plan, ComputeOfRank(plan, recipe, resources, flops_per_token));
-  if (plan.device == "cuda" && !resources.gpu.rates) return {.comm_seconds = step.comm_seconds};
+  if (plan.device == DeviceKind::kCuda && !resources.gpu.rates)
+    return {.comm_seconds = step.comm_seconds};
   return step;
 }
 
@@ -155,7 +156,7 @@ Estimate MakeEstimate(const config::JobSpec& job, const plan::Plan& plan, const 
   const int64_t span = recipe.attention_span();
   estimate.flops_per_token = model::TrainingFlops(plan.model, plan.parameters, span).total();
   estimate.threads = resources.threads;
-  if (plan.device == "cuda") {
+  if (plan.device == DeviceKind::kCuda) {
     PredictCuda(job, plan, recipe, resources.gpu, &estimate);
   } else {
     PredictCpu(job, plan, recipe, &estimate);

@@ -35,7 +35,7 @@ TEST_F(StepRowsTest, PlansEveryRowWithTheParametersCountedByHand) {
       const PlannedRow planned = PlanOf(row);
       EXPECT_EQ(planned.planned.estimate.trainable_parameters, row.parameters) << row.name;
       EXPECT_EQ(planned.planned.plan.micro_batch_bins, row.micro_bins) << row.name;
-      EXPECT_EQ(planned.planned.plan.device, device) << row.name;
+      EXPECT_EQ(planned.planned.plan.device, FromString<DeviceKind>(device)) << row.name;
     }
   }
 }
@@ -46,18 +46,22 @@ TEST_F(StepRowsTest, PlansTheNumberFormatsOfTheTable) {
     const bool asked = !row.settings.empty() &&
                        row.settings[0].find("master_weights: bfloat16") != std::string::npos;
     const bool rounded = row.name.starts_with("7b_full_1024") || asked;
-    EXPECT_EQ(plan.compute_dtype, "bfloat16") << row.name;
-    EXPECT_EQ(plan.master_dtype, rounded ? "bfloat16" : "float32") << row.name;
+    EXPECT_EQ(plan.compute_dtype, Precision::kBfloat16) << row.name;
+    EXPECT_EQ(plan.master_dtype, rounded ? Precision::kBfloat16 : Precision::kFloat32) << row.name;
     EXPECT_EQ(plan.attention_deterministic, !row.name.ends_with("_fast_attention")) << row.name;
     // These take the level that fits.
     const bool automatic = plan.model.mixture.experts > 0 ||
                            (!row.settings.empty() && row.settings[0] == "recompute: auto");
-    const char* again = row.name.ends_with("_norm_swiglu") ? "norm_swiglu" : "none";
+    const RecomputeLevel again =
+        row.name.ends_with("_norm_swiglu") ? RecomputeLevel::kNormSwiglu : RecomputeLevel::kNone;
     const bool block = row.memory_limit > 0 || row.name.ends_with("_block");
-    EXPECT_EQ(plan.recompute, block ? "block" : automatic ? plan.recompute : again) << row.name;
+    EXPECT_EQ(plan.recompute, block       ? RecomputeLevel::kBlock
+                              : automatic ? plan.recompute
+                                          : again)
+        << row.name;
     const bool mxfp4 = row.name.find("_mxfp4_") != std::string::npos;
-    const char* format = mxfp4 ? "mxfp4" : "nf4_double";
-    EXPECT_EQ(plan.quantization, row.quantized ? format : "") << row.name;
+    const Quantization format = mxfp4 ? Quantization::kMxfp4 : Quantization::kNf4Double;
+    EXPECT_EQ(plan.quantization, row.quantized ? format : Quantization::kNone) << row.name;
   }
 }
 

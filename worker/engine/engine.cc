@@ -203,7 +203,7 @@ MemoryBytes Engine::memory() const {
   memory.activations = arena.bytes(plan::MemoryClass::kActivations);
   memory.workspace = arena.bytes(plan::MemoryClass::kWorkspace);
   memory.host = arena.bytes(plan::MemoryClass::kHost);
-  if (impl_->state->plan.device == "cuda") {
+  if (impl_->state->plan.device == DeviceKind::kCuda) {
     memory.peak = static_cast<uint64_t>(kernels::UsedMemoryBytes());
     return memory;
   }

@@ -16,7 +16,8 @@ constexpr int kRuns = 4;
 
 // Bytes through each rank: a small call, one of an adapter's or a norm's size, one of a block's.
 std::vector<int64_t> Points(const plan::Plan& plan) {
-  if (plan.device == "cuda") return {int64_t{1} << 20, int64_t{32} << 20, int64_t{256} << 20};
+  if (plan.device == DeviceKind::kCuda)
+    return {int64_t{1} << 20, int64_t{32} << 20, int64_t{256} << 20};
   return {int64_t{16} << 10, int64_t{512} << 10, int64_t{8} << 20};
 }
 

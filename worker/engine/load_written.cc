@@ -36,9 +36,9 @@ absl::Status Check(const State& state, const WrittenWeights& written) {
                                                       " batches of step ", state.pending.step,
                                                       " wait for their update"));
   }
-  if (model && !state.plan.quantization.empty()) {
+  if (model && state.plan.quantization != Quantization::kNone) {
     return absl::FailedPreconditionError(
-        absl::StrCat("load: the plan keeps its base as ", state.plan.quantization, ", ",
+        absl::StrCat("load: the plan keeps its base as ", ToString(state.plan.quantization), ", ",
                      written.model_dir, " is a model that is not to be quantised"));
   }
   return absl::OkStatus();
@@ -51,7 +51,7 @@ plan::Plan ReadingModel(const plan::Plan& plan, const std::string& directory) {
   reading.lora.init_from.clear();
   if (directory == plan.model_path) return reading;
   reading.model_path = directory;
-  reading.init = "pretrained";
+  reading.init = BaseInit::kPretrained;
   reading.model.added_tokens = {};
   reading.model.new_head = false;
   return reading;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/files/hash.h"
+#include "common/plan/buffer_names.h"
 #include "common/plan/routers.h"
 #include "common/status_macros.h"
 #include "worker/engine/device/device.h"
@@ -42,7 +43,7 @@ std::string PrepareAttentions(const State& state) {
 // Ranks let go of each other's memory one after the other: what an earlier epoch had here can still
 // be held by another rank.
 void AwaitMemory(const plan::Plan& plan) {
-  if (plan.device != "cuda") return;
+  if (plan.device != DeviceKind::kCuda) return;
   int64_t need = 0;
   for (const plan::Buffer& buffer : plan.buffers) {
     if (buffer.memory_class == plan::MemoryClass::kHost || !buffer.alias_of.empty()) continue;
@@ -128,7 +129,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   if (AsksForBase(plan)) state->reference = MakeReference(*state);
   state->attention_algorithms = PrepareAttentions(*state);
   const int64_t scratch = ScratchBytes(plan, state->model);
-  if (plan.device == "cuda") state->arena.Shrink("scratch", scratch);
+  if (plan.device == DeviceKind::kCuda) state->arena.Shrink(plan::buffers::kScratch, scratch);
   ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
@@ -136,7 +137,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   RETURN_IF_ERROR(LoadParameters(*state, plan, Change(), doing));
   *doing = "verify";
   BeginVerification(*state);
-  if (plan.device == "cuda") {
+  if (plan.device == DeviceKind::kCuda) {
     *doing = "warm up";
     WarmUp(*state);
     BeginVerification(*state);

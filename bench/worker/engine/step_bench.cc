@@ -239,22 +239,22 @@ Json Facts(const Row& row, const PlannedRow& prepared, const Measured& measured,
       {"optimizer", Gib(estimate.optimizer)}, {"activations", Gib(estimate.activations)},
       {"workspace", Gib(estimate.workspace)}, {"runtime", Gib(estimate.runtime)}};
   json["flops_per_token"] = estimate.flops_per_token;
-  json["dtypes"] = {{"compute", plan.compute_dtype},
-                    {"master", elements.master > 0 ? "float32" : plan.master_dtype},
-                    {"gradients", plan.gradient_dtype},
+  json["dtypes"] = {{"compute", ToString(plan.compute_dtype)},
+                    {"master", elements.master > 0 ? "float32" : ToString(plan.master_dtype)},
+                    {"gradients", ToString(plan.gradient_dtype)},
                     {"bfloat16_gradient_elements", elements.bf16_gradient},
                     {"moments", Moments(plan)}};
   json["layout"] = {{"sequence_len", plan.sequence_len},
                     {"micro_batch_bins", plan.micro_batch_bins},
                     {"micro_steps", row.micro_steps},
-                    {"recompute", plan.recompute},
+                    {"recompute", ToString(plan.recompute)},
                     {"lm_head_chunk_tokens", plan.lm_head_chunk_tokens},
                     {"max_documents_per_bin", plan.max_documents_per_bin},
                     {"attention_deterministic", plan.attention_deterministic},
                     {"attention_workspace_bytes", plan.attention_workspace_bytes}};
   json["choices"] = engine.chosen_algorithms();
   json["fingerprint"] = engine.fingerprint();
-  json["on_device"] = plan.device == "cuda";
+  json["on_device"] = plan.device == DeviceKind::kCuda;
   return json;
 }
 

@@ -174,7 +174,7 @@ absl::Status Main(const Flags& flags) {
   if (!flags.gemm_table.empty()) RETURN_IF_ERROR(table.Save().status());
   Json results = {{"job", flags.job}, {"settings", flags.settings}, {"broken", flags.broken}};
   results["device"] = kernels::DeviceFingerprint();
-  results["compute"] = planned.plan.compute_dtype;
+  results["compute"] = ToString(planned.plan.compute_dtype);
   results.update(run.Results());
   if (!flags.json_path.empty()) WriteResults(flags.json_path, results);
   return absl::OkStatus();

@@ -96,7 +96,7 @@ absl::Status ReadNf4(const std::string& name, const TensorInfo& tensor, Parts& p
   const int64_t elements = state.shape[0] * state.shape[1];
   const int64_t blocks = (elements + kBlock - 1) / kBlock;
   out->shape = state.shape;
-  out->format = state.nested ? "nf4_double" : "nf4";
+  out->format = state.nested ? Quantization::kNf4Double : Quantization::kNf4;
   out->tensors.push_back(tensor.name);
   ASSIGN_OR_RETURN(const TensorInfo* codes, parts.Take(name, ElementType::kU8, (elements + 1) / 2));
   out->codes = codes->data;
@@ -114,7 +114,7 @@ absl::Status ReadNf4(const std::string& name, const TensorInfo& tensor, Parts& p
 }
 
 float Absmax(const PackedMatrix& matrix, int64_t block) {
-  if (matrix.format == "nf4") {
+  if (matrix.format == Quantization::kNf4) {
     float absmax = 0;
     std::memcpy(&absmax, matrix.scales + block * 4, 4);
     return absmax;
@@ -128,7 +128,7 @@ float Absmax(const PackedMatrix& matrix, int64_t block) {
 
 void CopyAsFloat(const PackedMatrix& matrix, float* out) {
   const int64_t rows = matrix.shape[0], cols = matrix.shape[1];
-  if (matrix.format == "int8") {
+  if (matrix.format == Quantization::kInt8) {
     for (int64_t i = 0; i < rows * cols; ++i) {
       const auto code = static_cast<float>(static_cast<int8_t>(matrix.codes[i]));
       const float scaled = code * matrix.constants[static_cast<size_t>(i / cols)];
@@ -163,7 +163,7 @@ absl::StatusOr<std::optional<PackedMatrix>> FindPackedMatrix(const WeightFiles& 
         absl::StrCat("tensor \"", name, "\" of ", std::string(ElementName(weight->dtype)),
                      " is not quantised in nf4 or int8 of bitsandbytes"));
   }
-  matrix.format = "int8";
+  matrix.format = Quantization::kInt8;
   matrix.shape = weight->shape;
   matrix.codes = weight->data;
   matrix.tensors.push_back(name);

@@ -14,11 +14,12 @@
 
 #include "absl/status/statusor.h"
 #include "common/files/weights/weight_files.h"
+#include "common/words.h"
 
 namespace coxswain {
 
 struct PackedMatrix {
-  std::string format;               // "nf4" | "nf4_double" | "int8"
+  Quantization format{};            // kNf4, kNf4Double or kInt8
   std::vector<int64_t> shape;       // of the matrix
   const uint8_t* codes = nullptr;   // into the mapping
   const uint8_t* scales = nullptr;  // nf4: absmax of blocks, F32; doubly quantised: their codes

@@ -50,7 +50,7 @@ void ReadQuantization(ConfigKeys& keys, const std::string& blocks, ModelConfig* 
   };
   if (!settings.is_object()) return refuse("not an object");
   if (!blocks.empty() && text("quant_method", "") == blocks) {
-    if (blocks == "mxfp4") config->quantization = blocks;
+    if (blocks == ToString(Quantization::kMxfp4)) config->quantization = Quantization::kMxfp4;
     return;
   }
   if (IsFp8InBlocks(settings)) return;
@@ -58,14 +58,15 @@ void ReadQuantization(ConfigKeys& keys, const std::string& blocks, ModelConfig* 
     return refuse(absl::StrCat("quant_method \"", text("quant_method", ""), "\""));
   }
   if (yes("load_in_8bit")) {
-    config->quantization = "int8";
+    config->quantization = Quantization::kInt8;
     return;
   }
   if (!yes("load_in_4bit")) return refuse("neither load_in_4bit nor load_in_8bit");
   if (text("bnb_4bit_quant_type", "fp4") != "nf4") {
     return refuse(absl::StrCat("bnb_4bit_quant_type \"", text("bnb_4bit_quant_type", "fp4"), "\""));
   }
-  config->quantization = yes("bnb_4bit_use_double_quant") ? "nf4_double" : "nf4";
+  config->quantization =
+      yes("bnb_4bit_use_double_quant") ? Quantization::kNf4Double : Quantization::kNf4;
 }
 
 void ReadHeads(ConfigKeys& keys, ModelConfig* config) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/op_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 #include "common/status_macros.h"
 
 namespace coxswain::plan {
@@ -24,10 +25,6 @@ struct Shape {
 
 std::string Text(const Shape& shape) {
   return absl::StrCat("[", shape.batch, ", ", shape.rows, ", ", shape.cols, "]");
-}
-
-std::string Text(const Row& row) {
-  return row.layer < 0 ? row.name : absl::StrCat("layer", row.layer, ".", row.name);
 }
 
 // The ops of one block, or the norm behind the blocks.
@@ -61,17 +58,17 @@ class OpChecks {
   absl::Status CheckWidth(const model::Operand& operand) const {
     const int64_t width = operand.width + operand.fixed;
     if (width >= 1 && width <= kMostWidth && !operand.row.name.empty()) return absl::OkStatus();
-    return Refuse("row \"", Text(operand.row), "\" is ", width, " wide, expected 1 to ", kMostWidth,
-                  " and a name");
+    return Refuse("row \"", BufferName(operand.row), "\" is ", width, " wide, expected 1 to ",
+                  kMostWidth, " and a name");
   }
 
   absl::Status CheckRead(const model::Operand& in) const {
     const auto found = rows_.find(in.row);
     if (found == rows_.end()) {
-      return Refuse("reads row \"", Text(in.row), "\", which no op before it writes");
+      return Refuse("reads row \"", BufferName(in.row), "\", which no op before it writes");
     }
     if (found->second.width == in.width && found->second.type == in.type) return absl::OkStatus();
-    return Refuse("reads row \"", Text(in.row), "\" ", in.width, " wide, which is ",
+    return Refuse("reads row \"", BufferName(in.row), "\" ", in.width, " wide, which is ",
                   found->second.width, " wide");
   }
 
@@ -241,7 +238,7 @@ absl::Status CheckBlock(const Plan& plan, int64_t layer) {
   const Row out = model::BlockOutput(plan.model, layer);
   if (checks.Knows(out)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("plan: block ", layer, " does not write \"", Text(out), "\""));
+      absl::StrCat("plan: block ", layer, " does not write \"", BufferName(out), "\""));
 }
 
 absl::Status CheckOutside(const Plan& plan) {

@@ -15,7 +15,7 @@ namespace coxswain::plan {
 namespace {
 
 // Goes without its name, so that plans made before the field was there are read.
-constexpr char kUnnamedOptimizer[] = "adamw";
+constexpr OptimizerKind kUnnamedOptimizer = OptimizerKind::kAdamW;
 
 void ToProto(const model::Rope& rope, v1::Rope* out) {
   out->set_type(rope.type);
@@ -138,7 +138,7 @@ void ToProto(const model::ModelConfig& config, v1::ModelConfig* out) {
   if (config.window_rope) ToProto(*config.window_rope, out->mutable_window_rope());
   for (const int64_t window : config.layer_windows) out->add_layer_windows(window);
   for (const int64_t layer : config.unrotated_layers) out->add_unrotated_layers(layer);
-  out->set_quantization(config.quantization);
+  out->set_quantization(ToString(config.quantization));
   if (config.mixture.experts > 0) ToProto(config.mixture, out->mutable_mixture());
   if (config.latent) ToProto(*config.latent, out->mutable_latent());
   out->set_labels(config.labels);
@@ -176,7 +176,6 @@ model::ModelConfig FromProto(const v1::ModelConfig& in) {
   if (in.has_window_rope()) config.window_rope = FromProto(in.window_rope());
   config.layer_windows.assign(in.layer_windows().begin(), in.layer_windows().end());
   config.unrotated_layers.assign(in.unrotated_layers().begin(), in.unrotated_layers().end());
-  config.quantization = in.quantization();
   if (in.has_mixture()) config.mixture = FromProto(in.mixture());
   if (in.has_latent()) config.latent = FromProto(in.latent());
   config.labels = in.labels();
@@ -349,7 +348,7 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_job(plan.job);
   out->set_recipe_hash(plan.recipe_hash);
   out->set_model_path(plan.model_path);
-  out->set_init(plan.init);
+  out->set_init(ToString(plan.init));
   out->set_init_seed(plan.init_seed);
   out->set_seed(plan.seed);
   out->mutable_lora()->set_rank(plan.lora.rank);
@@ -366,10 +365,10 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_sequence_len(plan.sequence_len);
   out->set_micro_batch_bins(plan.micro_batch_bins);
   out->set_max_documents_per_bin(plan.max_documents_per_bin);
-  out->set_recompute(plan.recompute);
+  out->set_recompute(ToString(plan.recompute));
   out->set_lm_head_chunk_tokens(plan.lm_head_chunk_tokens);
   out->set_lm_head_panel_bytes(plan.lm_head_panel_bytes);
-  if (plan.optimizer != kUnnamedOptimizer) out->set_optimizer(plan.optimizer);
+  if (plan.optimizer != kUnnamedOptimizer) out->set_optimizer(ToString(plan.optimizer));
   out->set_beta1(plan.beta1);
   out->set_beta2(plan.beta2);
   out->set_eps(plan.eps);
@@ -377,14 +376,14 @@ void ScalarsToProto(const Plan& plan, v1::Plan* out) {
   out->set_label_smoothing(plan.label_smoothing);
   out->set_z_loss(plan.z_loss);
   out->set_recompute_every(plan.recompute_every);
-  out->set_device(plan.device);
-  out->set_compute_dtype(plan.compute_dtype);
+  out->set_device(ToString(plan.device));
+  out->set_compute_dtype(ToString(plan.compute_dtype));
   if (plan.fp8 != Fp8{}) ToProto(plan.fp8, out->mutable_fp8());
-  out->set_quantization(plan.quantization);
+  out->set_quantization(ToString(plan.quantization));
   out->set_experts_at_once(plan.experts_at_once);
   out->set_snapshot_in_slices(plan.snapshot_in_slices);
-  out->set_master_dtype(plan.master_dtype);
-  out->set_gradient_dtype(plan.gradient_dtype);
+  out->set_master_dtype(ToString(plan.master_dtype));
+  out->set_gradient_dtype(ToString(plan.gradient_dtype));
   out->set_gradient_sum(static_cast<uint32_t>(plan.gradient_sum));
   out->set_attention_deterministic(plan.attention_deterministic);
   out->set_attention_workspace_bytes(plan.attention_workspace_bytes);
@@ -406,7 +405,6 @@ Plan FromProto(const v1::Plan& in) {
   plan.job = in.job();
   plan.recipe_hash = in.recipe_hash();
   plan.model_path = in.model_path();
-  plan.init = in.init();
   plan.init_seed = in.init_seed();
   plan.seed = in.seed();
   plan.model = FromProto(in.model());
@@ -424,10 +422,8 @@ Plan FromProto(const v1::Plan& in) {
   plan.sequence_len = in.sequence_len();
   plan.micro_batch_bins = in.micro_batch_bins();
   plan.max_documents_per_bin = in.max_documents_per_bin();
-  plan.recompute = in.recompute();
   plan.lm_head_chunk_tokens = in.lm_head_chunk_tokens();
   plan.lm_head_panel_bytes = in.lm_head_panel_bytes();
-  plan.optimizer = in.optimizer().empty() ? kUnnamedOptimizer : in.optimizer();
   plan.beta1 = in.beta1();
   plan.beta2 = in.beta2();
   plan.eps = in.eps();
@@ -435,14 +431,9 @@ Plan FromProto(const v1::Plan& in) {
   plan.label_smoothing = in.label_smoothing();
   plan.z_loss = in.z_loss();
   plan.recompute_every = in.recompute_every();
-  plan.device = in.device();
-  plan.compute_dtype = in.compute_dtype();
   if (in.has_fp8()) plan.fp8 = FromProto(in.fp8());
-  plan.quantization = in.quantization();
   plan.experts_at_once = in.experts_at_once();
   plan.snapshot_in_slices = in.snapshot_in_slices();
-  plan.master_dtype = in.master_dtype();
-  plan.gradient_dtype = in.gradient_dtype();
   plan.gradient_sum = static_cast<GradientSum>(in.gradient_sum());
   plan.attention_deterministic = in.attention_deterministic();
   plan.attention_workspace_bytes = in.attention_workspace_bytes();
@@ -456,6 +447,33 @@ Plan FromProto(const v1::Plan& in) {
   TablesFromProto(in, &plan);
   PredictionFromProto(in, &plan);
   return plan;
+}
+
+template <Spelled T>
+absl::Status ReadWord(const std::string& field, const std::string& text, T* word) {
+  const std::optional<T> read = FromString<T>(text);
+  if (!read.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: ", field, " is \"", text, "\", expected one of ", SpellingsOf<T>()));
+  }
+  *word = *read;
+  return absl::OkStatus();
+}
+
+absl::Status WordsFromProto(const v1::Plan& in, Plan* plan) {
+  RETURN_IF_ERROR(ReadWord("init", in.init(), &plan->init));
+  RETURN_IF_ERROR(
+      ReadWord("model.quantization", in.model().quantization(), &plan->model.quantization));
+  RETURN_IF_ERROR(ReadWord("recompute", in.recompute(), &plan->recompute));
+  plan->optimizer = kUnnamedOptimizer;
+  if (!in.optimizer().empty()) {
+    RETURN_IF_ERROR(ReadWord("optimizer", in.optimizer(), &plan->optimizer));
+  }
+  RETURN_IF_ERROR(ReadWord("device", in.device(), &plan->device));
+  RETURN_IF_ERROR(ReadWord("compute_dtype", in.compute_dtype(), &plan->compute_dtype));
+  RETURN_IF_ERROR(ReadWord("quantization", in.quantization(), &plan->quantization));
+  RETURN_IF_ERROR(ReadWord("master_dtype", in.master_dtype(), &plan->master_dtype));
+  return ReadWord("gradient_dtype", in.gradient_dtype(), &plan->gradient_dtype);
 }
 
 std::string SerializeDeterministic(const v1::Plan& message) {
@@ -487,6 +505,7 @@ absl::StatusOr<Plan> ParsePlan(const std::string& bytes) {
         absl::StrCat("plan: ", bytes.size(), " bytes are not a plan message"));
   }
   Plan plan = FromProto(message);
+  RETURN_IF_ERROR(WordsFromProto(message, &plan));
   if (!message.has_architecture()) {
     RETURN_IF_ERROR(CompleteEarlierPlan(&plan));
     RETURN_IF_ERROR(CheckPlan(plan));

@@ -56,9 +56,10 @@ std::string LatentText(const model::ModelConfig& config) {
 }
 
 std::string QuantizationText(const model::ModelConfig& config) {
-  if (config.quantization.empty()) return "";
-  return absl::StrCat(config.quantization == "mxfp4" ? ", experts in " : ", linears in ",
-                      OneLine(config.quantization));
+  if (config.quantization == Quantization::kNone) return "";
+  return absl::StrCat(
+      config.quantization == Quantization::kMxfp4 ? ", experts in " : ", linears in ",
+      ToString(config.quantization));
 }
 
 int ShowModel(Cox* cox, const ModelsArgs& args) {

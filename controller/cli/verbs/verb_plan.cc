@@ -128,7 +128,7 @@ absl::Status AddExtension(Files* files, const config::ParsedJob& job, const plan
 
 // CPU workers alone: a GPU's memory is known to its worker.
 void AddWhatDoesNotFit(planner::PlannedJob* planned) {
-  if (planned->plan.device != "cpu") return;
+  if (planned->plan.device != DeviceKind::kCpu) return;
   const int64_t workers = planned->plan.world_size();
   const std::string line =
       DoesNotFitHere(planned->estimate.total_bytes, workers, MemoryLimitBytes(),

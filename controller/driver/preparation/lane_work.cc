@@ -133,7 +133,7 @@ planner::WorkerResources Resources(const WorkerFacts& workers) {
 // On a GPU every bin takes sequence_len slots and every micro-step all of its bins.
 BinWork WorkOf(const plan::Plan& plan) {
   const double linear = model::TrainingFlops(plan.model, plan.parameters, 0).total();
-  if (plan.device != "cuda") return {.per_token = linear};
+  if (plan.device != DeviceKind::kCuda) return {.per_token = linear};
   return {.per_token = 0,
           .per_bin = linear * static_cast<double>(plan.sequence_len),
           .micro_step_bins = plan.micro_batch_bins};

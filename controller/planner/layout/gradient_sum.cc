@@ -16,7 +16,7 @@ namespace {
 using plan::GradientSum;
 
 struct Choice {
-  std::string dtype;
+  Precision dtype{};
   GradientSum sum = GradientSum::kNearest;
 
   bool IsOf(const plan::Plan& plan) const {
@@ -39,7 +39,7 @@ std::vector<Choice> Choices(const config::JobSpec& job, int64_t global_batch_bin
   if (job.gradient_sum != "auto") return {{plan.gradient_dtype, Named(job.gradient_sum)}};
   if (terms <= kMostNearestTerms) return {{plan.gradient_dtype}};
   std::vector<Choice> choices;
-  if (job.gradient_dtype == "auto") choices.push_back({"float32"});
+  if (job.gradient_dtype == "auto") choices.push_back({Precision::kFloat32});
   choices.push_back({plan.gradient_dtype, GradientSum::kCompensated});
   choices.push_back({plan.gradient_dtype, GradientSum::kStochastic});
   return choices;

@@ -59,7 +59,7 @@ std::vector<std::string> WhatFits(const config::JobSpec& job, const LayoutLimits
   small.train.micro_batch_size = 1;
   changes.Consider("recompute: block with train.micro_batch_size: 1", small);
   const bool full = job.adapter == config::Adapter::kNone;
-  if (plan::TrainsBase(plan) && plan.compute_dtype == "bfloat16" &&
+  if (plan::TrainsBase(plan) && plan.compute_dtype == Precision::kBfloat16 &&
       (job.master_dtype == "float32" || job.gradient_dtype == "float32")) {
     config::JobSpec half = job;
     half.master_dtype = half.gradient_dtype = "bfloat16";
@@ -73,7 +73,7 @@ std::vector<std::string> WhatFits(const config::JobSpec& job, const LayoutLimits
   if (full) changes.Consider("adapter: lora", lora);
   config::JobSpec quantized = lora;
   quantized.quantization = "auto";
-  if (plan.quantization.empty()) changes.Consider("adapter: qlora", quantized);
+  if (plan.quantization == Quantization::kNone) changes.Consider("adapter: qlora", quantized);
   config::JobSpec shorter = job;
   while (shorter.sequence_len > 128) {
     shorter.sequence_len /= 2;
@@ -133,7 +133,8 @@ void AddWeightSlots(const LayoutLimits& limits, plan::Plan* plan) {
 // Larger LM-head chunks, where the head is trained, memory is left for them and none is saved by
 // computing twice.
 void AddHeadRows(const LayoutLimits& limits, plan::Plan* plan) {
-  if (!plan::TrainsBase(*plan) || plan->recompute != "none" || plan->lm_head_panel_bytes > 0)
+  if (!plan::TrainsBase(*plan) || plan->recompute != RecomputeLevel::kNone ||
+      plan->lm_head_panel_bytes > 0)
     return;
   const plan::Plan before = *plan;
   EnlargeHeadChunk(plan);
@@ -234,11 +235,11 @@ void KeepFp8Weights(const LayoutLimits& limits, plan::Plan* plan) {
 
 // Memory that is left.
 void AddWhatIsLeft(const config::JobSpec& job, const LayoutLimits& limits, plan::Plan* plan) {
-  if (plan->device == "cuda" && !job.attention_workspace_gib.has_value()) {
+  if (plan->device == DeviceKind::kCuda && !job.attention_workspace_gib.has_value()) {
     AddAttentionWorkspace(limits, plan);
   }
   KeepFp8Weights(limits, plan);
-  const bool stay = plan->zero == 3 && plan->quantization.empty();
+  const bool stay = plan->zero == 3 && plan->quantization == Quantization::kNone;
   if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
 }
 
@@ -259,12 +260,13 @@ absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits
   for (const Layout& layout : layouts) {
     if (!LayoutFits(job, limits, layout, plan)) continue;
     AddWhatIsLeft(job, limits, plan);
-    if (plan->device == "cuda" && !job.head_memory_mib.has_value()) AddHeadRows(limits, plan);
+    if (plan->device == DeviceKind::kCuda && !job.head_memory_mib.has_value())
+      AddHeadRows(limits, plan);
     DropNeedlessSum(job, limits.global_batch_bins, plan);
     return absl::OkStatus();
   }
   const bool open = job.loss_head == config::LossHead::kAuto && !job.head_memory_mib.has_value();
-  if (open && plan->device == "cuda" && plan->model.labels == 0 &&
+  if (open && plan->device == DeviceKind::kCuda && plan->model.labels == 0 &&
       FitsWithASmallHead(job, limits, layouts.back(), plan)) {
     AddWhatIsLeft(job, limits, plan);
     return absl::OkStatus();

@@ -1,7 +1,6 @@
 #include "controller/planner/layout/layout_options.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "common/plan/extents.h"
 #include "common/plan/storage.h"
@@ -27,7 +26,7 @@ struct DeviceShape {
 
 // The CPU's smallest chunk: fewer rows make a slow product over the vocabulary.
 DeviceShape ShapeOf(const plan::Plan& plan) {
-  if (plan.device == "cuda") return {32768, 8192, (int64_t{5} << 30) / 4, 1024, 1024};
+  if (plan.device == DeviceKind::kCuda) return {32768, 8192, (int64_t{5} << 30) / 4, 1024, 1024};
   return {4096, 1, int64_t{64} << 20, 64, 128};
 }
 
@@ -87,24 +86,25 @@ std::vector<int64_t> MicroBatches(const config::JobSpec& job, const LayoutLimits
 }
 
 // Recompute levels to try, cheapest first.
-std::vector<const char*> RecomputeLevels(Recompute recompute, const plan::Plan& plan) {
+std::vector<RecomputeLevel> RecomputeLevels(Recompute recompute, const plan::Plan& plan) {
+  using enum RecomputeLevel;
   switch (recompute) {
     case Recompute::kNone:
-      return {"none"};
+      return {kNone};
     case Recompute::kNormSwiglu:
-      return {"norm_swiglu"};
+      return {kNormSwiglu};
     case Recompute::kExpertOut:
-      return {"expert_out"};
+      return {kExpertOut};
     case Recompute::kFfn:
-      return {"ffn"};
+      return {kFfn};
     case Recompute::kBlock:
-      return {"block"};
+      return {kBlock};
     case Recompute::kAuto:
       break;
   }
-  if (plan.device != "cuda") return {"none", "block"};
-  if (plan.model.mixture.experts == 0) return {"none", "norm_swiglu", "ffn", "block"};
-  return {"none", "norm_swiglu", "expert_out", "ffn", "block"};
+  if (plan.device != DeviceKind::kCuda) return {kNone, kBlock};
+  if (plan.model.mixture.experts == 0) return {kNone, kNormSwiglu, kFfn, kBlock};
+  return {kNone, kNormSwiglu, kExpertOut, kFfn, kBlock};
 }
 
 // ZeRO stages to try.
@@ -127,13 +127,16 @@ int64_t FixedWorkspace(const config::JobSpec& job) {
 }
 
 int64_t OrdinaryWorkspace(const plan::Plan& plan, int32_t compute_capability) {
-  if (plan.device != "cuda") return kOrdinaryAttentionBytes;  // no algorithm there asks for it
+  if (plan.device != DeviceKind::kCuda)
+    return kOrdinaryAttentionBytes;  // no algorithm there asks for it
   const int64_t fastest = FastestAttentionBytes(plan, compute_capability);
   return WorkspaceOf(fastest <= kOrdinaryAttentionBytes ? fastest : LeastAttentionBytes(plan));
 }
 
 // Levels that cost memory bandwidth only.
-bool IsCheap(std::string_view level) { return level == "none" || level == "norm_swiglu"; }
+bool IsCheap(RecomputeLevel level) {
+  return level == RecomputeLevel::kNone || level == RecomputeLevel::kNormSwiglu;
+}
 
 // Layouts of one choice of number formats and stage: those of cheap recomputation and large
 // micro-steps, and the others.
@@ -144,24 +147,24 @@ struct LayoutList {
 LayoutList ListLayouts(const config::JobSpec& job, const LayoutLimits& limits,
                        const plan::Plan& plan, Layout layout) {
   const std::vector<int64_t> sizes = MicroBatches(job, limits, plan);
-  const std::vector<const char*> levels = RecomputeLevels(job.recompute, plan);
+  const std::vector<RecomputeLevel> levels = RecomputeLevels(job.recompute, plan);
   const int64_t enough = std::min(ShapeOf(plan).enough_tokens, sizes.front() * plan.sequence_len);
   const auto small = std::find_if(sizes.begin(), sizes.end(),
                                   [&](int64_t size) { return size * plan.sequence_len < enough; });
   LayoutList list;
-  const auto add = [&](int64_t size, const char* level, std::vector<Layout>* to) {
+  const auto add = [&](int64_t size, RecomputeLevel level, std::vector<Layout>* to) {
     layout.micro_batch = size;
     layout.recompute = level;
     to->push_back(layout);
   };
-  for (const char* level : levels) {
+  for (const RecomputeLevel level : levels) {
     const bool fast = IsCheap(level) || levels.size() == 1;
     for (auto size = sizes.begin(); size != small; ++size) {
       add(*size, level, fast ? &list.fast : &list.slow);
     }
   }
   for (auto size = small; size != sizes.end(); ++size) {
-    for (const char* level : levels) add(*size, level, &list.slow);
+    for (const RecomputeLevel level : levels) add(*size, level, &list.slow);
   }
   return list;
 }
@@ -195,11 +198,11 @@ void EnlargeHeadChunk(plan::Plan* plan) {
 
 std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,
                                  const plan::Plan& plan) {
-  const auto chosen = [](const std::string& word, const char* when_auto) {
-    return word == "auto" ? std::string(when_auto) : word;
+  const auto chosen = [](const std::string& word, Precision when_auto) {
+    return FromString<Precision>(word).value_or(when_auto);
   };
   std::vector<Layout> formats;
-  for (const char* dtype : {"float32", "bfloat16"}) {
+  for (const Precision dtype : {Precision::kFloat32, Precision::kBfloat16}) {
     Layout next{.master_dtype = chosen(job.master_dtype, dtype),
                 .gradient_dtype = chosen(job.gradient_dtype, dtype),
                 .weight_slots = FixedWeightSlots(job, plan),
@@ -223,7 +226,7 @@ std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits&
     slow.insert(slow.end(), list.slow.begin(), list.slow.end());
   }
   layouts.insert(layouts.end(), slow.begin(), slow.end());
-  if (plan.device != "cuda" || job.attention_workspace_gib.has_value()) return layouts;
+  if (plan.device != DeviceKind::kCuda || job.attention_workspace_gib.has_value()) return layouts;
   plan::Plan smallest = plan;
   smallest.micro_batch_bins = layouts.back().micro_batch;
   layouts.push_back(layouts.back());

@@ -3,7 +3,6 @@
 #define COXSWAIN_CONTROLLER_PLANNER_LAYOUT_LAYOUT_OPTIONS_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "common/config/job_spec.h"
@@ -23,10 +22,10 @@ inline constexpr int32_t kLeastWeightSlots = 2;
 
 // One choice of everything that the job leaves to the planner.
 struct Layout {
-  std::string master_dtype, gradient_dtype;
+  Precision master_dtype{}, gradient_dtype{};
   int32_t zero = 0;
   int64_t micro_batch = 1;
-  const char* recompute = "none";
+  RecomputeLevel recompute = RecomputeLevel::kNone;
   int32_t weight_slots = kLeastWeightSlots;  // under ZeRO 3
   int64_t attention_workspace = 0;           // bytes; 0: that of the micro-step, if ordinary
   int64_t logits_bytes =

@@ -24,7 +24,7 @@ constexpr double kFewestOfMicroSteps = 0.1;
 // 14 heads x 64, documents of 512, 1,024, 2,048: 562, 1010, 1906 | 571, 1019, 1915; 28 x 128:
 // 1348, 2244, 4036 | 1362, 2258, 4050; not deterministic: 226, 900 | 235, 914.
 int64_t FastestAttentionBytes(const plan::Plan& plan) {
-  if (plan.compute_dtype != "bfloat16") return LeastAttentionBytes(plan);
+  if (plan.compute_dtype != Precision::kBfloat16) return LeastAttentionBytes(plan);
   const int64_t tokens = plan.micro_batch_bins * plan.sequence_len;
   const int64_t query = plan.model.num_heads * plan.model.head_dim;
   const int64_t block_keys = plan.model.head_dim <= 64 ? 128 : 256;

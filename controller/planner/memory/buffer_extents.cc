@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/extents.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/quantize_pieces.h"
@@ -60,7 +60,7 @@ int64_t ExpertAdapterBytes(const plan::Plan& plan, const BufferExtents& n) {
   if (plan.lora.rank == 0) return 0;
   const int64_t inner =
       Align(4 * plan.model.mixture.chosen * n.tokens * std::max(plan.lora.rank, WidestRank(plan)));
-  return inner + (plan.device == "cuda" ? 4 * int64_t{2} * 160 * 2048 * 16 : 0);
+  return inner + (plan.device == DeviceKind::kCuda ? 4 * int64_t{2} * 160 * 2048 * 16 : 0);
 }
 
 // Two numbers of each row for the losses, or the counts of blocks of rows while pairs are sorted.
@@ -93,8 +93,9 @@ int64_t Fp8ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   int64_t bytes = 0;
   plan::VisitFp8Linears(plan, [&](const auto& linear, int64_t /*layer*/) {
     const int64_t in = linear.in_features, out = linear.out_features;
-    bytes = std::max(bytes, plan.device == "cuda" ? (int64_t{192} << 20) + 512 * std::max(in, out)
-                                                  : 4 * (n.tokens * (in + out) + in * out) + 4096);
+    bytes = std::max(bytes, plan.device == DeviceKind::kCuda
+                                ? (int64_t{192} << 20) + 512 * std::max(in, out)
+                                : 4 * (n.tokens * (in + out) + in * out) + 4096);
   });
   return bytes;
 }
@@ -117,7 +118,7 @@ BufferExtents::BufferExtents(const plan::Plan& plan) {
 
 int64_t ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t steps =
-      plan.device == "cuda" ? CudaScratchBytes(plan, n) : CpuScratchBytes(plan, n);
+      plan.device == DeviceKind::kCuda ? CudaScratchBytes(plan, n) : CpuScratchBytes(plan, n);
   return std::max({steps, plan::QuantizeScratchBytes(plan), RouterScratchBytes(plan, n),
                    Fp8ScratchBytes(plan, n)});
 }

@@ -9,7 +9,7 @@ namespace {
 // The world, and the ranks of a replica or of a part where these are some but not all of it.
 // Communicators of the same ranks are one: worker/comm/nccl_group.h.
 uint64_t NcclCommunicators(const plan::Plan& plan) {
-  if (plan.device != "cuda" || plan.world_size() == 1) return 0;
+  if (plan.device != DeviceKind::kCuda || plan.world_size() == 1) return 0;
   return plan.shard > 1 && plan.replicate > 1 ? 3 : 1;
 }
 
@@ -17,7 +17,7 @@ uint64_t NcclCommunicators(const plan::Plan& plan) {
 
 MemoryByClass PlannedMemory(const plan::Plan& plan) {
   MemoryByClass sum;
-  if (plan.device == "cuda") sum.runtime = plan::kCudaRuntimeBytes;
+  if (plan.device == DeviceKind::kCuda) sum.runtime = plan::kCudaRuntimeBytes;
   const uint64_t communicators = NcclCommunicators(plan);
   if (communicators > 0) {
     sum.communication = kNcclBytesPerCommunicator * communicators + kCopyStagingBytes;

@@ -16,7 +16,7 @@ absl::StatusOr<std::string> PlaceSnapshots(uint64_t host_bytes,
                             ? plan->world_size()
                             : *std::max_element(ranks_of_hosts.begin(), ranks_of_hosts.end());
   const uint64_t need = per_rank * static_cast<uint64_t>(ranks), have = host_bytes;
-  if (plan->device != "cuda" || have == 0 || need <= have / 2) return std::string();
+  if (plan->device != DeviceKind::kCuda || have == 0 || need <= have / 2) return std::string();
   if (need > have / 5 * 4) {
     return absl::ResourceExhaustedError(absl::StrFormat(
         "host memory: the snapshots of %d ranks of a host take %s (%d bytes). At most four fifths "

@@ -34,7 +34,7 @@ bool FitsBlocks(const model::StackedFile& file, const BlocksAndScales& blocks) {
 // The tensors of experts. `format` is what the job keeps of the files' quantisation.
 absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
                         const std::vector<model::StackedFile>& stack, int64_t matrices,
-                        const std::string& format) {
+                        Quantization format) {
   for (const model::StackedFile& file : stack) {
     for (int64_t matrix = 0; matrix < (file.one_each() ? matrices : 1); ++matrix) {
       const std::string name = file.NameOf(matrix);
@@ -44,10 +44,10 @@ absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
       if (blocks.has_value() && FitsBlocks(file, *blocks)) continue;
       if (blocks.has_value()) tensor = blocks->codes;
       if (!blocks.has_value() && tensor != nullptr && tensor->shape == file.shape()) {
-        if (format.empty()) continue;
+        if (format == Quantization::kNone) continue;
         return absl::InvalidArgumentError(absl::StrCat(
             files.PathOf(*tensor), ": tensor \"", name, "\" is not quantised, by ",
-            "quantization_config of config.json it should be ", format,
+            "quantization_config of config.json it should be ", ToString(format),
             "; write quantization: {format: none} with adapter: lora, or use another checkpoint"));
       }
       return absl::InvalidArgumentError(absl::StrCat(
@@ -60,11 +60,11 @@ absl::Status CheckStack(const config::JobSpec& job, const WeightFiles& files,
 }
 
 // What a job keeps as the files have it: MXFP4 or nothing, as other formats are of no stack.
-absl::StatusOr<std::string> KeptOfFiles(const config::JobSpec& job,
-                                        const model::ModelConfig& model) {
-  if (model.quantization != "mxfp4") return "";
-  ASSIGN_OR_RETURN(std::string kept, QuantizationOf(job, model));
-  return kept == model.quantization ? kept : "";
+absl::StatusOr<Quantization> KeptOfFiles(const config::JobSpec& job,
+                                         const model::ModelConfig& model) {
+  if (model.quantization != Quantization::kMxfp4) return Quantization::kNone;
+  ASSIGN_OR_RETURN(const Quantization kept, QuantizationOf(job, model));
+  return kept == model.quantization ? kept : Quantization::kNone;
 }
 
 }  // namespace
@@ -75,12 +75,12 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(job.model_path, model::TextPartOf(model).spellings));
   const model::Architecture blocks = model::ArchitectureOf(model);
-  ASSIGN_OR_RETURN(const std::string kept, KeptOfFiles(job, model));
+  ASSIGN_OR_RETURN(const Quantization kept, KeptOfFiles(job, model));
   for (const model::Parameter& parameter : model::BaseParameterTable(blocks)) {
     if (model::IsHead(parameter) && model.new_head) continue;
     const std::vector<model::StackedFile> stack = model::StackedFilesOf(blocks, parameter);
     if (!stack.empty()) {
-      const std::string format = plan::IsQuantizedIn(kept, parameter) ? kept : "";
+      const Quantization format = plan::IsQuantizedIn(kept, parameter) ? kept : Quantization::kNone;
       RETURN_IF_ERROR(CheckStack(job, *files, stack, parameter.batch, format));
       continue;
     }
@@ -107,10 +107,12 @@ absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConf
     }
     // The linears of blocks are quantised alike, and nothing else is.
     const bool quantized = plan::IsQuantizedIn(model.quantization, parameter);
-    const std::string wanted_format = quantized ? model.quantization : "";
-    const std::string format = packed.has_value() ? packed->format : "";
+    const Quantization wanted_format = quantized ? model.quantization : Quantization::kNone;
+    const Quantization format = packed.has_value() ? packed->format : Quantization::kNone;
     if (format != wanted_format) {
-      const auto said = [](const std::string& one) { return one.empty() ? "not quantised" : one; };
+      const auto said = [](Quantization one) {
+        return one == Quantization::kNone ? "not quantised" : ToString(one);
+      };
       return absl::InvalidArgumentError(absl::StrCat(
           files->PathOf(*tensor), ": tensor \"", parameter.name, "\" is ", said(format),
           ", by quantization_config of config.json it should be ", said(wanted_format),

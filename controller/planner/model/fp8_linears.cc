@@ -113,16 +113,17 @@ absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, p
   fp8.recipe = RecipeOf(job.fp8->recipe);
   fp8.e4m3_gradients = job.fp8->e4m3_gradients;
   fp8.keeps_activations = job.fp8->keeps_activations;
-  if (plan->device == "cuda") RETURN_IF_ERROR(CheckCapability(fp8.recipe, compute_capability));
-  if (plan->device == "cuda" && fp8.recipe == plan::Fp8Recipe::kBlockwise &&
+  if (plan->device == DeviceKind::kCuda)
+    RETURN_IF_ERROR(CheckCapability(fp8.recipe, compute_capability));
+  if (plan->device == DeviceKind::kCuda && fp8.recipe == plan::Fp8Recipe::kBlockwise &&
       plan->sequence_len % kTileTokens != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("precision.fp8.recipe is blockwise, sequence_len is ", plan->sequence_len,
                      "; on a GPU it takes a multiple of ", kTileTokens));
   }
-  if (!plan->quantization.empty()) {
+  if (plan->quantization != Quantization::kNone) {
     return absl::InvalidArgumentError(absl::StrCat("precision.compute is fp8, the base is kept in ",
-                                                   plan->quantization,
+                                                   ToString(plan->quantization),
                                                    "; set precision.compute: auto"));
   }
   std::set<plan::LinearPlace> excluded;

@@ -2,8 +2,6 @@
 #ifndef COXSWAIN_CONTROLLER_PLANNER_MODEL_QUANTIZATION_H_
 #define COXSWAIN_CONTROLLER_PLANNER_MODEL_QUANTIZATION_H_
 
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "common/config/job_spec.h"
 #include "common/model/model_config.h"
@@ -14,8 +12,8 @@ namespace coxswain::planner {
 // does any adapter on MXFP4, unless the job asks for another or for none. InvalidArgument: the
 // files are quantised otherwise and the job trains these weights, or asks for another format; or
 // the model has no experts whose rows are blocks of MXFP4.
-absl::StatusOr<std::string> QuantizationOf(const config::JobSpec& job,
-                                           const model::ModelConfig& model);
+absl::StatusOr<Quantization> QuantizationOf(const config::JobSpec& job,
+                                            const model::ModelConfig& model);
 
 }  // namespace coxswain::planner
 

@@ -258,8 +258,8 @@ void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   lines.Text("method", facts.job.method);
   // As resolved: what the job leaves to the files, or says, is one recipe. What cannot be is
   // refused with the plan.
-  const std::string quantization = QuantizationOf(facts.job, facts.model).value_or("");
-  if (!quantization.empty()) lines.Text("quantization", quantization);
+  const Quantization format = QuantizationOf(facts.job, facts.model).value_or(Quantization::kNone);
+  if (format != Quantization::kNone) lines.Text("quantization", ToString(format));
   AddAdapter(facts.job, facts.model, facts.adapter_identity, lines);
   lines.Text("data", facts.data_hash);
   lines.Int("sequence_len", facts.job.sequence_len);

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 
 namespace coxswain::planner {
 namespace {
@@ -14,7 +14,8 @@ using Tensors = std::set<std::pair<int64_t, int32_t>>;  // by layer and number i
 // Sums a block; `again` receives the tensors whose products are computed again.
 void AddBlock(const plan::Plan& plan, int64_t layer, BlockProducts* products, Tensors* again) {
   for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
-    const bool repeats = plan.recompute == "block" || plan::ComputesAgain(plan, plan::AgainOf(op));
+    const bool repeats =
+        plan.recompute == RecomputeLevel::kBlock || plan::ComputesAgain(plan, plan::AgainOf(op));
     if (const auto* linear = std::get_if<model::LinearOp>(&op)) {
       if (!repeats) continue;
       products->linears_again += static_cast<double>(linear->in_features * linear->out_features);

@@ -130,7 +130,7 @@ class Timeline {
     const double seconds = LinkSeconds(plan_.links, bytes);
     busy_ = std::max(busy_, now_) + seconds;
     comm_ += seconds;
-    if (!plan_.overlap || plan_.device == "cpu") Join();  // in turn with compute
+    if (!plan_.overlap || plan_.device == DeviceKind::kCpu) Join();  // in turn with compute
   }
 
   // Of a block what its slot lacks.
@@ -225,7 +225,7 @@ class Timeline {
 
 std::vector<plan::LinkSpeed> DefaultLinks(const plan::Plan& plan) {
   if (plan.world_size() == 1) return {};
-  if (plan.device == "cuda") {
+  if (plan.device == DeviceKind::kCuda) {
     return {{int64_t{32} << 20, 240e9}, {int64_t{128} << 20, 290e9}, {int64_t{2} << 30, 337e9}};
   }
   return {{int64_t{16} << 10, 82e6}, {int64_t{32} << 20, 0.98e9}};

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/extents.h"
 #include "common/plan/storage.h"
 #include "controller/planner/time/gpu_time.h"
@@ -69,7 +69,7 @@ int64_t LeastCutHeadBytes(const plan::Plan& plan) {
   const int64_t partials = std::min(rows, kCutPassRows) * tiles * kCutPartialBytes;
   const int64_t answers = plan.generation.sequences * plan::LogitsRowBytes(plan);
   const int64_t fixed =
-      AlignedBytes(rows * kCutRowBytes) + (plan.device == "cuda" ? kCutProductBytes : 0);
+      AlignedBytes(rows * kCutRowBytes) + (plan.device == DeviceKind::kCuda ? kCutProductBytes : 0);
   return std::max(fixed + AlignedBytes(std::max(CutTileBytes(plan), partials)),
                   AlignedBytes(answers));
 }
@@ -77,7 +77,7 @@ int64_t LeastCutHeadBytes(const plan::Plan& plan) {
 int64_t CutHeadBytes(const plan::Plan& plan, int64_t wanted) {
   const int64_t least = LeastCutHeadBytes(plan);
   const int64_t tiles = CeilDiv(plan.model.vocab_size, kCutTileColumns);
-  const int64_t usual = plan.device == "cuda" ? kUsualCutBytes : kUsualCpuCutBytes;
+  const int64_t usual = plan.device == DeviceKind::kCuda ? kUsualCutBytes : kUsualCpuCutBytes;
   const int64_t whole = least + (tiles - 1) * CutTileBytes(plan);
   return std::max(least, std::min(whole, wanted > 0 ? wanted : usual));
 }
@@ -87,8 +87,8 @@ double HeadSeconds(const plan::Plan& plan) {
   const auto h = static_cast<double>(plan.model.hidden_size);
   const auto v = static_cast<double>(plan.model.vocab_size);
   const HeadTimes head{
-      .flops_per_second =
-          (plan.compute_dtype == "bfloat16" ? 1 : kFloat32Share) * kRates.product_flops_per_second,
+      .flops_per_second = (plan.compute_dtype == Precision::kBfloat16 ? 1 : kFloat32Share) *
+                          kRates.product_flops_per_second,
       .rows = static_cast<double>(plan.micro_batch_bins * plan.sequence_len),
       .matrix = h * v,
       .element = static_cast<double>(plan::ComputeBytes(plan)),

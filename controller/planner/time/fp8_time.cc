@@ -1,6 +1,6 @@
 #include "controller/planner/time/fp8_time.h"
 
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 #include "common/plan/fp8_linears.h"
 
 namespace coxswain::planner {
@@ -33,7 +33,7 @@ class Sum {
     const auto out = static_cast<double>(linear.out_features);
     const bool trained = plan::TrainsWeight(plan_, linear, layer);
     const bool kept = trained && plan::IsKeptInFp8(plan_, linear.in, layer);
-    const bool again = plan_.recompute == "block" ||
+    const bool again = plan_.recompute == RecomputeLevel::kBlock ||
                        plan::ComputesAgain(plan_, plan::AgainOf(model::PlainOp(linear)));
     const double saved =
         2 * in * out / rates_.product_flops_per_second * (1 - 1 / ShareOf(plan_.fp8.recipe));

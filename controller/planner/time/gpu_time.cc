@@ -55,7 +55,8 @@ struct SecondsPerToken {
 };
 
 double ProductRate(const plan::Plan& plan, const GpuRates& rates) {
-  return rates.product_flops_per_second * (plan.compute_dtype == "bfloat16" ? 1 : kFloat32Share);
+  return rates.product_flops_per_second *
+         (plan.compute_dtype == Precision::kBfloat16 ? 1 : kFloat32Share);
 }
 
 // Products of experts, and gradients of weights, in bfloat16: what they take beyond others.
@@ -80,8 +81,9 @@ SecondsPerToken Products(const plan::Plan& plan, const GpuRates& rates) {
   const double rate = ProductRate(plan, rates);
   SecondsPerToken seconds{.forward = forward / rate, .backward = (all.total() - forward) / rate};
   const BlockProducts products = BlockProductsOf(plan);
-  seconds.again = plan.recompute == "block" ? (forward - head) / rate : 2 * products.again() / rate;
-  if (plan.compute_dtype != "bfloat16") return seconds;
+  seconds.again = plan.recompute == RecomputeLevel::kBlock ? (forward - head) / rate
+                                                           : 2 * products.again() / rate;
+  if (plan.compute_dtype != Precision::kBfloat16) return seconds;
   // Backward has as many operations of gradients of inputs as forward.
   const SecondsPerToken slower = SlowerProducts(plan, products, all.total() - 2 * forward, rates);
   return {.forward = seconds.forward + slower.forward,
@@ -110,7 +112,7 @@ SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span, const 
     seconds.forward += query * lines.forward.At(span) * slower;
     seconds.backward += query * backward.At(span) * slower;
   }
-  if (plan.recompute == "block") seconds.again = seconds.forward;
+  if (plan.recompute == RecomputeLevel::kBlock) seconds.again = seconds.forward;
   return seconds;
 }
 
@@ -156,7 +158,7 @@ MicroStepSeconds WeightTraffic(const plan::Plan& plan, const GpuRates& rates) {
     gradients += 2 * static_cast<double>(plan::StorageBytes(gradient, p.elements()));
     if (plan::IsSummedInBfloat16(plan, p)) sums += SumBytes(plan) * elements;
   }
-  double again = plan.recompute == "block" ? in_blocks : products.linears_again;
+  double again = plan.recompute == RecomputeLevel::kBlock ? in_blocks : products.linears_again;
   if (products.experts > 0) again += experts * products.experts_again / products.experts;
   const double once = element * (dense + experts) / rates.copy_bytes_per_second;
   return {.forward = once,

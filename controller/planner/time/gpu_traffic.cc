@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "common/model/parameter.h"
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 #include "common/plan/fusions/fused_ops.h"
 #include "controller/planner/time/block_products.h"
 
@@ -161,7 +161,7 @@ Touched TouchedPerToken(const plan::Plan& plan) {
     forward += kAdapterPasses * width;
     backward += kAdapterPassesBack * width;
   }
-  const double again = plan.recompute == "block" ? forward : AgainTraffic(plan);
+  const double again = plan.recompute == RecomputeLevel::kBlock ? forward : AgainTraffic(plan);
   forward += static_cast<double>(m.head_rows());
   backward += 2 * static_cast<double>(m.head_rows());
   return {.forward = forward, .backward = backward, .again = again};

@@ -345,9 +345,9 @@ TEST(MixtureConfigTest, GptOssAndItsDefaults) {
   older.erase("num_experts_per_tok");
   older["experts_per_token"] = 2;
   EXPECT_EQ(MustReadMixed(older), given);
-  EXPECT_EQ(given.quantization, "");
+  EXPECT_EQ(given.quantization, Quantization::kNone);
   json["quantization_config"] = {{"quant_method", "mxfp4"}};
-  EXPECT_EQ(MustReadMixed(json).quantization, "mxfp4");
+  EXPECT_EQ(MustReadMixed(json).quantization, Quantization::kMxfp4);
   ExpectRefusedMixed(Set(json, "swiglu_limit", 5.0), "swiglu_limit is 5, only 7 is supported");
   ExpectRefusedMixed(Set(json, "swiglu_alpha", 1.5), "swiglu_alpha is 1.5");
 }

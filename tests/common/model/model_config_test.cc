@@ -308,7 +308,8 @@ TEST(ModelConfigTest, TakesFp8InBlocksOfDeepSeeksSize) {
                          {"fmt", "e4m3"},
                          {"activation_scheme", "dynamic"},
                          {"weight_block_size", {128, 128}}};
-  EXPECT_EQ(MustRead(With(Qwen2(), "quantization_config", settings)).quantization, "");
+  EXPECT_EQ(MustRead(With(Qwen2(), "quantization_config", settings)).quantization,
+            Quantization::kNone);
   for (const auto& [key, value] :
        {std::pair<const char*, Json>{"weight_block_size", {64, 128}}, {"fmt", "e5m2"}}) {
     ExpectRefused(With(Qwen2(), "quantization_config", With(settings, key, value)),
@@ -322,12 +323,12 @@ TEST(ModelConfigTest, ReadsHowBitsandbytesHasQuantised) {
                    {"bnb_4bit_quant_type", "nf4"},
                    {"bnb_4bit_use_double_quant", true}};
   const auto format = [&] { return MustRead(With(Qwen2(), "quantization_config", settings)); };
-  EXPECT_EQ(format().quantization, "nf4_double");
+  EXPECT_EQ(format().quantization, Quantization::kNf4Double);
   settings["bnb_4bit_use_double_quant"] = false;
-  EXPECT_EQ(format().quantization, "nf4");
+  EXPECT_EQ(format().quantization, Quantization::kNf4);
   settings = {{"quant_method", "bitsandbytes"}, {"load_in_8bit", true}, {"load_in_4bit", false}};
-  EXPECT_EQ(format().quantization, "int8");
-  EXPECT_EQ(MustRead(Qwen2()).quantization, "");
+  EXPECT_EQ(format().quantization, Quantization::kInt8);
+  EXPECT_EQ(MustRead(Qwen2()).quantization, Quantization::kNone);
 }
 
 TEST(ModelConfigTest, NamesTheKeyThatIsMissingOrWrong) {

@@ -8,7 +8,7 @@
 
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/unit_fetch.h"
 
@@ -33,7 +33,7 @@ Plan MakePlan(const std::string& format, int64_t experts, int64_t hidden = 32, i
   c.mixture = {.experts = experts, .chosen = 2, .width = width, .router_bias = true};
   plan.architecture = model::ArchitectureOf(c);
   plan.parameters = model::BaseParameterTable(plan.architecture);
-  plan.quantization = format;
+  plan.quantization = *FromString<Quantization>(format);
   plan.sequence_len = plan.lm_head_chunk_tokens = 8;
   return plan;
 }
@@ -56,11 +56,12 @@ TEST(ExpertRangesTest, ARangeBeginsWithABlock) {
 TEST(ExpertRangesTest, BytesAreThoseOfTheLargestRange) {
   Plan plan = MakePlan("mxfp4", 6);
   EXPECT_EQ(ExpertRangeBytes(plan), 0);
-  for (const char* dtype : {"float32", "bfloat16"}) {
+  for (const Precision dtype : {Precision::kFloat32, Precision::kBfloat16}) {
     plan.compute_dtype = dtype;
     for (const int64_t experts : {1, 4, 6}) {
       plan.experts_at_once = experts;
-      EXPECT_EQ(ExpertRangeBytes(plan), (plan.compute_dtype == "float32" ? 4 : 2) * experts * 4096);
+      EXPECT_EQ(ExpertRangeBytes(plan),
+                (plan.compute_dtype == Precision::kFloat32 ? 4 : 2) * experts * 4096);
     }
   }
 }
@@ -100,8 +101,8 @@ TEST(ExpertRangesTest, ExpertsAreAFlatThatIsInNoSlot) {
       }
       EXPECT_EQ(in_ranges, 2);
       const UnitFetch block = UnitFetches(plan, map)[1];
-      EXPECT_EQ(block.dequantized.size(), plan.quantization == "mxfp4" ? 0u : 4u);
-      EXPECT_EQ(block.slotted, zero == 3 || plan.quantization != "mxfp4");
+      EXPECT_EQ(block.dequantized.size(), plan.quantization == Quantization::kMxfp4 ? 0u : 4u);
+      EXPECT_EQ(block.slotted, zero == 3 || plan.quantization != Quantization::kMxfp4);
       const bool gathered =
           std::any_of(block.gathers.begin(), block.gathers.end(),
                       [&](const GatherPart& part) { return map.flats[part.flat].in_ranges; });

@@ -7,7 +7,7 @@
 
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/storage.h"
 
@@ -32,8 +32,8 @@ Plan SummedPlan(bool tied) {
   for (model::Parameter& p : plan.parameters) p.group = 0;
   plan.architecture = model::ArchitectureOf(c);
   plan.groups = {{.name = "weights"}};
-  plan.compute_dtype = plan.master_dtype = plan.gradient_dtype = "bfloat16";
-  plan.device = "cuda";
+  plan.compute_dtype = plan.master_dtype = plan.gradient_dtype = Precision::kBfloat16;
+  plan.device = DeviceKind::kCuda;
   plan.sequence_len = 64;
   plan.micro_batch_bins = 2;
   plan.lm_head_chunk_tokens = 32;
@@ -59,7 +59,7 @@ TEST(GradientSumTest, TermsAreMicroStepsAndOfTheHeadItsChunks) {
 
 TEST(GradientSumTest, WhatIsSummedInFloat32HasNoTerms) {
   Plan plan = SummedPlan(true);
-  plan.gradient_dtype = "float32";
+  plan.gradient_dtype = Precision::kFloat32;
   EXPECT_EQ(GradientTerms(plan, 10), 0);
   plan = SummedPlan(true);
   plan.shard = plan.zero = 2;  // blocks have slots, and the tied embedding float32

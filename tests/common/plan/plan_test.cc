@@ -8,6 +8,7 @@
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/plan/checks/plan_bytes.h"
+#include "common/plan/optimizer_states.h"
 #include "coxswain/v1/plan.pb.h"
 #include "gtest/gtest.h"
 
@@ -48,7 +49,7 @@ Plan Full() {
   plan.job = "job-1";
   plan.recipe_hash = std::string(32, '\x80');
   plan.model_path = "/models/m";
-  plan.init = "random";
+  plan.init = BaseInit::kRandom;
   plan.init_seed = 7;
   plan.seed = std::numeric_limits<uint64_t>::max();
   plan.model = Model();
@@ -88,7 +89,7 @@ Plan Full() {
   plan.sequence_len = 2048;
   plan.micro_batch_bins = 4;
   plan.max_documents_per_bin = 7;
-  plan.recompute = "block";
+  plan.recompute = RecomputeLevel::kBlock;
   plan.lm_head_chunk_tokens = 256;
   plan.beta1 = 0.8;
   plan.beta2 = 0.95;
@@ -97,10 +98,10 @@ Plan Full() {
   plan.label_smoothing = 0.1;
   plan.z_loss = 1e-4;
   plan.recompute_every = 2;
-  plan.device = "cuda";
-  plan.compute_dtype = "bfloat16";
-  plan.master_dtype = "bfloat16";
-  plan.gradient_dtype = "bfloat16";
+  plan.device = DeviceKind::kCuda;
+  plan.compute_dtype = Precision::kBfloat16;
+  plan.master_dtype = Precision::kBfloat16;
+  plan.gradient_dtype = Precision::kBfloat16;
   plan.gradient_sum = GradientSum::kCompensated;
   plan.attention_deterministic = false;
   plan.attention_workspace_bytes = 1 << 20;
@@ -171,10 +172,10 @@ TEST(PlanTest, APlanWithoutBlocksIsCompleted) {
 // Plans made before the field was there are read, and keep their bytes.
 TEST(PlanTest, AdamWGoesWithoutItsName) {
   Plan plan = Full();
-  EXPECT_EQ(plan.optimizer, "adamw");
+  EXPECT_EQ(plan.optimizer, OptimizerKind::kAdamW);
   EXPECT_EQ(SerializePlan(plan).find("adamw"), std::string::npos);
-  plan.optimizer = "other";
-  EXPECT_NE(SerializePlan(plan).find("other"), std::string::npos);
+  plan.optimizer = OptimizerKind::kAdamWBf16;
+  EXPECT_NE(SerializePlan(plan).find("adamw_bf16"), std::string::npos);
 }
 
 // Jobs that generate nothing keep their bytes.
@@ -203,7 +204,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.job = "job-2"; },
       [](Plan& p) { p.recipe_hash[0] = 'x'; },
       [](Plan& p) { p.model_path = "/other"; },
-      [](Plan& p) { p.init = "pretrained"; },
+      [](Plan& p) { p.init = BaseInit::kPretrained; },
       [](Plan& p) { p.init_seed = 0; },
       [](Plan& p) { p.seed = 1; },
       [](Plan& p) { p.model.architecture = "x"; },
@@ -322,10 +323,10 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { ++p.sequence_len; },
       [](Plan& p) { ++p.micro_batch_bins; },
       [](Plan& p) { ++p.max_documents_per_bin; },
-      [](Plan& p) { p.recompute = "none"; },
+      [](Plan& p) { p.recompute = RecomputeLevel::kNone; },
       [](Plan& p) { ++p.lm_head_chunk_tokens; },
       [](Plan& p) { ++p.lm_head_panel_bytes; },
-      [](Plan& p) { p.optimizer = "other"; },
+      [](Plan& p) { p.optimizer = OptimizerKind::kAdamWBf16; },
       [](Plan& p) { p.beta1 = 0; },
       [](Plan& p) { p.beta2 = 0; },
       [](Plan& p) { p.eps = 1; },
@@ -333,9 +334,9 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.label_smoothing = 0; },
       [](Plan& p) { p.z_loss = 0; },
       [](Plan& p) { --p.recompute_every; },
-      [](Plan& p) { p.device = "cpu"; },
-      [](Plan& p) { p.compute_dtype = "float32"; },
-      [](Plan& p) { p.quantization = "nf4"; },
+      [](Plan& p) { p.device = DeviceKind::kCpu; },
+      [](Plan& p) { p.compute_dtype = Precision::kFloat32; },
+      [](Plan& p) { p.quantization = Quantization::kNf4; },
       [](Plan& p) { ++p.experts_at_once; },
       [](Plan& p) { p.fp8.recipe = Fp8Recipe::kRowwise; },
       [](Plan& p) { p.fp8.e4m3_gradients = !p.fp8.e4m3_gradients; },
@@ -345,9 +346,9 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
         p.fp8.excluded.push_back({1, 3});
       },
       [](Plan& p) { p.snapshot_in_slices = true; },
-      [](Plan& p) { p.model.quantization = "int8"; },
-      [](Plan& p) { p.master_dtype = "float32"; },
-      [](Plan& p) { p.gradient_dtype = "float32"; },
+      [](Plan& p) { p.model.quantization = Quantization::kInt8; },
+      [](Plan& p) { p.master_dtype = Precision::kFloat32; },
+      [](Plan& p) { p.gradient_dtype = Precision::kFloat32; },
       [](Plan& p) { p.gradient_sum = GradientSum::kStochastic; },
       [](Plan& p) { p.attention_deterministic = true; },
       [](Plan& p) { ++p.attention_workspace_bytes; },
@@ -374,12 +375,87 @@ void ExpectRefused(const std::function<void(Plan&)>& change, const std::string& 
   EXPECT_NE(parsed.status().ToString().find(field), std::string::npos) << parsed.status();
 }
 
+// Full() on the wire, with one word of another spelling.
+std::string Misspelt(const std::function<void(v1::Plan&)>& change) {
+  v1::Plan message;
+  EXPECT_TRUE(message.ParseFromString(SerializePlan(Full())));
+  change(message);
+  return std::string(ParsePlan(message.SerializeAsString()).status().message());
+}
+
+TEST(PlanTest, RefusesUnknownWordsByName) {
+  EXPECT_EQ(Misspelt([](v1::Plan& p) { p.set_device("tpu"); }),
+            "plan: device is \"tpu\", expected one of cpu, cuda");
+  EXPECT_EQ(Misspelt([](v1::Plan& p) { p.set_init("zero"); }),
+            "plan: init is \"zero\", expected one of pretrained, random");
+  EXPECT_EQ(
+      Misspelt([](v1::Plan& p) { p.set_recompute("all"); }),
+      "plan: recompute is \"all\", expected one of none, norm_swiglu, expert_out, ffn, block");
+  EXPECT_EQ(Misspelt([](v1::Plan& p) { p.set_optimizer("adam"); }),
+            "plan: optimizer is \"adam\", expected one of adamw, adamw_bf16, adamw_8bit");
+  EXPECT_EQ(Misspelt([](v1::Plan& p) { p.set_compute_dtype("int8"); }),
+            "plan: compute_dtype is \"int8\", expected one of float32, bfloat16");
+  EXPECT_EQ(Misspelt([](v1::Plan& p) { p.set_master_dtype("float16"); }),
+            "plan: master_dtype is \"float16\", expected one of float32, bfloat16");
+  EXPECT_EQ(Misspelt([](v1::Plan& p) { p.set_gradient_dtype(""); }),
+            "plan: gradient_dtype is \"\", expected one of float32, bfloat16");
+  EXPECT_EQ(Misspelt([](v1::Plan& p) { p.set_quantization("fp4"); }),
+            "plan: quantization is \"fp4\", expected one of \"\", nf4, nf4_double, int8, mxfp4");
+  EXPECT_EQ(
+      Misspelt([](v1::Plan& p) { p.mutable_model()->set_quantization("fp4"); }),
+      "plan: model.quantization is \"fp4\", expected one of \"\", nf4, nf4_double, int8, mxfp4");
+}
+
+// What stored plans and journals hold: a word on the wire is its spelling, not a number.
+TEST(PlanTest, WordsTravelAsTheyAreSpelled) {
+  v1::Plan message;
+  const auto on_wire = [&](const Plan& plan) -> const v1::Plan& {
+    EXPECT_TRUE(message.ParseFromString(SerializePlan(plan)));
+    return message;
+  };
+  Plan plan = Full();
+  for (const char* word : {"cpu", "cuda"}) {
+    plan.device = *FromString<DeviceKind>(word);
+    EXPECT_EQ(on_wire(plan).device(), word);
+  }
+  for (const char* word : {"pretrained", "random"}) {
+    plan.init = *FromString<BaseInit>(word);
+    EXPECT_EQ(on_wire(plan).init(), word);
+  }
+  for (const char* word : {"none", "norm_swiglu", "expert_out", "ffn", "block"}) {
+    plan.recompute = *FromString<RecomputeLevel>(word);
+    EXPECT_EQ(on_wire(plan).recompute(), word);
+  }
+  for (const char* word : {"float32", "bfloat16"}) {
+    plan.compute_dtype = plan.master_dtype = plan.gradient_dtype = *FromString<Precision>(word);
+    EXPECT_EQ(on_wire(plan).compute_dtype(), word);
+    EXPECT_EQ(message.master_dtype(), word);
+    EXPECT_EQ(message.gradient_dtype(), word);
+  }
+  for (const char* word : {"", "nf4", "nf4_double", "int8", "mxfp4"}) {
+    plan.quantization = plan.model.quantization = *FromString<Quantization>(word);
+    EXPECT_EQ(on_wire(plan).quantization(), word);
+    EXPECT_EQ(message.model().quantization(), word);
+  }
+  for (const char* word : {"adamw_bf16", "adamw_8bit"}) {
+    plan.optimizer = *FromString<OptimizerKind>(word);
+    EXPECT_EQ(on_wire(plan).optimizer(), word);
+  }
+}
+
+TEST(PlanTest, EveryOptimizerHasARow) {
+  for (const char* word : kSpellings<OptimizerKind>) {
+    Plan plan = Full();
+    plan.optimizer = *FromString<OptimizerKind>(word);
+    EXPECT_EQ(OptimizerOf(plan).kind, plan.optimizer) << word;
+  }
+}
+
 TEST(PlanTest, RefusesScalarsOutOfRange) {
   const double nan = std::nan("");
   ExpectRefused([](Plan& p) { p.job = ""; }, "job");
   ExpectRefused([](Plan& p) { p.recipe_hash = "short"; }, "recipe_hash");
   ExpectRefused([](Plan& p) { p.model_path = "relative"; }, "model_path");
-  ExpectRefused([](Plan& p) { p.init = "zero"; }, "init");
   ExpectRefused([](Plan& p) { p.replicate = 0; }, "replicate");
   ExpectRefused([](Plan& p) { p.shard = -1; }, "shard");
   ExpectRefused([](Plan& p) { p.zero = 4; }, "zero is 4");
@@ -390,26 +466,23 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.links[1].bytes = 1024; }, "links bytes is 1024");
   ExpectRefused([](Plan& p) { p.links[0].bytes_per_second = 0; }, "links bytes_per_second");
   ExpectRefused([](Plan& p) { p.predicted.exposed_seconds = -1; }, "predicted.exposed_seconds");
-  ExpectRefused([](Plan& p) { p.quantization = "fp4"; }, "quantization");
   ExpectRefused([](Plan& p) { p.experts_at_once = 1; }, "experts_at_once is 1");
   ExpectRefused([](Plan& p) { p.fp8.recipe = static_cast<Fp8Recipe>(4); }, "fp8.recipe is 4");
   ExpectRefused([](Plan& p) { p.fp8.excluded = {{1, 0}, {0, 0}}; }, "fp8.excluded is unsorted");
   ExpectRefused([](Plan& p) { p.fp8.excluded = {{99, 0}}; }, "fp8.excluded layer is 99");
   ExpectRefused(
       [](Plan& p) {
-        p.device = "cpu";
+        p.device = DeviceKind::kCpu;
         p.snapshot_in_slices = true;
       },
       "snapshot_in_slices");
   ExpectRefused([](Plan& p) { p.sequence_len = 0; }, "sequence_len");
   ExpectRefused([](Plan& p) { p.micro_batch_bins = 0; }, "micro_batch_bins");
   ExpectRefused([](Plan& p) { p.max_documents_per_bin = 0; }, "max_documents_per_bin");
-  ExpectRefused([](Plan& p) { p.recompute = "all"; }, "recompute");
   ExpectRefused([](Plan& p) { p.lm_head_chunk_tokens = 0; }, "lm_head_chunk_tokens");
   ExpectRefused([](Plan& p) { p.lm_head_panel_bytes = -1; }, "lm_head_panel_bytes is -1");
   // The logits of texts that are answered lie there.
   ExpectRefused([](Plan& p) { p.lm_head_panel_bytes = 1; }, "lm_head_panel_bytes is 1");
-  ExpectRefused([](Plan& p) { p.optimizer = "adam"; }, "optimizer is \"adam\"");
   ExpectRefused([](Plan& p) { p.beta1 = 1.0; }, "beta1");
   ExpectRefused([&](Plan& p) { p.beta2 = nan; }, "beta2");
   ExpectRefused([](Plan& p) { p.eps = 0; }, "eps");
@@ -430,15 +503,11 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
         p.policy_loss.objective = "clip";
       },
       "policy_loss beside document_loss");
-  ExpectRefused([](Plan& p) { p.compute_dtype = "int8"; }, "compute_dtype");
   ExpectRefused([](Plan& p) { p.recompute_every = 0; }, "recompute_every");
   ExpectRefused([](Plan& p) { p.recompute_every = 3; }, "recompute_every");
-  ExpectRefused([](Plan& p) { p.device = "tpu"; }, "device");
   ExpectRefused([](Plan& p) { p.fusions = {"everything"}; }, "fusions");
-  ExpectRefused([](Plan& p) { p.master_dtype = "float16"; }, "master_dtype");
-  ExpectRefused([](Plan& p) { p.gradient_dtype = ""; }, "gradient_dtype");
   ExpectRefused([](Plan& p) { p.gradient_sum = static_cast<GradientSum>(3); }, "gradient_sum");
-  ExpectRefused([](Plan& p) { p.gradient_dtype = "float32"; }, "gradient_sum");
+  ExpectRefused([](Plan& p) { p.gradient_dtype = Precision::kFloat32; }, "gradient_sum");
   ExpectRefused([](Plan& p) { p.attention_workspace_bytes = 0; }, "attention_workspace_bytes");
   ExpectRefused([](Plan& p) { p.lora.rank = -1; }, "lora.rank");
   ExpectRefused([&](Plan& p) { p.lora.scale = nan; }, "lora.scale");

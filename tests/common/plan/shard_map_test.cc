@@ -39,7 +39,7 @@ Plan MakePlan(int32_t shard, int32_t zero, int64_t lora_rank = 0) {
   for (model::Parameter& p : plan.parameters) {
     if (lora_rank == 0 || model::IsAdapter(p)) p.group = 0;
   }
-  plan.compute_dtype = plan.gradient_dtype = "bfloat16";
+  plan.compute_dtype = plan.gradient_dtype = Precision::kBfloat16;
   plan.shard = shard;
   plan.zero = zero;
   return plan;
@@ -58,15 +58,15 @@ TEST(StorageTest, FollowsFromPlanAndTensor) {
   EXPECT_EQ(of("down_proj.weight"), (ParameterStorage{kBf16, kF32, kBf16}));
   EXPECT_EQ(of("q_proj.bias"), (ParameterStorage{kBf16, kF32, kF32}));
   EXPECT_EQ(of("embed_tokens.weight"), (ParameterStorage{kBf16, kF32, kF32}));
-  plan.master_dtype = "bfloat16";
+  plan.master_dtype = Precision::kBfloat16;
   EXPECT_EQ(of("down_proj.weight"), (ParameterStorage{kBf16, std::nullopt, kBf16}));
   EXPECT_EQ(of("down_proj.weight").trained_values(), kBf16);
   plan = MakePlan(1, 0, 4);  // adapters
-  plan.master_dtype = "bfloat16";
+  plan.master_dtype = Precision::kBfloat16;
   EXPECT_EQ(of("down_proj.weight"), (ParameterStorage{kBf16, std::nullopt, std::nullopt}));
   const auto lora_a = of("down_proj.lora_A");
   EXPECT_EQ(lora_a, (ParameterStorage{kBf16, kF32, kF32}));
-  plan.compute_dtype = plan.gradient_dtype = plan.master_dtype = "float32";
+  plan.compute_dtype = plan.gradient_dtype = plan.master_dtype = Precision::kFloat32;
   EXPECT_EQ(of("down_proj.lora_A"), (ParameterStorage{kF32, std::nullopt, kF32}));
 }
 
@@ -157,7 +157,7 @@ TEST(ShardMapTest, FlatsAreByKindOfGradient) {
 // Trained base weights beside adapters: each with the masters that its storage says.
 TEST(ShardMapTest, FlatsAreOfOneStorage) {
   Plan plan = MakePlan(2, 1, 4);
-  plan.master_dtype = plan.gradient_dtype = "bfloat16";
+  plan.master_dtype = plan.gradient_dtype = Precision::kBfloat16;
   plan.parameters[1].group = 0;  // a norm of block 0
   const ShardMap map(plan);
   ASSERT_EQ(map.flats.size(), 1u + (3 * 2 + 1) + 1);
@@ -187,7 +187,7 @@ TEST(ShardMapTest, StagesMoveBlocksIntoSlots) {
 TEST(ShardMapTest, QuantisedLinearsAreAFlatOfTheirOwn) {
   for (const int32_t zero : {0, 3}) {
     Plan plan = MakePlan(zero == 3 ? 2 : 1, zero, 4);
-    plan.quantization = "nf4_double";
+    plan.quantization = Quantization::kNf4Double;
     const ShardMap map(plan);
     int quantized = 0;
     for (const Flat& flat : map.flats) {
@@ -216,12 +216,13 @@ TEST(ShardMapTest, QuantisedLinearsAreAFlatOfTheirOwn) {
 TEST(ShardMapTest, Mxfp4IsOfExperts) {
   model::Parameter experts{.name = "experts", .kind = model::Kind::kExperts},
       linear{.name = "linear", .kind = model::Kind::kLinear};
-  for (const char* format : {"nf4", "nf4_double", "int8", "mxfp4", ""}) {
-    const bool mxfp4 = std::string(format) == "mxfp4", any = *format != 0;
-    EXPECT_EQ(IsQuantizedIn(format, experts), any) << format;
-    EXPECT_EQ(IsQuantizedIn(format, linear), any && !mxfp4) << format;
+  for (const char* word : {"nf4", "nf4_double", "int8", "mxfp4", ""}) {
+    const Quantization format = *FromString<Quantization>(word);
+    const bool mxfp4 = std::string(word) == "mxfp4", any = *word != 0;
+    EXPECT_EQ(IsQuantizedIn(format, experts), any) << word;
+    EXPECT_EQ(IsQuantizedIn(format, linear), any && !mxfp4) << word;
     experts.part = linear.part = model::Part::kLoraA;
-    EXPECT_FALSE(IsQuantizedIn(format, experts) || IsQuantizedIn(format, linear)) << format;
+    EXPECT_FALSE(IsQuantizedIn(format, experts) || IsQuantizedIn(format, linear)) << word;
     experts.part = linear.part = model::Part::kBase;
   }
 }
@@ -243,7 +244,7 @@ TEST(ShardMapTest, QuantisedStorageIsCountedWithItsScales) {
 TEST(UnitFetchTest, DequantisesWhatIsQuantisedAndGathersIfItIsShared) {
   for (const int32_t zero : {0, 2, 3}) {
     Plan plan = MakePlan(zero == 0 ? 1 : 2, zero, 4);
-    plan.quantization = "int8";
+    plan.quantization = Quantization::kInt8;
     const ShardMap map(plan);
     const UnitFetch block = UnitFetches(plan, map)[1];
     EXPECT_EQ(block.dequantized.size(), 7u);
@@ -300,7 +301,7 @@ TEST(UnitFetchTest, RunsThePartsThatLack) {
 TEST(UnitFetchTest, AdaptersBesideADequantisedBaseAreInNoSlot) {
   for (const int32_t zero : {1, 2, 3}) {
     Plan plan = MakePlan(2, zero, 4);
-    plan.quantization = "nf4";
+    plan.quantization = Quantization::kNf4;
     const UnitFetch block = UnitFetches(plan, ShardMap(plan))[1];
     EXPECT_FALSE(block.gathers.empty());
     for (const GatherPart& part : block.gathers) EXPECT_EQ(part.slotted, zero == 3) << zero;
@@ -324,7 +325,7 @@ Plan MakeBlockyPlan(int32_t shard, int64_t lora_rank = 0) {
   for (model::Parameter& p : plan.parameters) {
     if (lora_rank == 0 || model::IsAdapter(p)) p.group = 0;
   }
-  plan.optimizer = "adamw_8bit";
+  plan.optimizer = OptimizerKind::kAdamW8bit;
   return plan;
 }
 
@@ -348,7 +349,7 @@ TEST(OptimizerStatesTest, BlocksAreOfLargeTensorsThatBeginAtOne) {
     EXPECT_EQ(adapters[i], p.trainable() && p.elements() >= 4096) << p.name;
   }
   Plan plain = MakeBlockyPlan(1);
-  plain.optimizer = "adamw";
+  plain.optimizer = OptimizerKind::kAdamW;
   EXPECT_EQ(InBlocks(plain), std::vector<bool>(plain.parameters.size(), false));
 }
 

@@ -116,7 +116,7 @@ TEST_F(ExportTest, RowsLieAsInTheFilesOfTheFamily) {
       "vocab_size": 8, "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 1,
       "num_attention_heads": 4, "num_key_value_heads": 2, "bias": false})";
   UseModel(model);
-  request_.plan.init = "random";
+  request_.plan.init = BaseInit::kRandom;
   TrainGroup([](const model::Parameter&) { return true; });
   WriteCheckpoint([](const model::Parameter& p, float* out) {
     for (int64_t i = 0; i < p.elements(); ++i) {
@@ -179,7 +179,7 @@ TEST_F(ExportTest, ModelOfRandomWeightsTakesItsDtypeFromTheConfiguration) {
     if (*key != '\0') config[key] = "bfloat16";
     std::ofstream(bare + "/config.json") << config.dump();
     request_.plan.model_path = bare;
-    request_.plan.init = "random";
+    request_.plan.init = BaseInit::kRandom;
     TrainGroup([](const model::Parameter&) { return true; });
     WriteCheckpoint([](const model::Parameter& p, float* out) {
       for (int64_t i = 0; i < p.elements(); ++i) out[i] = static_cast<float>(i % 7);

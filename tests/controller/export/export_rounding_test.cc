@@ -55,7 +55,7 @@ TEST_F(ExportRoundingTest, AFileOfTheTrainedTypeIsUnrounded) {
 // The engine computes with the float32 master rounded as the file is.
 TEST_F(ExportRoundingTest, AFileOfTheTypeOfComputeIsUnrounded) {
   TrainAll(ElementType::kF32);
-  request_.plan.compute_dtype = "bfloat16";
+  request_.plan.compute_dtype = Precision::kBfloat16;
   EXPECT_FALSE(Staged().folders.at(0).rounded);
 }
 
@@ -70,7 +70,7 @@ TEST_F(ExportRoundingTest, ANarrowerFileIsRounded) {
 
 TEST_F(ExportRoundingTest, AMergedModelIsRoundedByItsUnitAndItsAdapterIsNot) {
   TrainAdapter(0);
-  request_.plan.compute_dtype = "bfloat16";
+  request_.plan.compute_dtype = Precision::kBfloat16;
   const StagedExport staged = Staged();
   ASSERT_EQ(staged.folders.size(), 2u);
   EXPECT_TRUE(staged.folders[0].adapter);
@@ -95,7 +95,7 @@ TEST_F(ExportRoundingTest, AnAdapterBelowHalfAUnitOfTheWeightsIsLost) {
 
 TEST_F(ExportRoundingTest, AMergeOfAQuantisedBaseIsNotCompared) {
   TrainAdapter(0);
-  request_.plan.quantization = "nf4";
+  request_.plan.quantization = Quantization::kNf4;
   const StagedExport staged = Staged();
   ASSERT_EQ(staged.folders.size(), 2u);
   EXPECT_EQ(staged.folders[0].verification.reason, "");

@@ -67,7 +67,7 @@ class QuantizedBaseTest : public testing::Test {
 
 TEST_F(QuantizedBaseTest, MergesIntoWhatTheFilesStandFor) {
   const plan::Plan plan = PlanOn(support::GoldenFolder("llama_qlora"));
-  EXPECT_EQ(plan.model.quantization, "nf4_double");
+  EXPECT_EQ(plan.model.quantization, Quantization::kNf4Double);
   const absl::Status status = Merge(plan);
   ASSERT_TRUE(status.ok()) << status;
 

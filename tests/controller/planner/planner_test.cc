@@ -90,7 +90,7 @@ TEST_F(PlannerTest, CarriesTheJobToTheWorker) {
   EXPECT_EQ(plan.job, "small-1");
   EXPECT_EQ(plan.recipe_hash, Recipe::Make(job_, model_, data_)->hash());
   EXPECT_EQ(plan.model_path, "/models/small");
-  EXPECT_EQ(plan.init, "random");
+  EXPECT_EQ(plan.init, BaseInit::kRandom);
   EXPECT_EQ(plan.init_seed, 9u);
   EXPECT_EQ(plan.seed, 8u);
   EXPECT_EQ(plan.model, model_);
@@ -106,7 +106,7 @@ TEST_F(PlannerTest, CarriesTheJobToTheWorker) {
   EXPECT_EQ(plan.max_grad_norm, 0.5);
   EXPECT_EQ(plan.label_smoothing, 0.1);
   EXPECT_EQ(plan.z_loss, 1e-4);
-  EXPECT_EQ(plan.compute_dtype, "float32");
+  EXPECT_EQ(plan.compute_dtype, Precision::kFloat32);
 }
 
 TEST_F(PlannerTest, BytesAreThePlanAndHashIsTheirs) {
@@ -320,7 +320,7 @@ TEST_F(PlannerTest, AutoTakesTheLowestStageThatFits) {
     const auto planned = Plan({.memory_bytes = bytes[static_cast<size_t>(stage) - 1]});
     ASSERT_TRUE(planned.ok()) << planned.status();
     EXPECT_EQ(planned->plan.zero, stage);
-    EXPECT_EQ(planned->plan.recompute, "none");
+    EXPECT_EQ(planned->plan.recompute, RecomputeLevel::kNone);
   }
 }
 
@@ -468,10 +468,10 @@ TEST_F(CudaPlannerTest, CarriesDeviceFormatsAndAttention) {
   job_.attention_deterministic = false;
   job_.attention_workspace_gib = 0.5;
   const PlannedJob planned = MustPlan();
-  EXPECT_EQ(planned.plan.device, "cuda");
-  EXPECT_EQ(planned.plan.compute_dtype, "bfloat16");
-  EXPECT_EQ(planned.plan.master_dtype, "float32");
-  EXPECT_EQ(planned.plan.gradient_dtype, "float32");
+  EXPECT_EQ(planned.plan.device, DeviceKind::kCuda);
+  EXPECT_EQ(planned.plan.compute_dtype, Precision::kBfloat16);
+  EXPECT_EQ(planned.plan.master_dtype, Precision::kFloat32);
+  EXPECT_EQ(planned.plan.gradient_dtype, Precision::kFloat32);
   EXPECT_FALSE(planned.plan.attention_deterministic);
   EXPECT_EQ(planned.plan.attention_workspace_bytes, 1 << 29);
   EXPECT_TRUE(plan::ParsePlan(planned.bytes).ok());

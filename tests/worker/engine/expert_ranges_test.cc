@@ -62,8 +62,8 @@ TEST_P(ExpertRangesTest, TrainWithTheBitsOfAllAtOnce) {
                                        {"block", 1},
                                        {"block", 2}}) {
       plan::Plan plan = PlanOfRanges(GetParam());
-      plan.compute_dtype = dtype;
-      plan.recompute = level;
+      plan.compute_dtype = *FromString<Precision>(dtype);
+      plan.recompute = *FromString<RecomputeLevel>(level);
       plan.recompute_every = every;
       const std::vector<StepStats> whole = Train(AtOnce(plan, 0));
       for (const int64_t experts : {1, 4, 6}) {

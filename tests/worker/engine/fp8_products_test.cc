@@ -243,7 +243,7 @@ TEST(Fp8ProductsTest, LayersShareRowsThatAreKeptInFp8) {
       if (row.memory_class == plan::MemoryClass::kActivations) bytes[i] += row.bytes;
     }
   }
-  const int64_t element = kept.compute_dtype == "float32" ? 4 : 2, tokens = 80;
+  const int64_t element = kept.compute_dtype == Precision::kFloat32 ? 4 : 2, tokens = 80;
   const int64_t width = 64 + 64 + 144;
   const int64_t codes = 3 * (3 * 256 + tokens * width + 3 * 256);  // at most, with their scales
   EXPECT_LE(bytes[0], bytes[1] - 2 * element * tokens * width + codes);

@@ -30,12 +30,12 @@ class Mxfp4BaseTest : public testing::TestWithParam<const char*> {
     const std::string folder = support::GoldenFolder(GetParam());
     if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs " << folder;
     golden_ = LoadGoldenCase(GetParam());
-    ASSERT_EQ(golden_.plan.quantization, "mxfp4");
+    ASSERT_EQ(golden_.plan.quantization, Quantization::kMxfp4);
   }
 
   // The same base as what it stands for.
   static plan::Plan Dequantised(plan::Plan plan) {
-    plan.quantization.clear();
+    plan.quantization = Quantization::kNone;
     Finish(&plan);
     return plan;
   }
@@ -77,8 +77,8 @@ class Mxfp4BaseTest : public testing::TestWithParam<const char*> {
 
 TEST_P(Mxfp4BaseTest, TrainsWithTheBitsOfTheBaseDequantised) {
   for (const char* dtype : {"float32", "bfloat16"}) {
-    golden_.plan.compute_dtype = dtype;
-    if (golden_.plan.compute_dtype == "bfloat16" && TestDevice() == "cpu") continue;
+    golden_.plan.compute_dtype = *FromString<Precision>(dtype);
+    if (golden_.plan.compute_dtype == Precision::kBfloat16 && TestDevice() == "cpu") continue;
     for (const auto& [level, every] : {std::pair{"none", 1},
                                        {"norm_swiglu", 1},
                                        {"expert_out", 1},
@@ -86,7 +86,7 @@ TEST_P(Mxfp4BaseTest, TrainsWithTheBitsOfTheBaseDequantised) {
                                        {"block", 1},
                                        {"block", 2}}) {
       plan::Plan plan = golden_.plan;
-      plan.recompute = level;
+      plan.recompute = *FromString<RecomputeLevel>(level);
       plan.recompute_every = every;
       Finish(&plan);
       ExpectSame(Run(plan), Run(Dequantised(plan)));

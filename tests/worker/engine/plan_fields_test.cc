@@ -165,13 +165,13 @@ std::vector<Field> TableFields() {
 std::vector<Field> SettingFields() {
   return {
       {"recipe_hash", [](plan::Plan* p) { p->recipe_hash[0] = 's'; }},
-      {"init", [](plan::Plan* p) { p->init = "pretrained"; }},
+      {"init", [](plan::Plan* p) { p->init = BaseInit::kPretrained; }},
       {"init_seed", [](plan::Plan* p) { p->init_seed = 43; }},
       {"seed", [](plan::Plan* p) { p->seed = 43; }},
-      {"optimizer", [](plan::Plan* p) { p->optimizer = "adamw_8bit"; }},
+      {"optimizer", [](plan::Plan* p) { p->optimizer = OptimizerKind::kAdamW8bit; }},
       {"optimizer of equal rows",
        [](plan::Plan* p) {
-         p->optimizer = "adamw_bf16";
+         p->optimizer = OptimizerKind::kAdamWBf16;
          Finish(p);
        }},
       {"lora.rank", [](plan::Plan* p) { p->lora.rank = 2; }},
@@ -185,10 +185,9 @@ std::vector<Field> SettingFields() {
       {"sequence_len", [](plan::Plan* p) { p->sequence_len = 30; }},
       {"micro_batch_bins", [](plan::Plan* p) { p->micro_batch_bins = 3; }},
       {"max_documents_per_bin", [](plan::Plan* p) { p->max_documents_per_bin = 2; }},
-      {"recompute", [](plan::Plan* p) { p->recompute = "none"; }},
+      {"recompute", [](plan::Plan* p) { p->recompute = RecomputeLevel::kNone; }},
       {"lm_head_chunk_tokens", [](plan::Plan* p) { p->lm_head_chunk_tokens += 1; }},
       {"lm_head_panel_bytes", [](plan::Plan* p) { p->lm_head_panel_bytes = 1 << 20; }},
-      {"optimizer", [](plan::Plan* p) { p->optimizer = "adam"; }},
       {"beta1", [](plan::Plan* p) { p->beta1 = 0.8; }},
       {"beta2", [](plan::Plan* p) { p->beta2 = 0.99; }},
       {"eps", [](plan::Plan* p) { p->eps = 1e-4; }},
@@ -196,8 +195,8 @@ std::vector<Field> SettingFields() {
       {"label_smoothing", [](plan::Plan* p) { p->label_smoothing = 0.2; }},
       {"z_loss", [](plan::Plan* p) { p->z_loss = 2e-3; }},
       {"router_bias_rate", [](plan::Plan* p) { p->router_bias_rate = 0.5; }},
-      {"compute_dtype", [](plan::Plan* p) { p->compute_dtype = "bfloat16"; }},
-      {"quantization", [](plan::Plan* p) { p->quantization = "nf4"; }},
+      {"compute_dtype", [](plan::Plan* p) { p->compute_dtype = Precision::kBfloat16; }},
+      {"quantization", [](plan::Plan* p) { p->quantization = Quantization::kNf4; }},
   };
 }
 
@@ -234,7 +233,7 @@ TEST(PlanFieldsTest, EachSettingMatters) { ExpectEachMatters(SettingFields()); }
 // Read with init "pretrained" only, and in messages only.
 TEST(PlanFieldsTest, ModelPathAndGroupNameMatter) {
   plan::Plan plan = BasePlan();
-  plan.init = "pretrained";
+  plan.init = BaseInit::kPretrained;
   plan.model_path = "/nowhere/a";
   const std::string a = Outcome(plan, 3);
   plan.model_path = "/nowhere/b";
@@ -262,7 +261,7 @@ TEST(PlanFieldsTest, MemoryIsThatOfTheTable) {
 // An algorithm of a GPU may take less than its ceiling in the plan.
 TEST(PlanFieldsTest, WorkspaceThatNoAlgorithmTakesIsGivenBack) {
   plan::Plan plan = BasePlan();
-  plan.device = "cuda";
+  plan.device = DeviceKind::kCuda;
   plan.buffers = planner::BufferTable(plan);
   const auto exact = Engine::Prepare(plan, 0, "");
   ASSERT_TRUE(exact.ok()) << exact.status();

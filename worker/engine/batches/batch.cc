@@ -174,7 +174,7 @@ BatchStager::BatchStager(const plan::Plan& plan)
       documents_(plan::BatchExtents(plan).documents),
       dropout_(plan.lora.rank > 0 && plan.lora.dropout > 0),
       head_dropout_(dropout_ && plan::HasAdapterOf(plan, model::Kind::kHead)),
-      padded_(plan.device == "cuda"),
+      padded_(plan.device == DeviceKind::kCuda),
       names_first_bin_(plan.gradient_sum == plan::GradientSum::kStochastic),
       marks_padding_(padded_ && plan.model.mixture.experts > 0),
       document_loss_(plan.document_loss),

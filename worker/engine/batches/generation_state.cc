@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/extents.h"
 
 namespace coxswain::engine {

@@ -161,7 +161,7 @@ UnitSweep::UnitSweep(UnitExchange& exchange, const ExchangeScript& script, Stopw
 template <typename Calls>
 void UnitSweep::Communicate(const Calls& calls) {
   // Calls that are not on a stream beside compute take compute's time themselves.
-  const bool blocking = exchange_.plan_.device == "cpu" || !exchange_.Overlaps();
+  const bool blocking = exchange_.plan_.device == DeviceKind::kCpu || !exchange_.Overlaps();
   if (blocking) exposed_->Start(exchange_.compute_);
   exchange_.Fork();
   calls();
@@ -170,7 +170,7 @@ void UnitSweep::Communicate(const Calls& calls) {
 }
 
 void UnitSweep::Await(const EventHandle& event) {
-  if (exchange_.plan_.device == "cpu" || !exchange_.Overlaps()) return;
+  if (exchange_.plan_.device == DeviceKind::kCpu || !exchange_.Overlaps()) return;
   exposed_->Start(exchange_.compute_);
   kernels::WaitEvent(event.get(), exchange_.compute_);
   exposed_->Stop(exchange_.compute_);
@@ -293,7 +293,7 @@ EmbeddingRows UnitSweep::TakeRows() {
 void UnitSweep::Finish() {
   if (joined_) return;
   joined_ = true;
-  if (exchange_.plan_.device == "cpu") return;
+  if (exchange_.plan_.device == DeviceKind::kCpu) return;
   exposed_->Start(exchange_.compute_);
   exchange_.Join();
   exposed_->Stop(exchange_.compute_);

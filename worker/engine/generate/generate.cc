@@ -179,7 +179,7 @@ absl::Status TakeChosen(State& state, size_t first, int64_t count, GenerateStats
 absl::Status AnswerPrompts(State& state, const GenerateChunk& chunk, GenerateStats* stats) {
   GenerationState& generation = *state.generation;
   const auto most = static_cast<size_t>(state.plan.micro_batch_bins);
-  const int64_t stride = state.plan.device == "cuda" ? state.plan.sequence_len : 0;
+  const int64_t stride = state.plan.device == DeviceKind::kCuda ? state.plan.sequence_len : 0;
   for (size_t first = 0; first < chunk.prompts.size(); first += most) {
     const size_t count = std::min(most, chunk.prompts.size() - first);
     const BinBatch bins = Bins(chunk, first, count);

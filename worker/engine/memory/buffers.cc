@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "common/plan/buffer_names.h"
+#include "common/plan/buffers/activation_rows.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
@@ -73,7 +75,7 @@ class Views {
   explicit Views(const Buffers& buffers) : buffers_(buffers) {}
 
   template <typename T>
-  void Set(const char* name, T*& out) const {
+  void Set(const std::string& name, T*& out) const {
     out = static_cast<T*>(buffers_.At(name));
   }
 
@@ -82,84 +84,84 @@ class Views {
 };
 
 void ViewParameters(const Views& view, Buffers* out) {
-  view.Set("weights", out->weights);
-  view.Set("weight_slots", out->weight_slots);
-  view.Set("expert_weights", out->expert_weights);
-  view.Set("packed_slot", out->packed_slot);
-  view.Set("weight_scales", out->weight_scales);
-  view.Set("gradients", out->gradients);
-  view.Set("gradient_slots", out->gradient_slots);
-  view.Set("gradient_companions", out->gradient_companions);
-  view.Set("gradient_term", out->gradient_term.data);
-  view.Set("master", out->master);
-  view.Set("snapshot", out->snapshot);
-  view.Set("router.corrections", out->router_corrections);
+  view.Set(plan::buffers::kWeights, out->weights);
+  view.Set(plan::buffers::kWeightSlots, out->weight_slots);
+  view.Set(plan::buffers::kExpertWeights, out->expert_weights);
+  view.Set(plan::buffers::kPackedSlot, out->packed_slot);
+  view.Set(plan::buffers::kWeightScales, out->weight_scales);
+  view.Set(plan::buffers::kGradients, out->gradients);
+  view.Set(plan::buffers::kGradientSlots, out->gradient_slots);
+  view.Set(plan::buffers::kGradientCompanions, out->gradient_companions);
+  view.Set(plan::buffers::kGradientTerm, out->gradient_term.data);
+  view.Set(plan::buffers::kMaster, out->master);
+  view.Set(plan::buffers::kSnapshot, out->snapshot);
+  view.Set(plan::buffers::kRouterCorrections, out->router_corrections);
 }
 
 void ViewSweep(const Views& view, Buffers* out) {
-  view.Set("final.norm", out->final_norm);
-  view.Set("dres", out->dres);
-  view.Set("dnorm", out->dnorm);
-  view.Set("head.logits", out->logits);
-  view.Set("head.x", out->head_x);
-  view.Set("head.dx", out->head_dx);
-  view.Set("head.lora_h", out->head_lora_h);
-  view.Set("embedding.lora_h", out->embedding_lora_h);
-  view.Set("embedding.lora_dh", out->embedding_lora_dh);
-  view.Set("head.loss", out->head_loss);
-  view.Set("head.nll", out->head_nll);
-  view.Set("head.statistics", out->head_statistics);
-  view.Set("head.scores", out->scores);
-  view.Set("head.dscores", out->dscores);
-  view.Set("embedding.rows", out->embedding_rows);
-  view.Set("embedding.ids", out->embedding_ids);
+  view.Set(plan::BufferName(model::kFinalNormed), out->final_norm);
+  view.Set(plan::buffers::kDres, out->dres);
+  view.Set(plan::buffers::kDnorm, out->dnorm);
+  view.Set(plan::buffers::kHeadLogits, out->logits);
+  view.Set(plan::buffers::kHeadX, out->head_x);
+  view.Set(plan::buffers::kHeadDx, out->head_dx);
+  view.Set(plan::buffers::kHeadLoraH, out->head_lora_h);
+  view.Set(plan::buffers::kEmbeddingLoraH, out->embedding_lora_h);
+  view.Set(plan::buffers::kEmbeddingLoraDh, out->embedding_lora_dh);
+  view.Set(plan::buffers::kHeadLoss, out->head_loss);
+  view.Set(plan::buffers::kHeadNll, out->head_nll);
+  view.Set(plan::buffers::kHeadStatistics, out->head_statistics);
+  view.Set(plan::buffers::kHeadScores, out->scores);
+  view.Set(plan::buffers::kHeadDscores, out->dscores);
+  view.Set(plan::buffers::kEmbeddingRows, out->embedding_rows);
+  view.Set(plan::buffers::kEmbeddingIds, out->embedding_ids);
 }
 
 void ViewBatch(const Views& view, Buffers* out) {
-  view.Set("batch.tokens", out->tokens);
-  view.Set("batch.positions", out->positions);
-  view.Set("batch.rope_rows", out->rope_rows);
+  view.Set(plan::buffers::kBatchTokens, out->tokens);
+  view.Set(plan::buffers::kBatchPositions, out->positions);
+  view.Set(plan::buffers::kBatchRopeRows, out->rope_rows);
   if (out->rope_rows == nullptr) out->rope_rows = out->positions;
-  view.Set("batch.labels", out->labels);
-  view.Set("batch.rows", out->rows);
-  view.Set("batch.bins", out->bins);
-  view.Set("batch.bin_positions", out->bin_positions);
-  view.Set("batch.first_bin", out->first_bin);
-  view.Set("batch.row_bins", out->row_bins);
-  view.Set("batch.row_positions", out->row_positions);
-  view.Set("batch.cu_seqlens", out->cu_seqlens);
-  view.Set("batch.padding", out->padding);
-  view.Set("documents.rows", out->documents.rows);
-  view.Set("documents.sums", out->documents.sums);
-  view.Set("documents.references", out->documents.references);
-  view.Set("documents.values", out->documents.values);
-  view.Set("documents.coefficients", out->documents.coefficients);
-  view.Set("head.weights", out->documents.weights);
-  view.Set("policy.old_logps", out->policy.old_logps);
-  view.Set("policy.advantages", out->policy.advantages);
-  view.Set("policy.references", out->policy.references);
-  view.Set("policy.parts", out->policy.parts);
-  view.Set("router.sums", out->router_sums);
-  view.Set("router.losses", out->router_losses);
-  view.Set("router.factors", out->router_factors);
-  view.Set("router.use", out->router_use);
-  view.Set("cache.sequences", out->cached_sequences);
-  view.Set("generated.ids", out->generated_ids);
+  view.Set(plan::buffers::kBatchLabels, out->labels);
+  view.Set(plan::buffers::kBatchRows, out->rows);
+  view.Set(plan::buffers::kBatchBins, out->bins);
+  view.Set(plan::buffers::kBatchBinPositions, out->bin_positions);
+  view.Set(plan::buffers::kBatchFirstBin, out->first_bin);
+  view.Set(plan::buffers::kBatchRowBins, out->row_bins);
+  view.Set(plan::buffers::kBatchRowPositions, out->row_positions);
+  view.Set(plan::buffers::kBatchCuSeqlens, out->cu_seqlens);
+  view.Set(plan::buffers::kBatchPadding, out->padding);
+  view.Set(plan::buffers::kDocumentsRows, out->documents.rows);
+  view.Set(plan::buffers::kDocumentsSums, out->documents.sums);
+  view.Set(plan::buffers::kDocumentsReferences, out->documents.references);
+  view.Set(plan::buffers::kDocumentsValues, out->documents.values);
+  view.Set(plan::buffers::kDocumentsCoefficients, out->documents.coefficients);
+  view.Set(plan::buffers::kHeadWeights, out->documents.weights);
+  view.Set(plan::buffers::kPolicyOldLogps, out->policy.old_logps);
+  view.Set(plan::buffers::kPolicyAdvantages, out->policy.advantages);
+  view.Set(plan::buffers::kPolicyReferences, out->policy.references);
+  view.Set(plan::buffers::kPolicyParts, out->policy.parts);
+  view.Set(plan::buffers::kRouterSums, out->router_sums);
+  view.Set(plan::buffers::kRouterLosses, out->router_losses);
+  view.Set(plan::buffers::kRouterFactors, out->router_factors);
+  view.Set(plan::buffers::kRouterUse, out->router_use);
+  view.Set(plan::buffers::kCacheSequences, out->cached_sequences);
+  view.Set(plan::buffers::kGeneratedIds, out->generated_ids);
 }
 
 void ViewRecords(const Views& view, Buffers* out) {
-  view.Set("dora.squares", out->dora.squares);
-  view.Set("dora.norm", out->dora.norm);
-  view.Set("dora.factor", out->dora.factor);
-  view.Set("scalars", out->scalars);
-  view.Set("optimizer.tensors", out->adamw_tensors);
-  view.Set("optimizer.tensors", out->adamw_8bit_tensors);
-  view.Set("norm.tensors", out->norm_tensors);
-  view.Set("norm.chunks", out->norm_chunks);
-  view.Set("verified.values", out->verified.values);
-  view.Set("verified.norms", out->verified.norms);
-  view.Set("verified.bits", out->verified.bits);
-  view.Set("verified.sums", out->verified.sums);
+  view.Set(plan::buffers::kDoraSquares, out->dora.squares);
+  view.Set(plan::buffers::kDoraNorm, out->dora.norm);
+  view.Set(plan::buffers::kDoraFactor, out->dora.factor);
+  view.Set(plan::buffers::kScalars, out->scalars);
+  view.Set(plan::buffers::kOptimizerTensors, out->adamw_tensors);
+  view.Set(plan::buffers::kOptimizerTensors, out->adamw_8bit_tensors);
+  view.Set(plan::buffers::kNormTensors, out->norm_tensors);
+  view.Set(plan::buffers::kNormChunks, out->norm_chunks);
+  view.Set(plan::buffers::kVerifiedValues, out->verified.values);
+  view.Set(plan::buffers::kVerifiedNorms, out->verified.norms);
+  view.Set(plan::buffers::kVerifiedBits, out->verified.bits);
+  view.Set(plan::buffers::kVerifiedSums, out->verified.sums);
 }
 
 }  // namespace
@@ -185,7 +187,7 @@ absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayou
 
 absl::StatusOr<kernels::Workspace> BindScratch(int64_t bytes, Arena& arena) {
   ASSIGN_OR_RETURN(void* const scratch,
-                   arena.Bind({"scratch", plan::MemoryClass::kWorkspace, bytes, ""}));
+                   arena.Bind({plan::buffers::kScratch, plan::MemoryClass::kWorkspace, bytes, ""}));
   return kernels::Workspace{scratch, bytes};
 }
 

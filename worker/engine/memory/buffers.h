@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/plan.h"
 #include "kernels/dtype.h"
 #include "kernels/loss/document_loss.h"
@@ -79,7 +79,7 @@ struct PolicyBuffers {
 };
 
 struct Buffers {
-  // Every row of the table by its name in common/plan/buffer_rows.h. At() is null for an absent
+  // Every row of the table by its name (common/plan/buffer_names.h). At() is null for an absent
   // row.
   std::unordered_map<std::string, void*> table;
   void* At(const std::string& name) const {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/buffer_names.h"
 #include "common/plan/extents.h"
 #include "kernels/rope.h"
 
@@ -66,9 +67,9 @@ void FillRopeTables(const plan::Plan& plan, const Buffers& buffers, kernels::Str
     const int64_t long_row = plan::LongDocumentRow(plan);
     if (long_row > 0) append(/*long_documents=*/false, long_row);
     append(/*long_documents=*/long_row > 0, plan.sequence_len);
-    Upload(cos, at("cos"), stream);
-    Upload(sin, at("sin"), stream);
-    if (!query_scale.empty()) Upload(query_scale, at("query_scale"), stream);
+    Upload(cos, at(plan::buffers::kCosines), stream);
+    Upload(sin, at(plan::buffers::kSines), stream);
+    if (!query_scale.empty()) Upload(query_scale, at(plan::buffers::kQueryScales), stream);
   }
 }
 

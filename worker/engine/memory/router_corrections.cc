@@ -14,7 +14,8 @@ namespace coxswain::engine {
 
 absl::Status LoadCorrections(const plan::Plan& plan, const ParameterLayout& layout,
                              const Buffers& buffers) {
-  if (buffers.router_corrections == nullptr || plan.init != "pretrained") return absl::OkStatus();
+  if (buffers.router_corrections == nullptr || plan.init != BaseInit::kPretrained)
+    return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(plan.model_path, model::TextPartOf(plan.model).spellings));
   for (size_t i = 0; i < plan.parameters.size(); ++i) {

@@ -105,8 +105,9 @@ absl::Status LoadPacked(const plan::Plan& plan, size_t i, const PackedMatrix& ma
         absl::StrCat(plan.model_path, ": tensor \"", parameter.name, "\" ", what...));
   };
   if (!store.IsQuantized(i) || matrix.format != plan.quantization) {
-    return refuse("is quantised as ", matrix.format, ", the job keeps it as ",
-                  store.IsQuantized(i) ? plan.quantization : plan.compute_dtype);
+    return refuse(
+        "is quantised as ", ToString(matrix.format), ", the job keeps it as ",
+        store.IsQuantized(i) ? ToString(plan.quantization) : ToString(plan.compute_dtype));
   }
   if (matrix.shape != wanted) {
     return refuse("has shape ", ShapeText(matrix.shape), ", the model needs ", ShapeText(wanted));
@@ -114,7 +115,7 @@ absl::Status LoadPacked(const plan::Plan& plan, size_t i, const PackedMatrix& ma
   if (!model::FileRows(plan.architecture, parameter).empty()) {
     return refuse("is quantised, and its rows are not in the order of the model");
   }
-  const bool nf4 = matrix.format != "int8";
+  const bool nf4 = matrix.format != Quantization::kInt8;
   if (nf4 && !(SameMap(matrix.map, kernels::kNf4Map.values) &&
                (matrix.scale_map.empty() ||
                 SameMap(matrix.scale_map, kernels::kSignedDynamicMap.values)))) {
@@ -387,7 +388,7 @@ std::vector<int64_t> FileShape(const model::Parameter& parameter) {
 }
 
 absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store) {
-  if (plan.init == "pretrained") return LoadPretrained(plan, store);
+  if (plan.init == BaseInit::kPretrained) return LoadPretrained(plan, store);
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
     if (model::IsAdapter(parameter)) continue;
@@ -399,7 +400,7 @@ absl::Status LoadBaseWeights(const plan::Plan& plan, const ParameterStore& store
 
 absl::Status LoadWholeBlock(const plan::Plan& plan, int32_t layer, const ParameterStore& store) {
   std::unique_ptr<WeightFiles> files;
-  if (plan.init == "pretrained") {
+  if (plan.init == BaseInit::kPretrained) {
     const model::TextPart& text = model::TextPartOf(plan.model);
     ASSIGN_OR_RETURN(files, WeightFiles::Open(plan.model_path, text.spellings));
   }

@@ -6,11 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/plan/activation_rows.h"
-#include "common/plan/buffer_rows.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/buffer_names.h"
+#include "common/plan/buffers/activation_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
+#include "common/plan/buffers/fp8_rows.h"
+#include "common/plan/buffers/gradient_rows.h"
 #include "common/plan/fusions/fused_ops.h"
-#include "common/plan/gradient_rows.h"
 #include "common/plan/routers.h"
 #include "worker/engine/memory/needed_gradients.h"
 #include "worker/engine/ops/op_specs.h"
@@ -140,8 +141,8 @@ class BlockBinder {
   }
   BoundOp operator()(const model::LatentHeadsOp& op) {
     return BoundLatentHeads{.spec = LatentSpec(model_, op),
-                            .cos = RopeTableAt(op.rope, "cos"),
-                            .sin = RopeTableAt(op.rope, "sin"),
+                            .cos = RopeTableAt(op.rope, plan::buffers::kCosines),
+                            .sin = RopeTableAt(op.rope, plan::buffers::kSines),
                             .q = At(op.q),
                             .kv = At(op.kv),
                             .k_rope = At(op.k_rope),
@@ -234,10 +235,10 @@ class BlockBinder {
                            ? buffers_.router_corrections + router.moved
                            : static_cast<const float*>(bound.router->correction.value);
     bound.dlogits = FloatGradientAt(op.logits);
-    if (plan_.trains()) bound.dscores = buffers_.At("dscores");
+    if (plan_.trains()) bound.dscores = buffers_.At(plan::buffers::kDscores);
     if (bound.router->a.value != nullptr) {
       bound.h = At(plan::RouterAdapterRow(layer_));
-      if (plan_.trains()) bound.dh = buffers_.At("router.lora_dh");
+      if (plan_.trains()) bound.dh = buffers_.At(plan::buffers::kRouterLoraDh);
     }
     if (needed_.at(op.id).of_input) {
       bound.dx = GradientAt(op.in);
@@ -277,10 +278,10 @@ class BlockBinder {
     }
     if (plan::InFp8(plan_, op, layer_)) bound.fp8 = BindFp8(op, linear);
     if (linear.adapters.members.empty()) return bound;
-    bound.lora_h = At({layer_, "lora_h"});
+    bound.lora_h = At(plan::LinearAdapterRow(layer_));
     if (!plan_.lora.dora) return bound;
     bound.u = At(plan::UnscaledRow(op, layer_));
-    if (op.adds) bound.spare = buffers_.At("dshared");
+    if (op.adds) bound.spare = buffers_.At(plan::buffers::kDshared);
     // The gradient of the stream is still wanted.
     const auto copy = gradients_.copy_of_output.find(op.id);
     const bool own = copy == gradients_.copy_of_output.end();
@@ -292,27 +293,29 @@ class BlockBinder {
     BoundFp8 bound{.on = true, .formats = plan::FormatsOf(plan_.fp8)};
     bound.keeps_x = linear.weight.gradient != nullptr && plan::IsKeptInFp8(plan_, op.in, layer_);
     bound.keeps_weight = plan_.fp8.keeps_weights;
-    bound.x = buffers_.At("fp8.x");
-    bound.x_turned = buffers_.At(bound.keeps_x ? plan::KeptInputRow(op, layer_) : "fp8.x_turned");
-    bound.weight = bound.weight_turned = buffers_.At("fp8.weight");
+    bound.x = buffers_.At(plan::buffers::kFp8X);
+    bound.x_turned =
+        buffers_.At(bound.keeps_x ? plan::KeptInputRow(op, layer_) : plan::buffers::kFp8XTurned);
+    bound.weight = bound.weight_turned = buffers_.At(plan::buffers::kFp8Weight);
     if (bound.keeps_weight) {
       bound.weight = buffers_.At(plan::KeptWeightRow(op, layer_));
       bound.weight_turned = buffers_.At(plan::KeptTurnedWeightRow(op, layer_));
     }
-    bound.dy = buffers_.At("fp8.dy");
-    bound.dy_turned = buffers_.At("fp8.dy_turned");
+    bound.dy = buffers_.At(plan::buffers::kFp8Dy);
+    bound.dy_turned = buffers_.At(plan::buffers::kFp8DyTurned);
     return bound;
   }
 
   BoundRotation BindRotation(const model::RotateOp& op) {
     const model::Rope rope = plan_.model.ropes()[static_cast<size_t>(op.rope)];
-    return {
-        .spec = RotarySpec(model_, op),
-        .cos = RopeTableAt(op.rope, "cos"),
-        .sin = RopeTableAt(op.rope, "sin"),
-        .query_scale = rope.query_scale_beta > 0 ? RopeTableAt(op.rope, "query_scale") : nullptr,
-        .qkv = At(op.qkv),
-        .dqkv = GradientAt(op.qkv)};
+    return {.spec = RotarySpec(model_, op),
+            .cos = RopeTableAt(op.rope, plan::buffers::kCosines),
+            .sin = RopeTableAt(op.rope, plan::buffers::kSines),
+            .query_scale = rope.query_scale_beta > 0
+                               ? RopeTableAt(op.rope, plan::buffers::kQueryScales)
+                               : nullptr,
+            .qkv = At(op.qkv),
+            .dqkv = GradientAt(op.qkv)};
   }
 
   BoundAttention BindAttention(const model::AttentionOp& op) {
@@ -323,8 +326,8 @@ class BlockBinder {
             .lse = FloatAt(op.lse),
             .dout = GradientAt(op.out),
             .dqkv = GradientAt(op.qkv),
-            .cache = {CacheAt("cache.keys", plan::CachedKeyBytes(plan_)),
-                      CacheAt("cache.values", plan::CachedValueBytes(plan_))}};
+            .cache = {CacheAt(plan::buffers::kCacheKeys, plan::CachedKeyBytes(plan_)),
+                      CacheAt(plan::buffers::kCacheValues, plan::CachedValueBytes(plan_))}};
   }
 
   BoundGate BindGate(const model::GateOp& op) {
@@ -362,7 +365,8 @@ class BlockBinder {
   // the stream is there before the block.
   bool Accumulates(const Row& row) {
     const auto gradient = gradients_.of.find(row);
-    if (gradient != gradients_.of.end() && gradient->second.name == "dres") return true;
+    if (gradient != gradients_.of.end() && gradient->second.name == plan::buffers::kDres)
+      return true;
     return !written_.insert(row).second;
   }
 

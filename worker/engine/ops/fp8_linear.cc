@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/fp8_rows.h"
+#include "common/plan/buffers/fp8_rows.h"
 #include "kernels/products/fp8_gemm.h"
 #include "kernels/quantize/fp8.h"
 #include "worker/engine/ops/gradient_sum.h"

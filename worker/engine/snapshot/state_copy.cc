@@ -61,7 +61,7 @@ std::vector<StateCopy::Piece> StateCopy::Pieces(const ParameterLayout& layout,
 }
 
 StateCopy::StateCopy(const plan::Plan& plan)
-    : on_cpu_(plan.device == "cpu"), in_slices_(plan.snapshot_in_slices) {}
+    : on_cpu_(plan.device == DeviceKind::kCpu), in_slices_(plan.snapshot_in_slices) {}
 
 StateCopy::~StateCopy() {
   if (const std::shared_future<void> last = carried(); last.valid()) last.wait();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/buffer_names.h"
 #include "common/plan/checks/plan_checks.h"
 #include "common/plan/extents.h"
 #include "common/plan/quantize_pieces.h"
@@ -59,8 +60,8 @@ absl::Status CheckSupported(const plan::Plan& plan, int rank) {
            plan::LongestDocument(plan) <= plan.model.rope.original_max_position,
        absl::StrCat("documents of ", plan::LongestDocument(plan), " tokens under dynamic rotation"),
        absl::StrCat("at most ", plan.model.rope.original_max_position)},
-      {plan.master_dtype == "float32" || plan.compute_dtype == "bfloat16",
-       absl::StrCat("master_dtype \"", plan.master_dtype, "\" with compute float32"),
+      {plan.master_dtype == Precision::kFloat32 || plan.compute_dtype == Precision::kBfloat16,
+       absl::StrCat("master_dtype \"", ToString(plan.master_dtype), "\" with compute float32"),
        "\"float32\""},
       {rank >= 0 && rank < plan.world_size(),
        absl::StrCat("rank ", rank, " of replicate ", plan.replicate, " x shard ", plan.shard),
@@ -247,9 +248,9 @@ namespace {
 absl::Status CheckCutHead(const plan::Plan& plan, const Model& model) {
   const kernels::CutCrossEntropySpec spec = CutSpec(model, LossSpec(plan));
   if (!kernels::CutCrossEntropySupports(spec)) {
-    return absl::InvalidArgumentError(absl::StrCat("this build has no cut head of ",
-                                                   plan.compute_dtype, " over ", spec.vocab,
-                                                   " classes with logit_scale ", spec.logit_scale));
+    return absl::InvalidArgumentError(
+        absl::StrCat("this build has no cut head of ", ToString(plan.compute_dtype), " over ",
+                     spec.vocab, " classes with logit_scale ", spec.logit_scale));
   }
   const int64_t rows = plan::BatchExtents(plan).target_rows;
   const int64_t least = kernels::CutCrossEntropyWorkspaceBytes(spec, rows);
@@ -273,7 +274,7 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   }
   RETURN_IF_ERROR(CheckBlocks(plan, model));
   const kernels::DType dtype = model.compute_dtype;
-  const std::string name = absl::StrCat(" of ", plan.compute_dtype);
+  const std::string name = absl::StrCat(" of ", ToString(plan.compute_dtype));
   if (c.labels > 0) {
     return CheckRules({{kernels::ScoreHeadSupports(ScoreSpec(model)) &&
                             kernels::ScoreLossSupports(plan::ScoreSpecOf(plan.document_loss)),
@@ -294,7 +295,8 @@ namespace {
 // An algorithm may take what the plan allows, and no more than the scratch that it has set aside.
 int64_t AttentionBudget(const plan::Plan& plan) {
   for (const plan::Buffer& buffer : plan.buffers) {
-    if (buffer.name == "scratch") return std::min(plan.attention_workspace_bytes, buffer.bytes);
+    if (buffer.name == plan::buffers::kScratch)
+      return std::min(plan.attention_workspace_bytes, buffer.bytes);
   }
   return plan.attention_workspace_bytes;
 }
@@ -309,7 +311,7 @@ std::vector<kernels::AttentionExtents> AttentionShapes(const plan::Plan& plan) {
                                    .dense = false,
                                    .workspace_budget = AttentionBudget(plan)};
   std::vector<kernels::AttentionExtents> shapes = {packed};
-  if (plan.device != "cuda") return shapes;
+  if (plan.device != DeviceKind::kCuda) return shapes;
   packed.documents = plan.micro_batch_bins;
   packed.dense = true;
   shapes.push_back(packed);

@@ -76,7 +76,7 @@ void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vect
       },
       state.stream);
   state.exchange.Launched(script);
-  if (state.plan.device == "cpu") {
+  if (state.plan.device == DeviceKind::kCpu) {
     CountWait(exposed, kind.phase, kind.seconds);
   } else {
     state.waits.push_back({&exposed, kind.phase});

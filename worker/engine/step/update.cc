@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/buffer_names.h"
 #include "common/status_macros.h"
 #include "worker/engine/memory/router_corrections.h"
 #include "worker/engine/ops/expert_use.h"
@@ -74,7 +75,7 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
       },
       state.stream);
   state.exchange.Updated();
-  if (state.plan.device == "cpu") {
+  if (state.plan.device == DeviceKind::kCpu) {
     CountWait(exposed, &seconds->optimizer, seconds);
   } else {
     state.waits.push_back({&exposed, &seconds->optimizer});
@@ -150,7 +151,7 @@ absl::Status ApplyUpdate(State& state, const UpdateStep& step, StepStats* stats)
   RETURN_IF_ERROR(FinishPhases(state, &stats->seconds));
   RETURN_IF_ERROR(ReadStats(state, step, taken, verify, stats));
   if (!state.warming_up) {
-    state.snapshot.PinBeside(state.layout, state.arena.HoldHost("snapshot"));
+    state.snapshot.PinBeside(state.layout, state.arena.HoldHost(plan::buffers::kSnapshot));
   }
   return absl::OkStatus();
 }

@@ -62,7 +62,7 @@ TEST_F(PackedMatrixTest, IsWhatBitsandbytesWrote) {
   ASSERT_TRUE(found.ok()) << found.status();
   ASSERT_TRUE(found->has_value());
   const PackedMatrix& matrix = **found;
-  EXPECT_EQ(matrix.format, "nf4_double");
+  EXPECT_EQ(matrix.format, Quantization::kNf4Double);
   EXPECT_EQ(matrix.shape, (std::vector<int64_t>{64, 160}));
   EXPECT_EQ(matrix.constants.size(), 2u);
   EXPECT_EQ(matrix.constants[0], 0.12248418480157852f);
@@ -82,7 +82,7 @@ TEST_F(PackedMatrixTest, StandsForTheValuesOfBitsandbytes) {
       EXPECT_TRUE(CopyAsFloat(*(*file)->Find(tensor), values.data()).ok());
       return values;
     };
-    PackedMatrix matrix{.format = twice ? "nf4_double" : "nf4",
+    PackedMatrix matrix{.format = twice ? Quantization::kNf4Double : Quantization::kNf4,
                         .shape = (*file)->Find("weight")->shape,
                         .codes = (*file)->Find("packed")->data,
                         .scales = (*file)->Find(twice ? "absmax_q" : "absmax")->data,

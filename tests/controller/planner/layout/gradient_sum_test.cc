@@ -37,8 +37,8 @@ class GradientSumTest : public testing::Test {
     plan_.model = model_;
     plan_.shard = static_cast<int32_t>(job_.workers);
     plan_.sequence_len = job_.sequence_len;
-    plan_.device = "cuda";
-    plan_.compute_dtype = job_.compute_dtype;
+    plan_.device = DeviceKind::kCuda;
+    plan_.compute_dtype = *FromString<Precision>(job_.compute_dtype);
     bins_ = bins;
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
     return ChooseLayout(job_, {.global_batch_bins = bins, .memory_bytes = memory}, &plan_);
@@ -88,12 +88,12 @@ TEST_F(GradientSumTest, Float32ComesFirstWhereTheJobLeavesIt) {
   job_.gradient_dtype = "auto";
   job_.master_dtype = "auto";  // float32 masters do not fit, float32 gradients do
   EXPECT_EQ(Sum(65, need), GradientSum::kNearest);
-  EXPECT_EQ(plan_.master_dtype, "bfloat16");
-  EXPECT_EQ(plan_.gradient_dtype, "float32");
+  EXPECT_EQ(plan_.master_dtype, Precision::kBfloat16);
+  EXPECT_EQ(plan_.gradient_dtype, Precision::kFloat32);
   EXPECT_EQ(Sum(64, need), GradientSum::kNearest);
-  EXPECT_EQ(plan_.gradient_dtype, "bfloat16");
+  EXPECT_EQ(plan_.gradient_dtype, Precision::kBfloat16);
   EXPECT_EQ(Sum(65, need - 1), GradientSum::kStochastic);
-  EXPECT_EQ(plan_.gradient_dtype, "bfloat16");
+  EXPECT_EQ(plan_.gradient_dtype, Precision::kBfloat16);
   EXPECT_EQ(Text(),
             "stochastic, 65 terms in a step, more than 64; no memory for float32 or a companion");
 }

@@ -20,8 +20,8 @@ class LayoutTest : public testing::Test {
     plan_.model = model_;
     plan_.replicate = static_cast<int32_t>(job_.workers);
     plan_.sequence_len = job_.sequence_len;
-    plan_.device = job_.device == config::Device::kCuda ? "cuda" : "cpu";
-    plan_.compute_dtype = job_.compute_dtype;
+    plan_.device = job_.device == config::Device::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
+    plan_.compute_dtype = *FromString<Precision>(job_.compute_dtype);
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
     return ChooseLayout(job_,
                         {.global_batch_bins = global_batch,
@@ -54,7 +54,7 @@ TEST_F(LayoutTest, KeepsWhatTheJobSets) {
   job_.recompute = config::Recompute::kBlock;
   ASSERT_TRUE(Choose(4).ok());
   EXPECT_EQ(plan_.micro_batch_bins, 7);
-  EXPECT_EQ(plan_.recompute, "block");
+  EXPECT_EQ(plan_.recompute, RecomputeLevel::kBlock);
 }
 
 TEST_F(LayoutTest, RefusesAMicroStepBeyondAnyMemory) {
@@ -161,13 +161,13 @@ TEST_F(LayoutTest, ACutHeadIsRefusedWhereItCannotBe) {
 TEST_F(LayoutTest, LessMemoryMeansSmallerMicroBatchesThenRecomputation) {
   ASSERT_TRUE(Choose(64).ok());
   EXPECT_EQ(plan_.micro_batch_bins, 32);
-  EXPECT_EQ(plan_.recompute, "none");
+  EXPECT_EQ(plan_.recompute, RecomputeLevel::kNone);
   uint64_t limit = Bytes() - 1;
   int64_t last = 32;
   bool recomputed = false;
   while (Choose(64, limit).ok()) {
     ASSERT_LE(Bytes(), limit);
-    if (plan_.recompute == "block") recomputed = true;
+    if (plan_.recompute == RecomputeLevel::kBlock) recomputed = true;
     EXPECT_TRUE(recomputed || plan_.micro_batch_bins < last);
     last = plan_.micro_batch_bins;
     limit = Bytes() - 1;
@@ -185,7 +185,7 @@ TEST_F(LayoutTest, ExpertsAreDequantisedAFewAtATimeWhereMemoryIsShort) {
   job_.train.micro_batch_size = 1;
   ASSERT_TRUE(Choose(4).ok());
   std::vector<int64_t> taken = {plan_.experts_at_once};
-  std::string recompute = plan_.recompute;
+  const RecomputeLevel recompute = plan_.recompute;
   uint64_t last = Bytes();
   while (Choose(4, last - 1).ok() && plan_.recompute == recompute) {
     EXPECT_LT(Bytes(), last);
@@ -193,7 +193,7 @@ TEST_F(LayoutTest, ExpertsAreDequantisedAFewAtATimeWhereMemoryIsShort) {
     taken.push_back(plan_.experts_at_once);
   }
   EXPECT_EQ(taken, (std::vector<int64_t>{0, 6, 3, 1}));
-  EXPECT_EQ(plan_.recompute, "block");
+  EXPECT_EQ(plan_.recompute, RecomputeLevel::kBlock);
   // The slots of two blocks are one stack of gate and up, then halves of it.
   const uint64_t expert = 4 * 2 * 64 * 32;
   ASSERT_TRUE(Choose(4).ok());
@@ -272,9 +272,9 @@ class CudaLayoutTest : public LayoutTest {
 TEST_F(CudaLayoutTest, AutoTakesEqualMicroStepsOfAtMost32768Tokens) {
   ASSERT_TRUE(Choose(40).ok());  // two micro-steps of 20, not 32 and 8
   EXPECT_EQ(plan_.micro_batch_bins, 20);
-  EXPECT_EQ(plan_.recompute, "none");
-  EXPECT_EQ(plan_.master_dtype, "float32");
-  EXPECT_EQ(plan_.gradient_dtype, "float32");
+  EXPECT_EQ(plan_.recompute, RecomputeLevel::kNone);
+  EXPECT_EQ(plan_.master_dtype, Precision::kFloat32);
+  EXPECT_EQ(plan_.gradient_dtype, Precision::kFloat32);
   ASSERT_TRUE(Choose(4096).ok());
   EXPECT_EQ(plan_.micro_batch_bins, 32);
 }
@@ -371,11 +371,11 @@ TEST_F(CudaLayoutTest, Bfloat16MastersComeBeforeProductsAreRecomputed) {
     job_.recompute = config::Recompute::kAuto;
     if (!fixed) job_.train.micro_batch_size.reset();
     ASSERT_TRUE(Choose(8, cheap).ok());
-    EXPECT_EQ(plan_.master_dtype, "float32");
-    EXPECT_EQ(plan_.recompute, "norm_swiglu");
+    EXPECT_EQ(plan_.master_dtype, Precision::kFloat32);
+    EXPECT_EQ(plan_.recompute, RecomputeLevel::kNormSwiglu);
     ASSERT_TRUE(Choose(8, cheap - 1).ok());
-    EXPECT_EQ(plan_.master_dtype, "bfloat16");
-    EXPECT_EQ(plan_.recompute, "none");
+    EXPECT_EQ(plan_.master_dtype, Precision::kBfloat16);
+    EXPECT_EQ(plan_.recompute, RecomputeLevel::kNone);
     EXPECT_EQ(plan_.micro_batch_bins, bins);
   }
 }
@@ -386,7 +386,7 @@ TEST_F(CudaLayoutTest, LessMemoryMeansRecomputationThenSmallSteps) {
   job_.master_dtype = job_.gradient_dtype = "float32";
   ASSERT_TRUE(Choose(32).ok());
   uint64_t limit = Bytes() - 1;
-  std::vector<std::string> levels = {"none"};
+  std::vector<RecomputeLevel> levels = {RecomputeLevel::kNone};
   int64_t smallest_before_block = 32;
   int64_t last_step = 32;
   while (Choose(32, limit).ok()) {
@@ -399,9 +399,9 @@ TEST_F(CudaLayoutTest, LessMemoryMeansRecomputationThenSmallSteps) {
     limit = Bytes() - 1;
   }
   ASSERT_GE(levels.size(), 4u);
-  EXPECT_EQ(levels[1], "norm_swiglu");
-  EXPECT_EQ(levels[2], "ffn");
-  EXPECT_EQ(levels[3], "block");
+  EXPECT_EQ(levels[1], RecomputeLevel::kNormSwiglu);
+  EXPECT_EQ(levels[2], RecomputeLevel::kFfn);
+  EXPECT_EQ(levels[3], RecomputeLevel::kBlock);
   EXPECT_EQ(smallest_before_block, 8);  // 8,192 tokens
   EXPECT_EQ(last_step, 1);
 }
@@ -412,12 +412,12 @@ TEST_F(CudaLayoutTest, ExpertsComputeTheirOutputAgainBeforeGateAndUp) {
   job_.adapter = config::Adapter::kLora;
   job_.train.micro_batch_size = 8;
   ASSERT_TRUE(Choose(8).ok());
-  std::vector<std::string> levels = {plan_.recompute};
+  std::vector<RecomputeLevel> levels = {plan_.recompute};
   while (Choose(8, Bytes() - 1).ok()) {
     if (plan_.recompute != levels.back()) levels.push_back(plan_.recompute);
   }
-  EXPECT_EQ(levels,
-            (std::vector<std::string>{"none", "norm_swiglu", "expert_out", "ffn", "block"}));
+  using enum RecomputeLevel;
+  EXPECT_EQ(levels, (std::vector<RecomputeLevel>{kNone, kNormSwiglu, kExpertOut, kFfn, kBlock}));
 }
 
 TEST_F(CudaLayoutTest, ExpertOutIsRefusedOfAModelWithoutExperts) {
@@ -428,7 +428,7 @@ TEST_F(CudaLayoutTest, ExpertOutIsRefusedOfAModelWithoutExperts) {
             "recompute is expert_out, the model has no experts; take norm_swiglu or ffn");
   model_ = SmallExperts();
   ASSERT_TRUE(Choose(8).ok());
-  EXPECT_EQ(plan_.recompute, "expert_out");
+  EXPECT_EQ(plan_.recompute, RecomputeLevel::kExpertOut);
 }
 
 TEST_F(CudaLayoutTest, BelowEnoughTokensALargerMicroStepIsPreferred) {
@@ -436,7 +436,7 @@ TEST_F(CudaLayoutTest, BelowEnoughTokensALargerMicroStepIsPreferred) {
   EXPECT_EQ(plan_.micro_batch_bins, 4);
   ASSERT_TRUE(Choose(4, Bytes() - 1).ok());
   EXPECT_EQ(plan_.micro_batch_bins, 4);
-  EXPECT_EQ(plan_.recompute, "norm_swiglu");
+  EXPECT_EQ(plan_.recompute, RecomputeLevel::kNormSwiglu);
 }
 
 TEST_F(CudaLayoutTest, Bfloat16MastersWhenFloat32OnesDoNotFit) {
@@ -453,28 +453,28 @@ TEST_F(CudaLayoutTest, Bfloat16MastersWhenFloat32OnesDoNotFit) {
       << status;
   job_.master_dtype = job_.gradient_dtype = "auto";
   ASSERT_TRUE(Choose(4, need).ok());
-  EXPECT_EQ(plan_.master_dtype, "float32");
+  EXPECT_EQ(plan_.master_dtype, Precision::kFloat32);
   ASSERT_TRUE(Choose(4, need - 1).ok());
-  EXPECT_EQ(plan_.master_dtype, "bfloat16");
-  EXPECT_EQ(plan_.gradient_dtype, "bfloat16");
+  EXPECT_EQ(plan_.master_dtype, Precision::kBfloat16);
+  EXPECT_EQ(plan_.gradient_dtype, Precision::kBfloat16);
   job_.gradient_dtype = "float32";
   ASSERT_TRUE(Choose(4, need - 1).ok());
-  EXPECT_EQ(plan_.master_dtype, "bfloat16");
-  EXPECT_EQ(plan_.gradient_dtype, "float32");
+  EXPECT_EQ(plan_.master_dtype, Precision::kBfloat16);
+  EXPECT_EQ(plan_.gradient_dtype, Precision::kFloat32);
 }
 
 TEST_F(CudaLayoutTest, AdaptersStayInFloat32) {
   job_.adapter = config::Adapter::kLora;
   ASSERT_TRUE(Choose(4).ok());
   EXPECT_FALSE(Choose(4, 1 << 20).ok());
-  EXPECT_EQ(plan_.master_dtype, "float32");
+  EXPECT_EQ(plan_.master_dtype, Precision::kFloat32);
 }
 
 TEST_F(CudaLayoutTest, SegmentsOfBlocks) {
   job_.recompute = config::Recompute::kBlock;
   job_.recompute_every = 2;
   ASSERT_TRUE(Choose(4).ok());
-  EXPECT_EQ(plan_.recompute, "block");
+  EXPECT_EQ(plan_.recompute, RecomputeLevel::kBlock);
   EXPECT_EQ(plan_.recompute_every, 2);
   job_.recompute_every = 4;
   EXPECT_NE(Choose(4).message().find("the model has 3 blocks"), std::string::npos);
@@ -499,7 +499,7 @@ TEST_F(CudaLayoutTest, CountsWhatCudaTakes) {
   EXPECT_NE(status.message().find(", CUDA's runtime 553.0 MiB), its limit is 553.0 MiB"),
             std::string::npos)
       << status;
-  plan_.device = "cpu";
+  plan_.device = DeviceKind::kCpu;
   EXPECT_EQ(PlannedMemory(plan_).runtime, 0u);
 }
 
@@ -522,7 +522,7 @@ TEST_F(CudaLayoutTest, CountsWhatNcclTakesOfAGang) {
   EXPECT_EQ(communicators(1, 2), 1u);
   EXPECT_EQ(communicators(8, 1), 1u);
   EXPECT_EQ(communicators(2, 4), 3u);
-  plan_.device = "cpu";
+  plan_.device = DeviceKind::kCpu;
   EXPECT_EQ(communicators(2, 4), 0u);
 }
 
@@ -572,8 +572,8 @@ TEST_F(AttentionWorkspaceTest, AutoSpendsWhatIsLeftAndNothingElse) {
   ASSERT_TRUE(Choose(1, enough - 1).ok());
   EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);  // what is of no use is not reserved
   EXPECT_LT(Scratch(), 100 * kMib);
-  EXPECT_EQ(plan_.recompute, "none");
-  EXPECT_EQ(plan_.master_dtype, "float32");
+  EXPECT_EQ(plan_.recompute, RecomputeLevel::kNone);
+  EXPECT_EQ(plan_.master_dtype, Precision::kFloat32);
 }
 
 // As the plans of workspace_gib: 4 have always been, so that their bits stay.
@@ -594,7 +594,7 @@ TEST_F(AttentionWorkspaceTest, UpToFourGibCountsInTheChoiceOfLayout) {
   EXPECT_EQ(plan_.attention_workspace_bytes, 1019 * kMib);
   ASSERT_TRUE(Choose(32, Bytes() - 1).ok());
   EXPECT_EQ(plan_.attention_workspace_bytes, FastestAttentionBytes(plan_));
-  EXPECT_TRUE(plan_.recompute != "none" || plan_.micro_batch_bins < 32);
+  EXPECT_TRUE(plan_.recompute != RecomputeLevel::kNone || plan_.micro_batch_bins < 32);
 }
 
 TEST_F(AttentionWorkspaceTest, AJobIsNotRefusedForIt) {

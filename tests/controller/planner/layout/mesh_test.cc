@@ -73,7 +73,7 @@ TEST_F(MeshTest, AHigherStageInsideAHostIsNoLoss) {
   const PlannedJob planned = Plan({8, 8}, LeastBytes({8, 8}));
   EXPECT_EQ(Mesh(planned), (Shape{2, 8}));
   EXPECT_GT(planned.plan.zero, 1);
-  EXPECT_EQ(planned.plan.recompute, "none");
+  EXPECT_EQ(planned.plan.recompute, RecomputeLevel::kNone);
 }
 
 TEST_F(MeshTest, AllShareOneReplicaWhereAHostCannotHoldIt) {
@@ -81,7 +81,7 @@ TEST_F(MeshTest, AllShareOneReplicaWhereAHostCannotHoldIt) {
   ASSERT_LT(memory, LeastBytes({8, 8}));
   const PlannedJob planned = Plan({8, 8}, memory);
   EXPECT_EQ(Mesh(planned), (Shape{1, 16}));
-  EXPECT_EQ(planned.plan.recompute, "none");
+  EXPECT_EQ(planned.plan.recompute, RecomputeLevel::kNone);
   EXPECT_TRUE(
       Says(planned, "parallelism is replicate 1 x shard 16: the 8 ranks of one host cannot"));
 }

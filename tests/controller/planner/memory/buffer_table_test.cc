@@ -19,8 +19,8 @@ class CudaTableTest : public testing::Test {
   CudaTableTest() {
     job_.adapter = config::Adapter::kNone;
     plan_.model = SmallModel();
-    plan_.device = "cuda";
-    plan_.compute_dtype = "bfloat16";
+    plan_.device = DeviceKind::kCuda;
+    plan_.compute_dtype = Precision::kBfloat16;
     plan_.sequence_len = 64;
     plan_.micro_batch_bins = 2;
     plan_.lm_head_chunk_tokens = 48;
@@ -78,7 +78,7 @@ TEST_F(CudaTableTest, StatesOfFullTrainingWithFloatMasters) {
 }
 
 TEST_F(CudaTableTest, StatesWithBfloat16MastersAndGradients) {
-  plan_.master_dtype = plan_.gradient_dtype = "bfloat16";
+  plan_.master_dtype = plan_.gradient_dtype = Precision::kBfloat16;
   Make();
   int64_t matrices = 0;  // the tied embedding, vectors: float32
   for (const auto& [flat, elements] : Flats()) {
@@ -94,7 +94,7 @@ TEST_F(CudaTableTest, StatesWithBfloat16MastersAndGradients) {
 // gate and down of three blocks have 4,800 elements, all others less; up begins inside a block.
 TEST_F(CudaTableTest, StatesInBlocks) {
   plan_.model.intermediate_size = 300;
-  plan_.optimizer = "adamw_8bit";
+  plan_.optimizer = OptimizerKind::kAdamW8bit;
   for (const int32_t shard : {1, 3}) {
     plan_.shard = shard;
     plan_.zero = shard > 1 ? 1 : 0;
@@ -118,14 +118,14 @@ TEST_F(CudaTableTest, StatesInBlocks) {
     // Gaps: a tensor that is no part of a whole begins at a multiple of 256.
     EXPECT_LT(values * shard - in_blocks - others, 256 * (64 + 5 * shard));
   }
-  plan_.optimizer = "adamw_bf16";
+  plan_.optimizer = OptimizerKind::kAdamWBf16;
   Make();
   EXPECT_EQ(Bytes("adam.m"), Bytes("master") / 2);
   EXPECT_EQ(rows_.count("adam.m_small"), 0u);
 }
 
 TEST_F(CudaTableTest, RanksShareMoreByStage) {
-  plan_.gradient_dtype = "bfloat16";
+  plan_.gradient_dtype = Precision::kBfloat16;
   plan_.shard = 4;
   plan_.zero = 1;
   Make();
@@ -158,7 +158,7 @@ TEST_F(CudaTableTest, RanksShareMoreByStage) {
 
 TEST_F(CudaTableTest, AdaptersKeepFloatMastersAndGradients) {
   job_.adapter = config::Adapter::kLora;
-  plan_.master_dtype = plan_.gradient_dtype = "bfloat16";
+  plan_.master_dtype = plan_.gradient_dtype = Precision::kBfloat16;
   Make();
   const int64_t g = Elements(true);
   EXPECT_EQ(Bytes("weights"), 2 * Elements(false));
@@ -172,7 +172,7 @@ TEST_F(CudaTableTest, DoraKeepsOutputsOfAdaptedPacks) {
   job_.adapter = config::Adapter::kLora;
   job_.lora.use_dora = true;
   job_.lora.target_modules = {"v_proj", "gate_proj", "down_proj"};
-  plan_.recompute = "ffn";
+  plan_.recompute = RecomputeLevel::kFfn;
   Make();
   EXPECT_EQ(Bytes("layer1.qkv_u"), 2 * 128 * 32);
   EXPECT_EQ(rows_.count("layer1.o_u"), 0u);
@@ -186,7 +186,7 @@ TEST_F(CudaTableTest, DoraKeepsOutputsOfAdaptedPacks) {
 }
 
 TEST_F(CudaTableTest, Float32ComputeHasNoMasterBesideTheWeights) {
-  plan_.compute_dtype = "float32";
+  plan_.compute_dtype = Precision::kFloat32;
   Make();
   EXPECT_EQ(Bytes("weights"), 4 * Elements(false));
   EXPECT_EQ(rows_.count("master"), 0u);
@@ -235,10 +235,10 @@ TEST_F(CudaTableTest, RowsOfLogitsStartAtMultiplesOfAVector) {
   for (const auto& [vocab, bfloat16, float32] :
        {std::tuple{128, 128, 128}, {129, 136, 132}, {132, 136, 132}, {135, 136, 136}}) {
     plan_.model.vocab_size = vocab;
-    plan_.compute_dtype = "bfloat16";
+    plan_.compute_dtype = Precision::kBfloat16;
     Make();
     EXPECT_EQ(Bytes("head.logits"), 2 * 48 * bfloat16) << vocab;
-    plan_.compute_dtype = "float32";
+    plan_.compute_dtype = Precision::kFloat32;
     Make();
     EXPECT_EQ(Bytes("head.logits"), 4 * 48 * float32) << vocab;
   }
@@ -266,13 +266,13 @@ std::vector<std::string> Aliases(const std::vector<plan::Buffer>& rows) {
 }
 
 TEST_F(CudaTableTest, RecomputeOfNormsAndProducts) {
-  plan_.recompute = "norm_swiglu";
+  plan_.recompute = RecomputeLevel::kNormSwiglu;
   Make();
   EXPECT_EQ(Aliases(BufferTable(plan_)),
             (std::vector<std::string>{"layer1.ln1=layer0.ln1", "layer1.ln2=layer0.ln2",
                                       "layer1.swiglu=layer0.swiglu", "layer2.ln1=layer0.ln1",
                                       "layer2.ln2=layer0.ln2", "layer2.swiglu=layer0.swiglu"}));
-  plan_.recompute = "ffn";
+  plan_.recompute = RecomputeLevel::kFfn;
   Make();
   EXPECT_EQ(Owner("layer2.gate_up"), "layer0.gate_up");
   EXPECT_EQ(Owner("layer2.swiglu"), "layer0.swiglu");
@@ -300,7 +300,7 @@ class MixtureTableTest : public CudaTableTest {
 
   // Of the level, and the rows that layer 2 has no memory for.
   int64_t Activations(const std::string& level, std::vector<std::string>* shared) {
-    plan_.recompute = level;
+    plan_.recompute = *FromString<RecomputeLevel>(level);
     Make();
     int64_t bytes = 0;
     shared->clear();
@@ -335,7 +335,7 @@ TEST_F(MixtureTableTest, LevelsShareTheRowsOfExpertsInParts) {
 }
 
 TEST_F(CudaTableTest, RecomputeOfSegments) {
-  plan_.recompute = "block";
+  plan_.recompute = RecomputeLevel::kBlock;
   Make();
   EXPECT_EQ(Owner("layer1.residual_in"), "");
   EXPECT_EQ(Owner("layer2.residual_in"), "");

@@ -66,7 +66,7 @@ TEST_F(BaseWeightsTest, QuantisedFilesAreAsConfigJsonSays) {
   job_.model_path = support::GoldenFolder("llama_qlora");
   model_ = *model::ReadModelConfig(job_.model_path);
   EXPECT_TRUE(CheckBaseWeights(job_, model_).ok());
-  model_.quantization = "int8";
+  model_.quantization = Quantization::kInt8;
   const std::string message(CheckBaseWeights(job_, model_).message());
   EXPECT_NE(message.find("model.safetensors: tensor \"model.layers.0.self_attn.q_proj.weight\" is "
                          "nf4_double, by quantization_config of config.json it should be int8"),
@@ -78,7 +78,7 @@ TEST_F(BaseWeightsTest, QuantisedFilesAreAsConfigJsonSays) {
 
 // bitsandbytes can leave modules out; they would be quantised here, and give other numbers.
 TEST_F(BaseWeightsTest, LinearsThatFilesLeaveUnquantisedAreNamed) {
-  model_.quantization = "nf4";
+  model_.quantization = Quantization::kNf4;
   EXPECT_EQ(Refusal().find(File() + ": tensor \"model.layers.0.self_attn.q_proj.weight\" is not "
                                     "quantised, by quantization_config of config.json it should "
                                     "be nf4"),
@@ -89,7 +89,7 @@ TEST_F(BaseWeightsTest, Mxfp4OfConfigJsonIsInTheFiles) {
   job_.model_path = support::GoldenFolder("moe/gpt_oss_mxfp4_attn_lora");
   if (!std::filesystem::exists(job_.model_path)) GTEST_SKIP() << "needs " << job_.model_path;
   model_ = *model::ReadModelConfig(job_.model_path);
-  EXPECT_EQ(model_.quantization, "mxfp4");
+  EXPECT_EQ(model_.quantization, Quantization::kMxfp4);
   EXPECT_TRUE(CheckBaseWeights(job_, model_).ok());
   job_.model_path += "/dequantised";
   const std::string message(CheckBaseWeights(job_, model_).message());

@@ -22,7 +22,7 @@ config::JobSpec JobOf(config::Fp8Recipe recipe, std::vector<std::string> exclude
   return job;
 }
 
-plan::Plan PlanOf(const model::ModelConfig& model, const char* device = "cuda") {
+plan::Plan PlanOf(const model::ModelConfig& model, DeviceKind device = DeviceKind::kCuda) {
   plan::Plan plan;
   plan.model = model;
   plan.device = device;
@@ -85,7 +85,7 @@ TEST(Fp8LinearsTest, RefusesWhatAGpuHasNot) {
   EXPECT_EQ(Refusal(blockwise, 80, plan).find("tensorwise"), std::string::npos);
   EXPECT_EQ(Refusal(blockwise, 90, plan), "");
   EXPECT_EQ(Refusal(blockwise, 0, plan), "");
-  EXPECT_EQ(Refusal(blockwise, 80, PlanOf(EvenModel(), "cpu")), "");
+  EXPECT_EQ(Refusal(blockwise, 80, PlanOf(EvenModel(), DeviceKind::kCpu)), "");
 }
 
 TEST(Fp8LinearsTest, TilesOnAGpuTakeAMultipleOfFourTokens) {
@@ -94,13 +94,13 @@ TEST(Fp8LinearsTest, TilesOnAGpuTakeAMultipleOfFourTokens) {
   plan.sequence_len = 62;
   EXPECT_NE(Refusal(job, 90, plan).find("sequence_len is 62; on a GPU it takes a multiple of 4"),
             std::string::npos);
-  plan.device = "cpu";
+  plan.device = DeviceKind::kCpu;
   EXPECT_EQ(Refusal(job, 0, plan), "");
 }
 
 TEST(Fp8LinearsTest, RefusesAQuantisedBaseAndAModelWithoutALinearLeft) {
   plan::Plan plan = PlanOf(EvenModel());
-  plan.quantization = "nf4";
+  plan.quantization = Quantization::kNf4;
   EXPECT_NE(Refusal(JobOf(config::Fp8Recipe::kTensorwise), 90, plan).find("kept in nf4"),
             std::string::npos);
   EXPECT_NE(

@@ -21,10 +21,10 @@ TEST(QuantizationTest, IsThatOfTheFilesOrWhatTheJobAsksFor) {
     model::ModelConfig model = SmallModel();
     job.init = "pretrained";
     job.quantization = c.job;
-    model.quantization = c.files;
+    model.quantization = *FromString<Quantization>(c.files);
     const auto found = QuantizationOf(job, model);
     ASSERT_TRUE(found.ok()) << c.job << " on " << c.files << ": " << found.status();
-    EXPECT_EQ(*found, c.expected) << c.job << " on " << c.files;
+    EXPECT_EQ(ToString(*found), std::string(c.expected)) << c.job << " on " << c.files;
   }
 }
 
@@ -33,8 +33,8 @@ TEST(QuantizationTest, AnswersComeFromFilesAsTheyAre) {
   model::ModelConfig model = SmallModel();
   job.init = "pretrained";
   job.method = "generate";
-  model.quantization = "int8";
-  EXPECT_EQ(*QuantizationOf(job, model), "int8");
+  model.quantization = Quantization::kInt8;
+  EXPECT_EQ(*QuantizationOf(job, model), Quantization::kInt8);
 }
 
 TEST(QuantizationTest, RefusesToTrainOrToChangeQuantisedFiles) {
@@ -45,7 +45,7 @@ TEST(QuantizationTest, RefusesToTrainOrToChangeQuantisedFiles) {
     model::ModelConfig model = SmallModel();
     job.init = "pretrained";
     job.quantization = c.job;
-    model.quantization = c.files;
+    model.quantization = *FromString<Quantization>(c.files);
     const absl::Status status = QuantizationOf(job, model).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_NE(status.message().find(c.expected), std::string::npos) << status;
@@ -76,10 +76,11 @@ TEST(QuantizationTest, Mxfp4OfTheFilesStaysUnderAnAdapter) {
     job.quantization = c.job;
     job.adapter = c.adapter;
     job.method = c.method;
-    model.quantization = c.files;
+    model.quantization = *FromString<Quantization>(c.files);
     const auto found = QuantizationOf(job, model);
     ASSERT_TRUE(found.ok()) << c.job << " on " << c.files << ": " << found.status();
-    EXPECT_EQ(*found, c.expected) << c.job << " on " << c.files << " " << c.method;
+    EXPECT_EQ(ToString(*found), std::string(c.expected))
+        << c.job << " on " << c.files << " " << c.method;
   }
 }
 
@@ -101,7 +102,7 @@ TEST(QuantizationTest, Mxfp4IsOfExpertsWhoseRowsAreWholeBlocks) {
   for (const char* format : {"mxfp4", "none"}) {
     job.init = "pretrained";
     job.quantization = format;
-    model.quantization = "int8";
+    model.quantization = Quantization::kInt8;
     EXPECT_NE(refusal(model).find("quantization is {format: " + std::string(format) +
                                   "}, the files of /models/small hold {format: int8}"),
               std::string::npos)
@@ -116,7 +117,7 @@ TEST(QuantizationTest, LoraOnQuantisedFilesIsToldWhatToWriteInstead) {
     job.init = "pretrained";
     job.adapter = adapter;
     model::ModelConfig model = SmallModel();
-    model.quantization = "nf4_double";
+    model.quantization = Quantization::kNf4Double;
     const absl::Status status = QuantizationOf(job, model).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_EQ(std::string(status.message()),

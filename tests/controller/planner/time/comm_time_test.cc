@@ -12,8 +12,8 @@ class CommTimeTest : public testing::Test {
   CommTimeTest() {
     job_.adapter = config::Adapter::kNone;
     plan_.model = SmallModel();
-    plan_.device = "cuda";
-    plan_.compute_dtype = "bfloat16";
+    plan_.device = DeviceKind::kCuda;
+    plan_.compute_dtype = Precision::kBfloat16;
     plan_.links = {{1, 1e9}};  // a byte takes a nanosecond, whatever the size
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
   }
@@ -125,14 +125,14 @@ TEST_F(CommTimeTest, ExpertsInRangesAreDequantisedInEveryPass) {
                                       {"expert_out", 2 + 1.0 / 3},
                                       {"ffn", 3.0},
                                       {"block", 3.0}}) {
-    plan_.recompute = level;
+    plan_.recompute = *FromString<RecomputeLevel>(level);
     EXPECT_NEAR(Predict(1, 1, 0, 1e-6).step_seconds - 2e-6, passes * pass, 1e-12) << level;
   }
 }
 
 // One thread: the engine's calls run in order.
 TEST_F(CommTimeTest, OnTheCpuComputeWaitsForAll) {
-  plan_.device = "cpu";
+  plan_.device = DeviceKind::kCpu;
   const plan::Prediction cpu = Predict(1, 4, 3, 1, 2);
   EXPECT_GT(cpu.comm_seconds, 0);
   EXPECT_NEAR(cpu.exposed_seconds, cpu.comm_seconds, 1e-9);

@@ -30,8 +30,8 @@ class GpuTimeTest : public testing::Test {
   GpuTimeTest() {
     job_.adapter = config::Adapter::kNone;
     plan_.model = HalfBillion();
-    plan_.device = "cuda";
-    plan_.compute_dtype = "bfloat16";
+    plan_.device = DeviceKind::kCuda;
+    plan_.compute_dtype = Precision::kBfloat16;
   }
   GpuTime Time(int64_t span = 1024) {
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
@@ -56,7 +56,7 @@ TEST_F(GpuTimeTest, LongerDocumentsAndRecomputationTakeLonger) {
   EXPECT_GT(Time(8192).token, none);
   double last = none;
   for (const char* level : {"norm_swiglu", "ffn", "block"}) {
-    plan_.recompute = level;
+    plan_.recompute = *FromString<RecomputeLevel>(level);
     EXPECT_GT(Time().token, last) << level;
     EXPECT_LT(Time().token, 1.5 * none) << level;
     last = Time().token;
@@ -77,7 +77,7 @@ TEST_F(GpuTimeTest, ACutHeadTakesItsLogitsOnceMore) {
 // At 16,384 x 4,096 x 128,256 with a float32 gradient: small chunks wait for its traffic.
 TEST_F(GpuTimeTest, ACutHeadIsFasterThanSmallChunksOfATrainedHead) {
   EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
-  plan_.gradient_dtype = "float32";
+  plan_.gradient_dtype = Precision::kFloat32;
   plan_.model.hidden_size = 4096;
   plan_.model.vocab_size = 128256;
   plan_.micro_batch_bins = 16;
@@ -152,7 +152,7 @@ TEST_F(GpuTimeTest, EveryMicroStepReadsTheWeights) {
   EXPECT_NEAR(full.micro_step, 2 * pass + gradients, 0.002 * pass);
   job_.adapter = config::Adapter::kLora;
   EXPECT_NEAR(Time().micro_step, 2 * pass, 0.002 * pass);
-  plan_.recompute = "block";  // all but the head, which is the embedding
+  plan_.recompute = RecomputeLevel::kBlock;  // all but the head, which is the embedding
   const double head = 0.7 * 896 * 151936 * 2 / kRates.copy_bytes_per_second;
   EXPECT_NEAR(Time().micro_step, 3 * pass - head, 0.003 * pass);
 }
@@ -181,7 +181,7 @@ TEST_F(GpuTimeTest, GradientsOfWeightsAreSlowerProducts) {
 
 TEST_F(GpuTimeTest, Float32IsManyTimesSlower) {
   const double bfloat16 = Time().token;
-  plan_.compute_dtype = "float32";
+  plan_.compute_dtype = Precision::kFloat32;
   EXPECT_GT(Time().token, 5 * bfloat16);
 }
 
@@ -193,16 +193,16 @@ TEST_F(GpuTimeTest, AdaptersSaveAThirdOfTheProductsAndTheUpdate) {
   EXPECT_LT(lora.step, full.step / 10);
   plan_.lora = {};
   job_.adapter = config::Adapter::kNone;
-  plan_.master_dtype = plan_.gradient_dtype = "bfloat16";
+  plan_.master_dtype = plan_.gradient_dtype = Precision::kBfloat16;
   EXPECT_LT(Time().step, full.step);
 }
 
 // m and v read and written in 4, 2 and 1 1/64 bytes; vectors, a thousandth, keep float32.
 TEST_F(GpuTimeTest, AnUpdateTakesTheTimeOfItsStates) {
   const double full = Time().step;
-  plan_.optimizer = "adamw_bf16";
+  plan_.optimizer = OptimizerKind::kAdamWBf16;
   EXPECT_NEAR(full - Time().step, 494e6 * 8 / kRates.copy_bytes_per_second, 2e-5);
-  plan_.optimizer = "adamw_8bit";
+  plan_.optimizer = OptimizerKind::kAdamW8bit;
   EXPECT_NEAR(full - Time().step, 494e6 * (16 - 4 * (1 + 4.0 / 256)) / kRates.copy_bytes_per_second,
               2e-5);
 }
@@ -217,7 +217,7 @@ TEST_F(GpuTimeTest, LevelsOfExpertsTakeTheTimeOfTheirProducts) {
   job_.lora.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
   std::vector<double> seconds;
   for (const char* level : {"none", "norm_swiglu", "expert_out", "ffn", "block"}) {
-    plan_.recompute = level;
+    plan_.recompute = *FromString<RecomputeLevel>(level);
     seconds.push_back(Time(200).token);
   }
   EXPECT_TRUE(std::is_sorted(seconds.begin(), seconds.end()));
@@ -243,11 +243,11 @@ TEST_F(GpuTimeTest, MixturesTakeTheTimeOfTheExpertsOfAToken) {
   plan_.model = *model::ReadModelConfig(folder.path());
   job_.adapter = config::Adapter::kLora;
   job_.lora.r = 16;
-  plan_.recompute = "norm_swiglu";
+  plan_.recompute = RecomputeLevel::kNormSwiglu;
   const GpuTime attention = Time(200);
   EXPECT_NEAR(16384 * attention.token + attention.micro_step + attention.step, 0.473, 0.0473);
   job_.lora.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
-  plan_.recompute = "ffn";
+  plan_.recompute = RecomputeLevel::kFfn;
   const GpuTime experts = Time(200);
   EXPECT_NEAR(16384 * experts.token + experts.micro_step + experts.step, 0.703, 0.0703);
 }

@@ -37,7 +37,7 @@ class GoldenBf16Test : public testing::TestWithParam<const char*> {
     const std::string folder = support::GoldenFolder(GetParam());
     if (!std::filesystem::exists(folder)) GTEST_SKIP() << "needs " << folder;
     golden_ = LoadGoldenCase(GetParam());
-    golden_.plan.compute_dtype = "bfloat16";
+    golden_.plan.compute_dtype = Precision::kBfloat16;
     Finish(&golden_.plan);
   }
   TrainStep Step(int64_t step) const {

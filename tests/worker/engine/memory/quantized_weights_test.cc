@@ -81,14 +81,14 @@ std::vector<float> Whole(const plan::Plan& plan, const model::Parameter& paramet
   fill.count = n;
   fill.out = values.data();
   kernels::RandomFill(fill, nullptr);
-  if (plan.quantization == "int8") {
+  if (plan.quantization == Quantization::kInt8) {
     auto* const bytes = reinterpret_cast<int8_t*>(codes.data());
     kernels::Int8QuantizeRows({parameter.rows, parameter.cols, values.data(), bytes, absmax.data()},
                               nullptr);
     kernels::Int8DequantizeRows({kernels::DType::kFloat32, parameter.rows, parameter.cols, bytes,
                                  absmax.data(), out.data()},
                                 nullptr);
-  } else if (plan.quantization == "mxfp4") {
+  } else if (plan.quantization == Quantization::kMxfp4) {
     kernels::Mxfp4Quantize({n, values.data(), codes.data(), absmax_codes.data()}, nullptr);
     kernels::Mxfp4Dequantize(
         {kernels::DType::kFloat32, n, codes.data(), absmax_codes.data(), out.data()}, nullptr);
@@ -96,7 +96,7 @@ std::vector<float> Whole(const plan::Plan& plan, const model::Parameter& paramet
     kernels::Nf4Quantize({n, values.data(), codes.data(), absmax.data()}, nullptr);
     kernels::Nf4DequantizeArgs args{.elements = n, .codes = codes.data(), .out = out.data()};
     args.absmax = absmax.data();
-    if (plan.quantization == "nf4_double") {
+    if (plan.quantization == Quantization::kNf4Double) {
       kernels::Nf4QuantizeScales(
           {kernels::Nf4Blocks(n), absmax.data(), absmax_codes.data(), constants.data()}, nullptr);
       args.absmax = nullptr;
@@ -128,7 +128,7 @@ TEST_P(QuantizedWeightsTest, SlotsHoldWhatTheKernelsMakeOfTheWholeMatrix) {
       ++matrices;
     }
   }
-  const bool experts = plan.quantization == "mxfp4";
+  const bool experts = plan.quantization == Quantization::kMxfp4;
   EXPECT_EQ(matrices, (experts ? 2 : 7) * plan.model.num_layers);
 }
 

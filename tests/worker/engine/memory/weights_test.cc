@@ -381,7 +381,7 @@ class AbsentWeightsTest : public testing::TestWithParam<PlanOptions> {
     options.shard = shard;
     if (shard == 1) options.zero = 0;
     plan::Plan plan = MakePlan(SmallConfig(), options);
-    if (shard > 1) plan.device = "cuda";  // only such engines warm up
+    if (shard > 1) plan.device = DeviceKind::kCuda;  // only such engines warm up
     plan.buffers = planner::BufferTable(plan);
     std::string doing;
     auto state = MakeState(plan, 0, "", &doing);

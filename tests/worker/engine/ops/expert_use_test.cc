@@ -334,7 +334,7 @@ TEST(RouterCorrectionsTest, BeginAsTheFilesOfTheBaseHaveThem) {
   }
   const std::string path = folder.path() + "/model.safetensors";
   ASSERT_TRUE(WriteSafetensors(path, tensors).ok());
-  plan.init = "pretrained";
+  plan.init = BaseInit::kPretrained;
   plan.model_path = folder.path();
   ASSERT_TRUE(LoadCorrections(plan, state->layout, state->buffers).ok());
   const auto file = SafetensorsFile::Open(path);

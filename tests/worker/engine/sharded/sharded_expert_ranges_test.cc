@@ -31,7 +31,7 @@ TEST_P(ShardedExpertRangesTest, TrainWithTheBitsOfAllAtOnce) {
       plan::Plan plan = PlanOfRanges(GetParam());
       plan.shard = shard;
       plan.zero = zero;
-      plan.recompute = level;
+      plan.recompute = *FromString<RecomputeLevel>(level);
       const std::vector<StepStats> whole = Train(AtOnce(plan, 0));
       for (const int64_t experts : {1, 4}) {
         ExpectSameSteps(Train(AtOnce(plan, experts)), whole);

@@ -39,9 +39,9 @@ class ShardedMxfp4Test : public testing::TestWithParam<const char*> {
   }
 
   static void ExpectBitsOfTheBaseDequantised(const plan::Plan& plan) {
-    ASSERT_EQ(plan.quantization, "mxfp4");
+    ASSERT_EQ(plan.quantization, Quantization::kMxfp4);
     plan::Plan plain = plan;
-    plain.quantization.clear();
+    plain.quantization = Quantization::kNone;
     Finish(&plain);
     const std::vector<StepStats> one = Train(plan), other = Train(plain);
     ASSERT_EQ(one.size(), 4u);

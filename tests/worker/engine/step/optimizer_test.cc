@@ -142,7 +142,7 @@ TEST(OptimizerScaleTest, TheRowsScaleIsThatOfAnUpdate) {
     PlanOptions options;
     options.init = "random";
     options.sequence_len = 40;
-    options.optimizer = optimizer.name;
+    options.optimizer = ToString(optimizer.kind);
     std::string doing;
     auto state = MakeState(MakePlan(SmallConfig(), options), 0, "", &doing);
     ASSERT_TRUE(state.ok()) << state.status();
@@ -158,7 +158,7 @@ TEST(OptimizerScaleTest, TheRowsScaleIsThatOfAnUpdate) {
       const std::vector<float> gradient = GradientOf(**state, i);
       for (size_t e = 0; e < values.size(); ++e, ++compared) {
         const double want = 1e-3 * optimizer.scale(clip * std::abs(gradient[e]), plan);
-        EXPECT_NEAR(std::abs(values[e]), want, 1e-2 * want) << optimizer.name << " " << e;
+        EXPECT_NEAR(std::abs(values[e]), want, 1e-2 * want) << options.optimizer << " " << e;
       }
     }
     EXPECT_GT(compared, 0);

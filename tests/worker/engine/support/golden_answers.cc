@@ -32,7 +32,7 @@ plan::Plan WithGeneration(plan::Plan plan, int64_t sequences, int64_t length) {
 plan::Plan OnlyGenerating(plan::Plan plan, int64_t sequences, int64_t length) {
   plan.groups.clear();
   for (model::Parameter& parameter : plan.parameters) parameter.group = model::kFrozen;
-  plan.recompute = "block";
+  plan.recompute = RecomputeLevel::kBlock;
   plan.lm_head_chunk_tokens = sequences;
   return WithGeneration(std::move(plan), sequences, length);
 }

@@ -8,7 +8,7 @@
 #include "common/model/read/read_model_config.h"
 #include "common/model/read/score_config.h"
 #include "common/model/saved_modules.h"
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/fusions/fused_ops.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "kernels/loss/cut_cross_entropy.h"
@@ -60,10 +60,10 @@ void Finish(plan::Plan* plan) {
 plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options) {
   plan::Plan plan;
   plan.job = "test";
-  plan.device = TestDevice();
+  plan.device = *FromString<DeviceKind>(TestDevice());
   plan.recipe_hash = std::string(32, 'r');
   plan.model_path = options.model_path.empty() ? "/nowhere" : options.model_path;
-  plan.init = options.init;
+  plan.init = *FromString<BaseInit>(options.init);
   plan.model = config;
   plan.architecture = model::ArchitectureOf(config);
   plan.parameters = model::BaseParameterTable(plan.architecture);
@@ -75,7 +75,7 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
                  options.dora};
   }
   AssignGroups(options, &plan);
-  plan.optimizer = options.optimizer;
+  plan.optimizer = *FromString<OptimizerKind>(options.optimizer);
   plan.replicate = options.replicate;
   plan.shard = options.shard;
   plan.zero = options.zero;
@@ -85,20 +85,22 @@ plan::Plan MakePlan(const model::ModelConfig& config, const PlanOptions& options
   plan.router_losses = {.balance = config.mixture.aux_loss, .z = 0, .by_micro_batch = true};
   plan.max_documents_per_bin = options.max_documents_per_bin;
   plan.lm_head_chunk_tokens = options.head_chunk;
-  plan.recompute = options.recompute;
+  plan.recompute = *FromString<RecomputeLevel>(options.recompute);
   plan.recompute_every = options.recompute_every;
-  plan.compute_dtype = options.compute_dtype;
-  plan.quantization = options.quantization.empty() ? config.quantization : options.quantization;
+  plan.compute_dtype = *FromString<Precision>(options.compute_dtype);
+  plan.quantization = options.quantization.empty()
+                          ? config.quantization
+                          : *FromString<Quantization>(options.quantization);
   plan.fp8 = options.fp8;
-  plan.master_dtype = options.master_dtype;
-  plan.gradient_dtype = options.gradient_dtype;
+  plan.master_dtype = *FromString<Precision>(options.master_dtype);
+  plan.gradient_dtype = *FromString<Precision>(options.gradient_dtype);
   plan.gradient_sum = options.gradient_sum;
   Finish(&plan);
   return plan;
 }
 
 void CutHead(plan::Plan* plan) {
-  const bool half = plan->compute_dtype == "bfloat16";
+  const bool half = plan->compute_dtype == Precision::kBfloat16;
   const kernels::CutCrossEntropySpec spec{
       .dtype = half ? kernels::DType::kBFloat16 : kernels::DType::kFloat32,
       .hidden = plan->model.hidden_size,

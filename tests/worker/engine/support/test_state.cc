@@ -66,7 +66,7 @@ std::vector<float> AllGradients(const State& state) {
 
 std::vector<float> TokenRows(const State& state, const BinBatch& bins, const void* activation,
                              int64_t columns) {
-  const bool padded = state.plan.device == "cuda";
+  const bool padded = state.plan.device == DeviceKind::kCuda;
   const int64_t all_rows = state.plan.micro_batch_bins * state.plan.sequence_len;
   const std::vector<float> all =
       ReadFloats(activation, state.model.compute_dtype, all_rows * columns);

@@ -1,10 +1,11 @@
-#include "common/plan/fp8_rows.h"
+#include "common/plan/buffers/fp8_rows.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffer_names.h"
+#include "common/plan/buffers/activation_rows.h"
 
 namespace coxswain::plan {
 namespace {
@@ -40,11 +41,11 @@ class Rows {
   }
 
   std::vector<Buffer> Take() {
-    Put(MemoryClass::kWorkspace, "fp8.x", widest_.x);
-    Put(MemoryClass::kWorkspace, "fp8.x_turned", widest_.x_turned);
-    Put(MemoryClass::kWorkspace, "fp8.dy", widest_.dy);
-    Put(MemoryClass::kWorkspace, "fp8.dy_turned", widest_.dy_turned);
-    Put(MemoryClass::kWorkspace, "fp8.weight", widest_.weight);
+    Put(MemoryClass::kWorkspace, buffers::kFp8X, widest_.x);
+    Put(MemoryClass::kWorkspace, buffers::kFp8XTurned, widest_.x_turned);
+    Put(MemoryClass::kWorkspace, buffers::kFp8Dy, widest_.dy);
+    Put(MemoryClass::kWorkspace, buffers::kFp8DyTurned, widest_.dy_turned);
+    Put(MemoryClass::kWorkspace, buffers::kFp8Weight, widest_.weight);
     return std::move(rows_);
   }
 

@@ -1,4 +1,4 @@
-#include "common/plan/gradient_rows.h"
+#include "common/plan/buffers/gradient_rows.h"
 
 #include <algorithm>
 #include <map>
@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/op_rows.h"
+#include "common/plan/buffer_names.h"
 
 namespace coxswain::plan {
 namespace {
@@ -18,14 +19,16 @@ using model::Row;
 Row Shared(std::string name) { return {model::kSharedByLayers, std::move(name)}; }
 
 // In the order of the buffer table.
-constexpr const char* kClasses[] = {"dnorm",   "dqkv",     "datt",    "dswiglu", "dheads",
-                                    "drouted", "dexperts", "dlogits", "dscores", "dweights"};
+constexpr const char* kClasses[] = {buffers::kDnorm,    buffers::kDqkv,    buffers::kDatt,
+                                    buffers::kDswiglu,  buffers::kDheads,  buffers::kDrouted,
+                                    buffers::kDexperts, buffers::kDlogits, buffers::kDscores,
+                                    buffers::kDweights};
 constexpr size_t kStream = 0, kQkv = 1, kAttention = 2, kProduct = 3, kHeads = 4, kRouted = 5,
                  kExperts = 6, kLogits = 7, kScores = 8, kWeights = 9;
 
 std::string SlotName(size_t of_class, size_t slot) {
   if (slot == 0) return kClasses[of_class];
-  const std::string more = of_class == kStream ? "dshared" : kClasses[of_class];
+  const std::string more = of_class == kStream ? buffers::kDshared : kClasses[of_class];
   return of_class == kStream && slot == 1 ? more : absl::StrCat(more, slot);
 }
 
@@ -60,7 +63,7 @@ class Liveness {
       }
       if (const auto* add = std::get_if<model::AddOp>(&op)) {
         for (const Row& row : {add->stream, add->branch, add->out}) {
-          rows_.of.emplace(row, Shared("dres"));
+          rows_.of.emplace(row, Shared(buffers::kDres));
         }
       }
       if (const auto* route = std::get_if<model::RouteOp>(&op)) FindRouter(*route);
@@ -113,7 +116,8 @@ class Liveness {
     const auto* linear = std::get_if<model::LinearOp>(&op);
     if (linear == nullptr) return std::nullopt;
     const auto of_output = rows_.of.find(linear->out);
-    if (of_output == rows_.of.end() || of_output->second.name != "dres") return std::nullopt;
+    if (of_output == rows_.of.end() || of_output->second.name != buffers::kDres)
+      return std::nullopt;
     const Slot slot = Take(kStream, linear->out_features);
     rows_.copy_of_output[linear->id] = Shared(SlotName(slot.first, slot.second));
     // In forward a branch lies in the first slot: what is added to it needs another.

@@ -1,7 +1,7 @@
 // The memory of the operands of products in FP8 (kernels/quantize/fp8.h). An operand is its codes,
 // then, from the next multiple of 256 bytes on, its scales.
-#ifndef COXSWAIN_COMMON_PLAN_FP8_ROWS_H_
-#define COXSWAIN_COMMON_PLAN_FP8_ROWS_H_
+#ifndef COXSWAIN_COMMON_PLAN_BUFFERS_FP8_ROWS_H_
+#define COXSWAIN_COMMON_PLAN_BUFFERS_FP8_ROWS_H_
 
 #include <cstdint>
 #include <string>
@@ -27,4 +27,4 @@ std::vector<Buffer> Fp8Rows(const Plan& plan, int64_t tokens);
 
 }  // namespace coxswain::plan
 
-#endif  // COXSWAIN_COMMON_PLAN_FP8_ROWS_H_
+#endif  // COXSWAIN_COMMON_PLAN_BUFFERS_FP8_ROWS_H_

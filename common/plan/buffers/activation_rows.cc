@@ -1,4 +1,4 @@
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffers/activation_rows.h"
 
 #include <algorithm>
 #include <variant>
@@ -61,7 +61,7 @@ void AddAdapterRows(const Plan& plan, int64_t layer, std::vector<ActivationRow>*
         return p.layer == layer && model::IsLoraA(p) && p.kind == model::Kind::kLinear;
       });
   if (adapted == 0) return;
-  rows->push_back({.row = {layer, "lora_h"}, .width = plan.lora.rank * adapted});
+  rows->push_back({.row = LinearAdapterRow(layer), .width = plan.lora.rank * adapted});
   if (!plan.lora.dora) return;
   const AdaptedLinears linears(plan);
   for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
@@ -92,10 +92,17 @@ bool IsAdapted(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
 }
 
 // The last of Again that a level computes; kNever: none.
-Again DeepestOf(const std::string& recompute) {
-  if (recompute == "norm_swiglu") return Again::kElementwise;
-  if (recompute == "expert_out") return Again::kExpertOut;
-  return recompute == "ffn" ? Again::kProduct : Again::kNever;
+Again DeepestOf(RecomputeLevel level) {
+  switch (level) {
+    case RecomputeLevel::kNormSwiglu:
+      return Again::kElementwise;
+    case RecomputeLevel::kExpertOut:
+      return Again::kExpertOut;
+    case RecomputeLevel::kFfn:
+      return Again::kProduct;
+    default:
+      return Again::kNever;
+  }
 }
 
 }  // namespace
@@ -104,7 +111,8 @@ Again AgainOf(const model::PlainOp& op) { return std::visit(AgainOfOp{}, op); }
 
 bool IsKeptInFp8(const Plan& plan, const model::Row& row, int64_t layer) {
   // Other levels compute the row again, and its codes from it.
-  const bool level = plan.recompute != "block" && plan.recompute != "ffn";
+  const bool level =
+      plan.recompute != RecomputeLevel::kBlock && plan.recompute != RecomputeLevel::kFfn;
   if (plan.fp8.recipe == Fp8Recipe::kNone || !plan.fp8.keeps_activations || !level ||
       !plan.trains() || row.layer != layer) {
     return false;
@@ -146,7 +154,7 @@ int64_t ActivationOwner(const Plan& plan, const ActivationRow& row) {
   const int64_t layer = row.row.layer;
   if (row.again == Again::kKept) return layer;
   if (row.again == Again::kInFp8) return 0;
-  if (plan.recompute != "block") return ComputesAgain(plan, row.again) ? 0 : layer;
+  if (plan.recompute != RecomputeLevel::kBlock) return ComputesAgain(plan, row.again) ? 0 : layer;
   const int64_t in_segment = layer % plan.recompute_every;
   return row.row == model::BlockInput(layer) && in_segment == 0 ? layer : in_segment;
 }
@@ -162,6 +170,8 @@ Row UnscaledRow(const model::LinearOp& linear, int64_t layer) {
 Row ExpertAdapterRow(const model::GroupedLinearOp& experts, int64_t layer) {
   return {layer, experts.name + "_h"};
 }
+
+Row LinearAdapterRow(int64_t layer) { return {layer, "lora_h"}; }
 
 Row RouterAdapterRow(int64_t layer) { return {layer, "router_h"}; }
 

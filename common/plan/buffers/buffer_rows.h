@@ -1,7 +1,7 @@
 // Every buffer of a worker but "scratch", whose size the kernels know: one list from which the
 // planner writes the table of a plan and the engine binds it. Legend: worker/engine/BUFFERS.md.
-#ifndef COXSWAIN_COMMON_PLAN_BUFFER_ROWS_H_
-#define COXSWAIN_COMMON_PLAN_BUFFER_ROWS_H_
+#ifndef COXSWAIN_COMMON_PLAN_BUFFERS_BUFFER_ROWS_H_
+#define COXSWAIN_COMMON_PLAN_BUFFERS_BUFFER_ROWS_H_
 
 #include <cstdint>
 #include <string>
@@ -49,4 +49,4 @@ bool HasAdapterOf(const Plan& plan, model::Kind kind);
 
 }  // namespace coxswain::plan
 
-#endif  // COXSWAIN_COMMON_PLAN_BUFFER_ROWS_H_
+#endif  // COXSWAIN_COMMON_PLAN_BUFFERS_BUFFER_ROWS_H_

@@ -1,4 +1,4 @@
-#include "common/plan/gradient_rows.h"
+#include "common/plan/buffers/gradient_rows.h"
 
 #include <gtest/gtest.h>
 

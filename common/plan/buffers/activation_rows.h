@@ -1,7 +1,7 @@
 // The activations of a block as rows of the buffer table, derived from its ops: what each keeps for
 // backward. A recompute level is sharing of rows between layers, decided here.
-#ifndef COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_
-#define COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_
+#ifndef COXSWAIN_COMMON_PLAN_BUFFERS_ACTIVATION_ROWS_H_
+#define COXSWAIN_COMMON_PLAN_BUFFERS_ACTIVATION_ROWS_H_
 
 #include <cstdint>
 #include <string>
@@ -44,7 +44,7 @@ struct ActivationRow {
 };
 
 // What the ops of a block write that is the layer's own, the stream that enters it first; then
-// products of adapters ("lora_h") and outputs before the scale of DoRA.
+// products of adapters (LinearAdapterRow) and outputs before the scale of DoRA.
 std::vector<ActivationRow> ActivationRows(const Plan& plan, int64_t layer);
 
 // The layer whose memory a row lives in: its own when the row is kept for backward, else that of
@@ -57,6 +57,9 @@ std::string BufferName(const model::Row& row);
 // Before the scale of DoRA: "qkv_u" and so on.
 model::Row UnscaledRow(const model::LinearOp& linear, int64_t layer);
 
+// Of the adapters of all linears of a block: [tokens, rank x adapters].
+model::Row LinearAdapterRow(int64_t layer);
+
 // Of the adapters of a stack of experts: [pairs of token and expert, rank].
 model::Row ExpertAdapterRow(const model::GroupedLinearOp& experts, int64_t layer);
 
@@ -68,4 +71,4 @@ int64_t DoraColumns(const Plan& plan);
 
 }  // namespace coxswain::plan
 
-#endif  // COXSWAIN_COMMON_PLAN_ACTIVATION_ROWS_H_
+#endif  // COXSWAIN_COMMON_PLAN_BUFFERS_ACTIVATION_ROWS_H_

@@ -1,7 +1,7 @@
 // Where backward writes the gradient of an activation: rows that all layers use in turn, given out
 // by liveness.
-#ifndef COXSWAIN_COMMON_PLAN_GRADIENT_ROWS_H_
-#define COXSWAIN_COMMON_PLAN_GRADIENT_ROWS_H_
+#ifndef COXSWAIN_COMMON_PLAN_BUFFERS_GRADIENT_ROWS_H_
+#define COXSWAIN_COMMON_PLAN_BUFFERS_GRADIENT_ROWS_H_
 
 #include <cstdint>
 #include <map>
@@ -43,4 +43,4 @@ std::vector<GradientSlot> GradientSlots(const model::Architecture& model);
 
 }  // namespace coxswain::plan
 
-#endif  // COXSWAIN_COMMON_PLAN_GRADIENT_ROWS_H_
+#endif  // COXSWAIN_COMMON_PLAN_BUFFERS_GRADIENT_ROWS_H_

@@ -1,4 +1,4 @@
-#include "common/plan/buffer_rows.h"
+#include "common/plan/buffers/buffer_rows.h"
 
 #include <algorithm>
 #include <map>
@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/activation_rows.h"
+#include "common/plan/buffer_names.h"
+#include "common/plan/buffers/activation_rows.h"
+#include "common/plan/buffers/fp8_rows.h"
+#include "common/plan/buffers/gradient_rows.h"
 #include "common/plan/embedding_rows.h"
 #include "common/plan/expert_ranges.h"
 #include "common/plan/extents.h"
-#include "common/plan/fp8_rows.h"
-#include "common/plan/gradient_rows.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"
@@ -47,23 +48,23 @@ class Table {
 };
 
 void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
-  table->Row("weights", map.weights);
-  table->Some("weight_slots", plan.weight_slots * map.weight_slot);
-  table->Some("expert_weights", ExpertRangeBytes(plan));
-  table->Some("packed_slot", PackedSlots(plan) * map.packed_slot);
-  table->Some("weight_scales", kFloat * map.weight_scales);
-  table->Some("master", map.masters);
+  table->Row(buffers::kWeights, map.weights);
+  table->Some(buffers::kWeightSlots, plan.weight_slots * map.weight_slot);
+  table->Some(buffers::kExpertWeights, ExpertRangeBytes(plan));
+  table->Some(buffers::kPackedSlot, PackedSlots(plan) * map.packed_slot);
+  table->Some(buffers::kWeightScales, kFloat * map.weight_scales);
+  table->Some(buffers::kMaster, map.masters);
   table->Class(MemoryClass::kGradients);
-  table->Some("gradients", map.gradients);
-  table->Some("gradient_slots", kGradientSlots * map.gradient_slot);
-  table->Some("gradient_companions", map.companions);
+  table->Some(buffers::kGradients, map.gradients);
+  table->Some(buffers::kGradientSlots, kGradientSlots * map.gradient_slot);
+  table->Some(buffers::kGradientCompanions, map.companions);
   table->Class(MemoryClass::kOptimizer);
   const std::vector<OptimizerState>& states = OptimizerOf(plan).states;
   for (size_t s = 0; s < states.size(); ++s) table->Some(states[s].row, map.states[s]);
-  if (plan.device == "cuda") table->Class(MemoryClass::kHost);
-  table->Some("snapshot", SnapshotMap(map).bytes);
+  if (plan.device == DeviceKind::kCuda) table->Class(MemoryClass::kHost);
+  table->Some(buffers::kSnapshot, SnapshotMap(map).bytes);
   table->Class(MemoryClass::kOptimizer);
-  table->Some("router.corrections", map.corrections);
+  table->Some(buffers::kRouterCorrections, map.corrections);
 }
 
 // Rows that layers share: those of one name whose owner is the same. Blocks differ, so it is the
@@ -112,28 +113,27 @@ class SharedActivations {
 };
 
 void AddActivations(const Plan& plan, const BatchExtents& n, Table* table) {
+  const model::NormOp& norm = plan.architecture.outside.norm;
   const int64_t element = ComputeBytes(plan);
   table->Class(MemoryClass::kActivations);
   SharedActivations(plan, n).AddTo(table);
-  table->Row("final.residual", element * n.tokens * plan.model.hidden_size);
-  table->Row("final.norm", element * n.tokens * plan.model.hidden_size);
-  table->Row("final.rstd", kFloat * n.tokens);
-  if (plan.architecture.outside.norm.is_layer_norm()) {
-    table->Row("final.mean", kFloat * n.tokens);
-  }
+  table->Row(BufferName(model::kFinalResidual), element * n.tokens * plan.model.hidden_size);
+  table->Row(BufferName(model::kFinalNormed), element * n.tokens * plan.model.hidden_size);
+  table->Row(BufferName(norm.rstd), kFloat * n.tokens);
+  if (norm.is_layer_norm()) table->Row(BufferName(norm.mean), kFloat * n.tokens);
 }
 
 // The rows of gradients, of which generation too needs those that branches share.
 void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
   table->Class(MemoryClass::kWorkspace);
   const int64_t element = ComputeBytes(plan);
-  table->Some("gradient_term", GradientTermBytes(plan));
-  if (plan.trains()) table->Row("dres", element * n.tokens * plan.model.hidden_size);
+  table->Some(buffers::kGradientTerm, GradientTermBytes(plan));
+  if (plan.trains()) table->Row(buffers::kDres, element * n.tokens * plan.model.hidden_size);
   for (const GradientSlot& slot : GradientSlots(plan.architecture)) {
     if (!plan.trains() && !slot.in_forward) continue;
     table->Row(slot.name,
                slot.float32 ? kFloat * n.tokens * slot.width : element * n.tokens * slot.width);
-    if (slot.name == "dnorm") table->Alias("branch", "dnorm");
+    if (slot.name == buffers::kDnorm) table->Alias(BufferName(model::kBranch), buffers::kDnorm);
     for (const std::string& row : slot.rows) table->Alias(row, slot.name);
   }
 }
@@ -141,14 +141,14 @@ void AddBackward(const Plan& plan, const BatchExtents& n, Table* table) {
 void AddEmbeddingAdapter(const Plan& plan, const BatchExtents& n, Table* table) {
   if (!HasAdapterOf(plan, model::Kind::kEmbedding)) return;
   const int64_t bytes = ComputeBytes(plan) * n.tokens * plan.lora.rank;
-  table->Row("embedding.lora_h", bytes);
-  if (plan.trains()) table->Row("embedding.lora_dh", bytes);
+  table->Row(buffers::kEmbeddingLoraH, bytes);
+  if (plan.trains()) table->Row(buffers::kEmbeddingLoraDh, bytes);
 }
 
 void AddScoreHead(const Plan& plan, const BatchExtents& n, Table* table) {
   const int64_t bytes = kFloat * n.scored_documents * plan.model.labels;
-  table->Row("head.scores", bytes);
-  if (plan.trains()) table->Row("head.dscores", bytes);
+  table->Row(buffers::kHeadScores, bytes);
+  if (plan.trains()) table->Row(buffers::kHeadDscores, bytes);
   AddEmbeddingAdapter(plan, n, table);
 }
 
@@ -157,82 +157,84 @@ void AddHead(const Plan& plan, const BatchExtents& n, Table* table) {
   const bool cut = plan.lm_head_panel_bytes > 0;
   const int64_t chunk = cut ? n.target_rows : plan.lm_head_chunk_tokens;
   const int64_t element = ComputeBytes(plan);
-  table->Row("head.logits", LogitsBytes(plan));
-  table->Row("head.x", element * chunk * plan.model.hidden_size);
+  table->Row(buffers::kHeadLogits, LogitsBytes(plan));
+  table->Row(buffers::kHeadX, element * chunk * plan.model.hidden_size);
   if (plan.trains()) {
-    table->Row("head.dx", (cut ? kFloat : element) * chunk * plan.model.hidden_size);
+    table->Row(buffers::kHeadDx, (cut ? kFloat : element) * chunk * plan.model.hidden_size);
   }
   if (HasAdapterOf(plan, model::Kind::kHead)) {
-    table->Row("head.lora_h", element * chunk * plan.lora.rank);
+    table->Row(buffers::kHeadLoraH, element * chunk * plan.lora.rank);
   }
   AddEmbeddingAdapter(plan, n, table);
   if (!plan.trains()) return;
-  table->Row("head.loss", kFloat * chunk);
-  table->Row("head.nll", kFloat * (plan.weighs_rows() ? n.target_rows : chunk));
-  if (cut) table->Row("head.statistics", 2 * kFloat * chunk);
+  table->Row(buffers::kHeadLoss, kFloat * chunk);
+  table->Row(buffers::kHeadNll, kFloat * (plan.weighs_rows() ? n.target_rows : chunk));
+  if (cut) table->Row(buffers::kHeadStatistics, 2 * kFloat * chunk);
   if (n.embedding_rows > 0) {
-    table->Alias("embedding.rows", "head.logits");
-    table->Row("embedding.ids", 4 * n.embedding_rows);
+    table->Alias(buffers::kEmbeddingRows, buffers::kHeadLogits);
+    table->Row(buffers::kEmbeddingIds, 4 * n.embedding_rows);
   }
 }
 
 // Which rows are padding, the use of experts and the losses of routers.
 void AddRouters(const Plan& plan, const BatchExtents& n, Table* table) {
   if (plan.model.mixture.experts == 0) return;
-  if (plan.device == "cuda") table->Row("batch.padding", 4 * n.tokens);
+  if (plan.device == DeviceKind::kCuda) table->Row(buffers::kBatchPadding, 4 * n.tokens);
   if (!plan.trains()) return;
   if (HasAdapterOf(plan, model::Kind::kRouter)) {
-    table->Row("router.lora_dh", ComputeBytes(plan) * n.tokens * plan.lora.rank);
+    table->Row(buffers::kRouterLoraDh, ComputeBytes(plan) * n.tokens * plan.lora.rank);
   }
-  table->Row("router.use", 8 * RouterUseDoubles(plan));
+  table->Row(buffers::kRouterUse, 8 * RouterUseDoubles(plan));
   if (!plan.router_losses.any()) return;
   const int64_t pools = RouterPools(plan);
-  table->Row("router.sums", 8 * pools * (2 * plan.model.mixture.experts + 2));
-  table->Row("router.losses", 16 * pools);
-  table->Row("router.factors", 2 * kFloat * pools);
+  table->Row(buffers::kRouterSums, 8 * pools * (2 * plan.model.mixture.experts + 2));
+  table->Row(buffers::kRouterLosses, 16 * pools);
+  table->Row(buffers::kRouterFactors, 2 * kFloat * pools);
 }
 
 // What a loss of documents needs beside the head's rows.
 void AddDocuments(const Plan& plan, const BatchExtents& n, Table* table) {
   if (!plan.document_loss.any()) return;
   if (const int64_t values = plan.document_loss.values_per_document(); values > 0) {
-    table->Row("documents.values", kFloat * n.scored_documents * values);
+    table->Row(buffers::kDocumentsValues, kFloat * n.scored_documents * values);
   }
   if (plan.document_loss.of_scores()) return;
-  table->Row("head.weights", kFloat * n.target_rows);
-  table->Row("documents.rows", sizeof(kernels::DocumentRows) * n.scored_documents);
-  table->Row("documents.sums", sizeof(kernels::DocumentSums) * n.scored_documents);
+  table->Row(buffers::kHeadWeights, kFloat * n.target_rows);
+  table->Row(buffers::kDocumentsRows, sizeof(kernels::DocumentRows) * n.scored_documents);
+  table->Row(buffers::kDocumentsSums, sizeof(kernels::DocumentSums) * n.scored_documents);
   if (plan.document_loss.reference != "none") {
-    table->Row("documents.references", sizeof(kernels::DocumentSums) * n.scored_documents);
+    table->Row(buffers::kDocumentsReferences, sizeof(kernels::DocumentSums) * n.scored_documents);
   }
-  table->Row("documents.coefficients", sizeof(double) * n.scored_documents);
+  table->Row(buffers::kDocumentsCoefficients, sizeof(double) * n.scored_documents);
 }
 
 // What a policy loss needs beside the head's rows.
 void AddPolicy(const Plan& plan, const BatchExtents& n, Table* table) {
   if (!plan.policy_loss.any()) return;
-  table->Row("head.weights", kFloat * n.target_rows);
-  table->Row("documents.rows", sizeof(kernels::DocumentRows) * n.scored_documents);
-  table->Row("policy.old_logps", kFloat * n.target_rows);
-  table->Row("policy.advantages", kFloat * n.target_rows);
-  if (plan.policy_loss.has_kl()) table->Row("policy.references", kFloat * n.target_rows);
-  table->Row("policy.parts", sizeof(kernels::PolicyPart) * n.scored_documents);
+  table->Row(buffers::kHeadWeights, kFloat * n.target_rows);
+  table->Row(buffers::kDocumentsRows, sizeof(kernels::DocumentRows) * n.scored_documents);
+  table->Row(buffers::kPolicyOldLogps, kFloat * n.target_rows);
+  table->Row(buffers::kPolicyAdvantages, kFloat * n.target_rows);
+  if (plan.policy_loss.has_kl()) table->Row(buffers::kPolicyReferences, kFloat * n.target_rows);
+  table->Row(buffers::kPolicyParts, sizeof(kernels::PolicyPart) * n.scored_documents);
 }
 
 void AddBatch(const Plan& plan, const BatchExtents& n, Table* table) {
-  for (const char* name : {"batch.tokens", "batch.positions"}) table->Row(name, 4 * n.tokens);
-  if (LongDocumentRow(plan) > 0) table->Row("batch.rope_rows", 4 * n.tokens);
-  for (const char* name : {"batch.labels", "batch.rows"}) table->Row(name, 4 * n.target_rows);
+  for (const char* name : {buffers::kBatchTokens, buffers::kBatchPositions})
+    table->Row(name, 4 * n.tokens);
+  if (LongDocumentRow(plan) > 0) table->Row(buffers::kBatchRopeRows, 4 * n.tokens);
+  for (const char* name : {buffers::kBatchLabels, buffers::kBatchRows})
+    table->Row(name, 4 * n.target_rows);
   if (plan.lora.rank > 0 && plan.lora.dropout > 0) {
-    table->Row("batch.bins", 4 * n.tokens);
-    table->Row("batch.bin_positions", 4 * n.tokens);
+    table->Row(buffers::kBatchBins, 4 * n.tokens);
+    table->Row(buffers::kBatchBinPositions, 4 * n.tokens);
     if (HasAdapterOf(plan, model::Kind::kHead)) {
-      table->Row("batch.row_bins", 4 * n.target_rows);
-      table->Row("batch.row_positions", 4 * n.target_rows);
+      table->Row(buffers::kBatchRowBins, 4 * n.target_rows);
+      table->Row(buffers::kBatchRowPositions, 4 * n.target_rows);
     }
   }
-  table->Row("batch.cu_seqlens", 4 * (n.documents + 1));
-  if (plan.gradient_sum == GradientSum::kStochastic) table->Row("batch.first_bin", 4);
+  table->Row(buffers::kBatchCuSeqlens, 4 * (n.documents + 1));
+  if (plan.gradient_sum == GradientSum::kStochastic) table->Row(buffers::kBatchFirstBin, 4);
   AddRouters(plan, n, table);
   AddDocuments(plan, n, table);
   AddPolicy(plan, n, table);
@@ -243,20 +245,20 @@ void AddRopes(const Plan& plan, Table* table) {
   const int64_t bytes = kFloat * RopeTableRows(plan) * plan.model.rotated_dim() / 2;
   for (size_t i = 0; i < ropes.size(); ++i) {
     const auto rope = static_cast<int64_t>(i);
-    table->Row(RopeRow(rope, "cos"), bytes);
-    table->Row(RopeRow(rope, "sin"), bytes);
+    table->Row(RopeRow(rope, buffers::kCosines), bytes);
+    table->Row(RopeRow(rope, buffers::kSines), bytes);
     if (ropes[i].query_scale_beta > 0) {
-      table->Row(RopeRow(rope, "query_scale"), kFloat * RopeTableRows(plan));
+      table->Row(RopeRow(rope, buffers::kQueryScales), kFloat * RopeTableRows(plan));
     }
   }
 }
 
 void AddRecords(const Plan& plan, Table* table) {
   const int64_t columns = DoraColumns(plan);
-  for (const char* name : {"dora.squares", "dora.norm", "dora.factor"}) {
+  for (const char* name : {buffers::kDoraSquares, buffers::kDoraNorm, buffers::kDoraFactor}) {
     table->Some(name, kFloat * columns);
   }
-  table->Row("scalars", kScalarsBytes);
+  table->Row(buffers::kScalars, kScalarsBytes);
   if (!plan.trains()) return;
   int64_t trained = 0, chunks = 0;
   for (const model::Parameter& parameter : plan.parameters) {
@@ -266,13 +268,13 @@ void AddRecords(const Plan& plan, Table* table) {
   }
   constexpr int64_t kList = sizeof(kernels::NormTensor), kNorm = sizeof(kernels::NormSums);
   constexpr int64_t kBits = sizeof(kernels::TensorBits), kDouble = sizeof(double);
-  table->Row("optimizer.tensors", OptimizerOf(plan).record_bytes * trained);
-  table->Row("norm.tensors", kList * trained);
-  table->Row("norm.chunks", kNorm * chunks);
-  table->Row("verified.values", kList * trained);
-  table->Row("verified.norms", kNorm * trained);
-  table->Row("verified.bits", kBits * trained);
-  table->Row("verified.sums", kDouble * (kSumsOfTensor * trained + kSumsOfBatch));
+  table->Row(buffers::kOptimizerTensors, OptimizerOf(plan).record_bytes * trained);
+  table->Row(buffers::kNormTensors, kList * trained);
+  table->Row(buffers::kNormChunks, kNorm * chunks);
+  table->Row(buffers::kVerifiedValues, kList * trained);
+  table->Row(buffers::kVerifiedNorms, kNorm * trained);
+  table->Row(buffers::kVerifiedBits, kBits * trained);
+  table->Row(buffers::kVerifiedSums, kDouble * (kSumsOfTensor * trained + kSumsOfBatch));
 }
 
 // Of heads of so many elements, in one layer.
@@ -284,10 +286,10 @@ int64_t CachedBytes(const Plan& plan, int64_t head) {
 void AddGeneration(const Plan& plan, const BatchExtents& n, Table* table) {
   if (!plan.generates()) return;
   table->Class(MemoryClass::kActivations);
-  table->Row("cache.keys", plan.model.num_layers * CachedKeyBytes(plan));
-  table->Row("cache.values", plan.model.num_layers * CachedValueBytes(plan));
-  table->Row("cache.sequences", 4 * n.tokens);
-  table->Row("generated.ids", 8 * plan.generation.sequences);
+  table->Row(buffers::kCacheKeys, plan.model.num_layers * CachedKeyBytes(plan));
+  table->Row(buffers::kCacheValues, plan.model.num_layers * CachedValueBytes(plan));
+  table->Row(buffers::kCacheSequences, 4 * n.tokens);
+  table->Row(buffers::kGeneratedIds, 8 * plan.generation.sequences);
 }
 
 }  // namespace
@@ -295,7 +297,7 @@ void AddGeneration(const Plan& plan, const BatchExtents& n, Table* table) {
 BatchExtents::BatchExtents(const Plan& plan)
     : tokens(plan.micro_batch_bins * plan.sequence_len),
       documents(plan.micro_batch_bins *
-                (plan.max_documents_per_bin + (plan.device == "cuda" ? 1 : 0))),
+                (plan.max_documents_per_bin + (plan.device == DeviceKind::kCuda ? 1 : 0))),
       scored_documents(plan.micro_batch_bins * plan.max_documents_per_bin),
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;
