@@ -72,6 +72,7 @@ ROWS = {
     '7b_full_zero3': Row('7b', 4, 16, 6, STATE, '7b_full_1024', 94, zero=3),
     '7b_lora': Row('7b', 8, 1, 16, LORA, '7b_lora_1024', 97),
     'llama8b_full_512': Row('llama8b', 16, 4, 8, STATE, sequence=512),
+    'llama8b_full_8192': Row('llama8b', 1, 8, 7, STATE, sequence=8192),
     '7b_full_512': Row('7b', 16, 4, 8, STATE, sequence=512),
     '30b_a3b_full': Row('30b_a3b', 4, 4, 8, STATE, sequence=4096, zero=3, optimizer='adamw_8bit'),
 }

@@ -142,9 +142,11 @@ absl::Status NcclGroup::Split(Communicator comm, Rendezvous* rendezvous,
   RETURN_IF_ERROR(Trouble());
   ncclConfig_t config = NonBlocking(comm);
   const std::string call = absl::StrCat("communicator ", NameOf(comm), ": ncclCommSplit");
-  const ncclResult_t result = nccl_->CommSplit(comms_[0], members_[place].ranks[0],
-                                               members_[place].index, &comms_[place], &config);
-  // The new handle is there when the parent has finished.
+  ncclResult_t result = nccl_->CommSplit(comms_[0], members_[place].ranks[0], members_[place].index,
+                                         &comms_[place], &config);
+  // Of a communicator that does not block, NCCL says ncclSuccess here while it still splits, and
+  // the new handle is there when the parent has finished.
+  if (result == ncclSuccess) result = ncclInProgress;
   RETURN_IF_ERROR(Settle(comms_[0], result, call, deadline, rendezvous));
   return Settle(comms_[place], ncclInProgress, call, deadline, rendezvous);
 }
