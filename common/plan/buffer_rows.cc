@@ -10,6 +10,7 @@
 #include "common/plan/embedding_rows.h"
 #include "common/plan/expert_ranges.h"
 #include "common/plan/extents.h"
+#include "common/plan/fp8_history.h"
 #include "common/plan/fp8_rows.h"
 #include "common/plan/gradient_rows.h"
 #include "common/plan/gradient_sum.h"
@@ -64,6 +65,7 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Some("snapshot", SnapshotMap(map).bytes);
   table->Class(MemoryClass::kOptimizer);
   table->Some("router.corrections", map.corrections);
+  table->Rows(Fp8HistoryRows(plan));
 }
 
 // Rows that layers share: those of one name whose owner is the same. Blocks differ, so it is the

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/plan/fp8_history.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
@@ -94,6 +95,9 @@ void ViewParameters(const Views& view, Buffers* out) {
   view.Set("master", out->master);
   view.Set("snapshot", out->snapshot);
   view.Set("router.corrections", out->router_corrections);
+  view.Set("fp8.history", out->fp8_history);
+  view.Set("fp8.expected", out->fp8_expected);
+  view.Set("fp8.observed", out->fp8_gathered);
 }
 
 void ViewSweep(const Views& view, Buffers* out) {
@@ -172,6 +176,10 @@ absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayou
   }
   const Views view(out);
   ViewParameters(view, &out);
+  if (out.fp8_gathered != nullptr) {
+    const int64_t rank = layout.place.replica * layout.map.shard + layout.place.shard;
+    out.fp8_observed = out.fp8_gathered + rank * plan::Fp8GatheredOperands(plan);
+  }
   out.gradient_term.bytes = plan::GradientTermBytes(plan);
   for (const plan::OptimizerState& state : plan::OptimizerOf(plan).states) {
     out.states.push_back(static_cast<char*>(out.At(state.row)));
