@@ -17,6 +17,7 @@ NOT_OPS = {
     'plain_grouped_gated_linear.h': 'a part of grouped_gated_linear.h, which launches it where no fused kernel runs',
     'gradient_sum.h': "a caller adds the gradients of its micro-steps itself: those of the ops are float32 or of one",
     'summed_product.h': 'as gradient_sum.h',
+    'fp8_history.h': 'a caller keeps what it observed in its steps itself; fp8_quantize observes and takes what is expected',
 }
 # Functions whose name in C is not their own in snake_case.
 NAMES = {

@@ -209,7 +209,7 @@ struct GgufSpec {
   std::string model = "none", adapter = "none";
 };
 
-enum class Fp8Recipe { kTensorwise, kRowwise, kBlockwise };
+enum class Fp8Recipe { kTensorwise, kRowwise, kBlockwise, kDelayed };
 
 // Of precision.compute: fp8.
 struct Fp8Spec {

@@ -29,6 +29,11 @@ inline constexpr char kAdamVSmall[] = "adam.v_small";
 inline constexpr char kSnapshot[] = "snapshot";
 inline constexpr char kRouterCorrections[] = "router.corrections";
 
+// Delayed scales of operands in FP8 (fp8_history.h).
+inline constexpr char kFp8History[] = "fp8.history";
+inline constexpr char kFp8Expected[] = "fp8.expected";
+inline constexpr char kFp8Observed[] = "fp8.observed";
+
 // A product in float32 before it is added (gradient_sum.h); gradients of activations, which blocks
 // use in turn (buffers/gradient_rows.h).
 inline constexpr char kGradientTerm[] = "gradient_term";

@@ -42,6 +42,8 @@ inline const char* NameOf(Fp8Recipe recipe) {
       return "rowwise";
     case Fp8Recipe::kBlockwise:
       return "blockwise";
+    case Fp8Recipe::kDelayed:
+      return "delayed";
     default:
       return "none";
   }

@@ -100,7 +100,10 @@ enum class Fp8Recipe : uint32_t {
   kTensorwise = 1,  // a scale of each operand
   kRowwise = 2,     // of each row of an operand, along the sum
   kBlockwise = 3,   // of 128 neighbours of activations and gradients, of 128 x 128 weights
-  kLast = kBlockwise,
+  // Of each operand; that of activations and gradients follows from earlier updates
+  // (fp8_history.h).
+  kDelayed = 4,
+  kLast = kDelayed,
 };
 
 // A linear of a block, by the id of its op.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/plan/expert_ranges.h"
+#include "common/plan/fp8_history.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"
 
@@ -191,6 +192,7 @@ ShardMap::ShardMap(const Plan& plan) : shard(plan.shard), places(plan.parameters
     packed_slot = std::max(packed_slot, slot.packed);
   }
   PlaceCorrections(plan, this);
+  fp8_history = Fp8HistoryBytes(plan);
 }
 
 Range ShardMap::Owned(const Plan& plan, size_t i, int32_t shard_rank) const {

@@ -118,6 +118,7 @@ struct ShardMap {
   int64_t masters = 0;
   std::vector<int64_t> states;  // by state of the optimizer
   int64_t corrections = 0;      // "router.corrections"
+  int64_t fp8_history = 0;      // "fp8.history"
 
   // The elements of parameter `i` that rank `shard_rank` of a shard group owns; there may be none.
   Range Owned(const Plan& plan, size_t i, int32_t shard_rank) const;

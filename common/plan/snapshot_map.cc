@@ -13,6 +13,8 @@ SnapshotMap::SnapshotMap(const ShardMap& map) {
   }
   corrections = bytes;
   bytes += map.corrections;
+  fp8_history = bytes;
+  bytes += map.fp8_history;
 }
 
 int64_t CheckpointBytes(const Plan& plan) {

@@ -67,6 +67,8 @@ int coxswain_fp8_quantize(const coxswain_fp8_quantize_args* args, void* stream) 
                           .x = args->x,
                           .ldx = args->ldx == 0 ? args->cols : args->ldx,
                           .amax = args->amax,
+                          .expected = args->expected,
+                          .observed = args->observed,
                           .straight = {.codes = args->codes, .scales = args->scales},
                           .turned = {.codes = args->turned_codes, .scales = args->turned_scales},
                           .workspace = c_api::Lent(args->workspace)},

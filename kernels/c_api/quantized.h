@@ -105,6 +105,8 @@ typedef struct {
   int64_t ldx;           /* elements between rows of x; 0: cols */
   const void* x;         /* [rows, cols] */
   const float* amax;     /* COXSWAIN_FP8_TENSOR: of x, on the device; null: found here */
+  const float* expected; /* instead, one that may be 0: then amax is found here; null: none */
+  float* observed;       /* COXSWAIN_FP8_TENSOR: raised to the amax of x; null: not wanted */
   uint8_t* codes;        /* [rows, coxswain_fp8_stride(cols)]; null: not wanted */
   float* scales;         /* [coxswain_fp8_scales(scaling, rows, cols)] */
   uint8_t* turned_codes; /* [cols, coxswain_fp8_stride(rows)]; null: not wanted */

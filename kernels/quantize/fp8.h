@@ -2,13 +2,15 @@
 // float32 scales; x = code scale. The largest value of what shares a scale takes the largest code:
 //   scale = amax / M, M = 448 (E4M3) or 57344 (E5M2), at least 2^-126; 1 where amax is 0;
 //   code = x (1 / scale), both rounded to float32, then to the format, to nearest even, at most M.
-// NaN or infinity makes its scale, and all products with it, NaN or infinite.
+// NaN or infinity makes its scale, and all products with it, NaN or infinite. Where the scale is
+// known before, NaN has the code of NaN, and infinity the largest code.
 // Source: Micikevicius et al., "FP8 Formats for Deep Learning", 2022, table 1; DeepSeek-AI,
 // "DeepSeek-V3 Technical Report", 2024, section 3.3 (tiles and blocks).
 #ifndef COXSWAIN_KERNELS_QUANTIZE_FP8_H_
 #define COXSWAIN_KERNELS_QUANTIZE_FP8_H_
 
 #include <cstdint>
+#include <stdexcept>
 
 #include "kernels/device.h"
 #include "kernels/dtype.h"
@@ -47,10 +49,28 @@ struct Fp8QuantizeArgs {
   // kTensor: the amax of x, known from its producer, as a float32 on the device; null: it is found
   // here. Values beyond it take the largest code.
   const float* amax = nullptr;
+  // kTensor, instead of amax: what amax is expected to be (fp8_history.h), a float32 on the device.
+  // Above 0 it is believed as amax is, and a GPU reads x once; at 0 amax is found here.
+  const float* expected = nullptr;
+  // kTensor: a float32 on the device, >= 0, that becomes the amax of x where this is larger, as
+  // bits of integers are: infinity is above all numbers and NaN above infinity. Null: not wanted.
+  float* observed = nullptr;
   Fp8Straight straight = {};
   Fp8Turned turned = {};
   Workspace workspace = {};
 };
+// Throws std::invalid_argument where `expected` or `observed` are of another scaling, or `expected`
+// is beside `amax`.
+inline void CheckFp8Amax(const Fp8QuantizeArgs& args) {
+  if (args.expected == nullptr && args.observed == nullptr) return;
+  if (args.scaling != Fp8Scaling::kTensor) {
+    throw std::invalid_argument("Fp8Quantize: expected and observed are of kTensor alone");
+  }
+  if (args.expected != nullptr && args.amax != nullptr) {
+    throw std::invalid_argument("Fp8Quantize: amax is known and expected; give one of them");
+  }
+}
+
 bool Fp8QuantizeSupports(const Fp8QuantizeArgs& args);
 int64_t Fp8QuantizeWorkspaceBytes(Fp8Scaling scaling, int64_t rows, int64_t cols);
 // An extent of 0 writes the scale of kTensor, 1, and nothing else.

@@ -1,5 +1,6 @@
 // Extents of the quantised formats: what lies beside the codes. Constants alone: the planner sizes
-// buffers by them. Formulas: nf4.h, int8_rows.h, mxfp4.h, fp8_blocks.h, fp8.h.
+// buffers by them. Formulas: nf4.h, int8_rows.h, mxfp4.h, fp8_blocks.h, fp8.h,
+// fp8_history.h.
 #ifndef COXSWAIN_KERNELS_QUANTIZE_QUANTIZED_FORMATS_H_
 #define COXSWAIN_KERNELS_QUANTIZE_QUANTIZED_FORMATS_H_
 
@@ -36,6 +37,8 @@ enum class Fp8Scaling : uint8_t {
   kTile,    // kFp8Block neighbours along k of one of `outer`
   kBlock,   // kFp8Block x kFp8Block
 };
+
+inline constexpr int64_t kFp8History = 32;  // updates (fp8_history.h)
 
 // Bytes of a row of codes.
 constexpr int64_t Fp8Stride(int64_t k) { return (k + 15) / 16 * 16; }

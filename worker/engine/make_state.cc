@@ -65,12 +65,13 @@ absl::Status LoadCheckpoint(State& state, const std::string& directory, const st
   return absl::OkStatus();
 }
 
-// Its routers are not counted: the step's use of experts is the policy's.
+// Its routers are not counted and its operands not observed: those of the step are the policy's.
 std::unique_ptr<Reference> MakeReference(const State& state) {
   auto reference = std::make_unique<Reference>();
   reference->model = WithoutAdapters(state.model);
   Buffers uncounted = state.buffers;
   uncounted.router_use = nullptr;
+  uncounted.fp8_observed = nullptr;
   reference->ops = BindOps(state.plan, reference->model, uncounted);
   return reference;
 }

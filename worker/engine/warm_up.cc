@@ -6,6 +6,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/products/gemm.h"
 #include "worker/engine/generate/generate.h"
+#include "worker/engine/memory/fp8_history.h"
 #include "worker/engine/memory/parameter_store.h"
 #include "worker/engine/memory/random_init.h"
 #include "worker/engine/ops/block.h"
@@ -115,6 +116,7 @@ void WarmUp(State& state) {
   for (size_t s = 0; state.plan.trains() && s < state.buffers.states.size(); ++s) {
     kernels::SetMemory(state.buffers.states[s], 0, state.layout.map.states[s], nullptr);
   }
+  ClearFp8History(state.plan, state.buffers);
   state.applied_updates = 0;
   state.has_frozen_codes = false;  // they are of the stand-ins
   state.graphs.Enable();

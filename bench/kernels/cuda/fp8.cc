@@ -62,6 +62,15 @@ void BenchQuantize(Bench* bench, Fp8Scaling scaling, int64_t rows, int64_t cols)
                  args.amax = memory->Upload(std::vector<float>{5.0f});
                  return [=](Stream* s) { Fp8Quantize(args, s); };
                }});
+  bench->Time({.name = "fp8_quantize tensor, expected amax, observed",
+               .extents = Extents(rows, cols),
+               .bytes = 4 * elements,
+               .make = [=](Memory* memory) -> Launch {
+                 auto args = Operands(Fp8Format::kE4M3, scaling, rows, cols, memory);
+                 args.expected = memory->Upload(std::vector<float>{5.0f});
+                 args.observed = memory->Upload(std::vector<float>{0.0f});
+                 return [=](Stream* s) { Fp8Quantize(args, s); };
+               }});
 }
 
 struct Fp8Linear {

@@ -233,7 +233,8 @@ std::vector<Row> Fp8Rows(const std::vector<Row>& rows) {
       if (row.name == name) out.push_back(in_fp8(row, "tensorwise"));
     }
     if (row.name != "7b_full_1024") continue;
-    for (const char* recipe : {"rowwise", "blockwise"}) out.push_back(in_fp8(row, recipe));
+    for (const char* recipe : {"rowwise", "blockwise", "delayed"})
+      out.push_back(in_fp8(row, recipe));
   }
   return out;
 }

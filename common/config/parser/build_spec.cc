@@ -283,9 +283,10 @@ void ReadFp8(const Json& spec, JobSpec* job) {
   job->compute_dtype = device == "cuda" ? "bfloat16" : device == "cpu" ? "float32" : "auto";
   const Json& fp8 = spec["precision"]["fp8"];
   Fp8Spec& out = job->fp8.emplace();
-  out.recipe = Word<Fp8Recipe, 3>(fp8["recipe"], {{{"tensorwise", Fp8Recipe::kTensorwise},
+  out.recipe = Word<Fp8Recipe, 4>(fp8["recipe"], {{{"tensorwise", Fp8Recipe::kTensorwise},
                                                    {"rowwise", Fp8Recipe::kRowwise},
-                                                   {"blockwise", Fp8Recipe::kBlockwise}}});
+                                                   {"blockwise", Fp8Recipe::kBlockwise},
+                                                   {"delayed", Fp8Recipe::kDelayed}}});
   out.e4m3_gradients = fp8["gradients"] == "e4m3";
   out.keeps_activations = fp8["activations"] == "kept";
   out.exclude = fp8["exclude"].get<std::vector<std::string>>();

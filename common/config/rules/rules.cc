@@ -439,11 +439,14 @@ void ResolvePacking(Json* spec) {
 }
 
 // Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.1; torchao 0.14,
-// Float8LinearConfig, recipe "rowwise": both take E4M3 for gradients too.
+// Float8LinearConfig, recipe "rowwise": both take E4M3 for gradients too. Scales that are too small
+// for a gradient of a later step are what E5M2's range is for: Transformer Engine, recipe
+// DelayedScaling, format HYBRID.
 void ResolveFp8(Json* fp8) {
   if ((*fp8)["recipe"] == "auto") (*fp8)["recipe"] = "tensorwise";
   if ((*fp8)["gradients"] != "auto") return;
-  (*fp8)["gradients"] = (*fp8)["recipe"] == "tensorwise" ? "e5m2" : "e4m3";
+  const bool whole = (*fp8)["recipe"] == "tensorwise" || (*fp8)["recipe"] == "delayed";
+  (*fp8)["gradients"] = whole ? "e5m2" : "e4m3";
 }
 
 // Source of the rates on preferences: TRL 1.10 dpo_config.py, and its page on DPO, "Train

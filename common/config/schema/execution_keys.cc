@@ -26,18 +26,21 @@ void AppendExecutionKeys(std::vector<Key>* t) {
        .words = {"auto", "float32", "bfloat16", "fp8"}, .later = {"float16"},
        .doc = "Format of weights and activations. bfloat16 needs `device: cuda`. fp8: products of "
               "the blocks' linears take operands of 8 bits; all else is as with `auto`. A GPU "
-              "needs compute capability 8.9 (tensorwise) or 9.0; a cpu worker computes the same "
-              "roundings, slowly.",
+              "needs compute capability 8.9 (tensorwise, delayed) or 9.0; a cpu worker computes "
+              "the same roundings, slowly.",
        .short_forms = FloatShortForms()},
       {.path = "spec.precision.fp8", .doc = "Of `compute: fp8`."},
       {.path = "spec.precision.fp8.recipe", .type = Type::kWord, .def = "auto",
-       .words = {"auto", "tensorwise", "rowwise", "blockwise"}, .later = {"delayed"},
+       .words = {"auto", "tensorwise", "rowwise", "blockwise", "delayed"},
        .doc = "What shares a scale. `tensorwise`: all of an operand. `rowwise`: a row of it along "
               "the sum. `blockwise`: 128 neighbours of an activation or a gradient, 128 x 128 of a "
-              "weight. `auto`: tensorwise."},
+              "weight. `delayed`: all of an operand, whose scale is known before it is read: twice "
+              "its largest value of the last 32 updates; of weights as `tensorwise`. `auto`: "
+              "tensorwise."},
       {.path = "spec.precision.fp8.gradients", .type = Type::kWord, .def = "auto",
        .words = {"auto", "e4m3", "e5m2"},
-       .doc = "Format of the gradients of outputs. `auto`: e5m2 tensorwise, e4m3 else."},
+       .doc = "Format of the gradients of outputs. `auto`: e5m2 tensorwise and delayed, e4m3 "
+              "else."},
       {.path = "spec.precision.fp8.activations", .type = Type::kWord, .def = "kept",
        .words = {"kept", "bfloat16"},
        .doc = "`kept`: what backward reads of norms and gated products for the gradients of "

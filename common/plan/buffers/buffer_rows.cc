@@ -13,6 +13,7 @@
 #include "common/plan/embedding_rows.h"
 #include "common/plan/expert_ranges.h"
 #include "common/plan/extents.h"
+#include "common/plan/fp8_history.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"
@@ -65,6 +66,7 @@ void AddStates(const Plan& plan, const ShardMap& map, Table* table) {
   table->Some(buffers::kSnapshot, SnapshotMap(map).bytes);
   table->Class(MemoryClass::kOptimizer);
   table->Some(buffers::kRouterCorrections, map.corrections);
+  table->Rows(Fp8HistoryRows(plan));
 }
 
 // Rows that layers share: those of one name whose owner is the same. Blocks differ, so it is the

@@ -22,6 +22,8 @@ plan::Fp8Recipe RecipeOf(config::Fp8Recipe recipe) {
       return plan::Fp8Recipe::kRowwise;
     case config::Fp8Recipe::kBlockwise:
       return plan::Fp8Recipe::kBlockwise;
+    case config::Fp8Recipe::kDelayed:
+      return plan::Fp8Recipe::kDelayed;
     default:
       return plan::Fp8Recipe::kTensorwise;
   }
@@ -34,7 +36,8 @@ constexpr int64_t kTileTokens = 4;  // kernels/products/fp8_gemm.h, kFp8TileRows
 // blocks of 128 on 9.0.
 absl::Status CheckCapability(plan::Fp8Recipe recipe, int32_t capability) {
   if (capability == 0) return absl::OkStatus();
-  const bool tensorwise = recipe == plan::Fp8Recipe::kTensorwise;
+  const bool tensorwise =
+      recipe == plan::Fp8Recipe::kTensorwise || recipe == plan::Fp8Recipe::kDelayed;
   if (tensorwise ? capability >= kLeastOfTensorwise : capability == 90) return absl::OkStatus();
   const char* instead = capability >= kLeastOfTensorwise
                             ? "set recipe: tensorwise, or precision.compute: auto"

@@ -13,16 +13,21 @@ namespace {
 constexpr double kTensorShare = 1.75, kRowShare = 1.6, kBlockShare = 1.45;
 
 double ShareOf(plan::Fp8Recipe recipe) {
-  if (recipe == plan::Fp8Recipe::kTensorwise) return kTensorShare;
+  if (recipe == plan::Fp8Recipe::kTensorwise || recipe == plan::Fp8Recipe::kDelayed) {
+    return kTensorShare;
+  }
   return recipe == plan::Fp8Recipe::kRowwise ? kRowShare : kBlockShare;
 }
 
 // Bytes of an element that is read in bfloat16 and written in so many layouts. A scale of more than
-// 128 elements is found first.
-double QuantizedBytes(plan::Fp8Recipe recipe, int layouts) {
-  const int reads = recipe == plan::Fp8Recipe::kBlockwise ? 1 : 2;
-  return 2.0 * reads + layouts;
+// 128 elements is found first, unless it follows from earlier updates.
+double QuantizedBytes(bool scale_is_found, int layouts) {
+  return 2.0 * (scale_is_found ? 2 : 1) + layouts;
 }
+bool FindsScaleOfRows(plan::Fp8Recipe recipe) {
+  return recipe == plan::Fp8Recipe::kTensorwise || recipe == plan::Fp8Recipe::kRowwise;
+}
+bool FindsScaleOfWeights(plan::Fp8Recipe recipe) { return recipe != plan::Fp8Recipe::kBlockwise; }
 
 class Sum {
  public:
@@ -37,12 +42,12 @@ class Sum {
                        plan::ComputesAgain(plan_, plan::AgainOf(model::PlainOp(linear)));
     const double saved =
         2 * in * out / rates_.product_flops_per_second * (1 - 1 / ShareOf(plan_.fp8.recipe));
-    const double forward = Bytes(in, kept ? 2 : 1) - saved;
+    const double forward = OfRows(in, kept ? 2 : 1) - saved;
     seconds_.forward_token += forward;
     if (again) seconds_.again_token += forward;
     if (plan_.trains()) {
-      seconds_.backward_token += Bytes(out, trained ? 2 : 1) - (trained ? 2 : 1) * saved;
-      if (trained && !kept) seconds_.backward_token += Bytes(in, 1);
+      seconds_.backward_token += OfRows(out, trained ? 2 : 1) - (trained ? 2 : 1) * saved;
+      if (trained && !kept) seconds_.backward_token += OfRows(in, 1);
     }
     AddWeight(in * out, trained);
   }
@@ -50,16 +55,22 @@ class Sum {
   Fp8Seconds seconds() const { return seconds_; }
 
  private:
-  double Bytes(double elements, int layouts) const {
-    return elements * QuantizedBytes(plan_.fp8.recipe, layouts) / rates_.copy_bytes_per_second;
+  double Seconds(double elements, bool scale_is_found, int layouts) const {
+    return elements * QuantizedBytes(scale_is_found, layouts) / rates_.copy_bytes_per_second;
+  }
+  double OfRows(double elements, int layouts) const {
+    return Seconds(elements, FindsScaleOfRows(plan_.fp8.recipe), layouts);
+  }
+  double OfWeights(double elements, int layouts) const {
+    return Seconds(elements, FindsScaleOfWeights(plan_.fp8.recipe), layouts);
   }
   void AddWeight(double elements, bool trained) {
     if (plan_.fp8.keeps_weights) {
-      if (trained) seconds_.step += Bytes(elements, 2);
+      if (trained) seconds_.step += OfWeights(elements, 2);
       return;
     }
-    seconds_.forward_micro_step += Bytes(elements, 1);
-    if (plan_.trains()) seconds_.backward_micro_step += Bytes(elements, 1);
+    seconds_.forward_micro_step += OfWeights(elements, 1);
+    if (plan_.trains()) seconds_.backward_micro_step += OfWeights(elements, 1);
   }
 
   const plan::Plan& plan_;

@@ -1,8 +1,8 @@
 // Operands in FP8. Both are written alike: tiles of 128 x 128 are copied beside each other, turned
 // where the operand is, so that its k is always contiguous; then a row of a tile at a time gives a
-// maximum or codes. Each operand reads x once, twice where a scale is of more than a tile.
-// A maximum is of the bits of |x| as integers: of numbers it is the largest, infinity is above all
-// of them and NaN above infinity.
+// maximum or codes. Each operand reads x once, twice where a scale is of more than a tile; once
+// more where its amax is observed. A maximum is of the bits of |x| as integers: of numbers it is
+// the largest, infinity is above all of them and NaN above infinity.
 #include "kernels/quantize/fp8.h"
 
 #include <algorithm>
@@ -155,7 +155,6 @@ void EncodeByTile(const Operand& operand, int64_t outer_block, Tile* tile) {
 }
 
 uint32_t LargestOfAll(const Fp8QuantizeArgs& args) {
-  if (args.amax != nullptr) return std::bit_cast<uint32_t>(*args.amax);
   const int64_t blocks = Fp8Blocks(args.rows);
   auto* const largest = static_cast<uint32_t*>(args.workspace.data);
   cpu::ParallelFor(blocks, kFp8Block * args.cols, [&](int64_t begin, int64_t end) {
@@ -169,6 +168,21 @@ uint32_t LargestOfAll(const Fp8QuantizeArgs& args) {
     }
   });
   return blocks == 0 ? 0 : *std::max_element(largest, largest + blocks);
+}
+
+uint32_t SizeBits(float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffu; }
+
+// Bits of the amax whose scale a tensor has.
+uint32_t TakenAmax(const Fp8QuantizeArgs& args) {
+  uint32_t known = args.amax == nullptr ? 0 : std::bit_cast<uint32_t>(*args.amax);
+  if (args.expected != nullptr) known = SizeBits(*args.expected);
+  const bool finds = args.amax == nullptr && known == 0;
+  if (!finds && args.observed == nullptr) return known;
+  const uint32_t largest = LargestOfAll(args);
+  if (args.observed != nullptr) {
+    *args.observed = std::bit_cast<float>(std::max(SizeBits(*args.observed), largest));
+  }
+  return finds ? largest : known;
 }
 
 void Quantize(const Operand& operand, float tensor_scale) {
@@ -206,13 +220,14 @@ void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream) {
     throw std::invalid_argument("Fp8Quantize: ldx is " + std::to_string(args.ldx) + ", a row has " +
                                 std::to_string(args.cols));
   }
+  CheckFp8Amax(args);
   float scale = 1.0f;
   if (args.scaling == Fp8Scaling::kTensor) {
-    if (args.amax == nullptr) {
+    if (args.amax == nullptr || args.observed != nullptr) {
       const int64_t bytes = Fp8QuantizeWorkspaceBytes(args.scaling, args.rows, args.cols);
       cpu::RequireWorkspace(args.workspace, bytes, "Fp8Quantize");
     }
-    scale = ScaleOf(LargestOfAll(args), args.format);
+    scale = ScaleOf(TakenAmax(args), args.format);
   }
   Quantize(StraightOf(args), scale);
   Quantize(TurnedOf(args), scale);

@@ -4,7 +4,8 @@
 // its rows as they lie, and its columns into shared memory, from which rows of the turned operand
 // go out 16 bytes a thread. Tiles and blocks have their scales within a thread block: one launch,
 // 2 + 2 bytes an element of bfloat16 for both operands. Tensors and rows need their maxima before:
-// a launch more, 2 bytes an element more, unless the tensor's is given.
+// a launch more, 2 bytes an element more, unless the tensor's is given. Where it is expected, that
+// launch ends before it reads x.
 // A maximum is of the bits of |x| as integers: of numbers it is the largest, infinity is above all
 // of them and NaN above infinity. Integer maxima have no order, so that those of rows are atomic.
 // Bitwise deterministic, the bits of the CPU but for those of a NaN.
@@ -35,7 +36,9 @@ struct Params {
   bool wide;             // rows of x can be read 16 bytes at a time
   const uint32_t* amax;  // kTensor: bits, `partials` of them
   int partials;
-  uint32_t* row_maxima;  // kRow: bits of [rows], [cols]
+  const uint32_t* expected;  // kTensor: bits; null, or 0 in it: amax is read
+  uint32_t* observed;        // kTensor: bits, raised; null: not wanted
+  uint32_t* row_maxima;      // kRow: bits of [rows], [cols]
   uint32_t* column_maxima;
   Fp8Straight straight;
   Fp8Turned turned;
@@ -278,12 +281,27 @@ __device__ __forceinline__ void WriteTurned(const Params& p, const Place& place,
   }
 }
 
+// Bits of what amax is expected to be; 0: it is to be found.
+__device__ __forceinline__ uint32_t Expected(const Params& p) {
+  return p.expected == nullptr ? 0u : *p.expected & 0x7fffffffu;
+}
+
+// Raises what was observed to the largest of the tile. One atomic of a thread block at most, and of
+// few but the first.
+template <typename T>
+__device__ __forceinline__ void Observe(const Params& p, const Square<T>& square) {
+  __shared__ uint32_t of_warps[kWarps];
+  const uint32_t largest = BlockMax(LargestOf(square), of_warps);
+  if (threadIdx.x == 0 && largest > *p.observed) atomicMax(p.observed, largest);
+}
+
 // kTensor: the largest of each thread block; kRow: of each row and column.
 template <typename T, Fp8Scaling kScaling>
 __global__ void __launch_bounds__(kThreads)
     MaximaKernel(Params p, uint32_t* partials, int64_t tiles) {
   __shared__ TileMaxima maxima;
   __shared__ uint32_t of_warps[kWarps];
+  if (kScaling == Fp8Scaling::kTensor && Expected(p) != 0) return;
   const int across = threadIdx.x % kAcross, down = threadIdx.x / kAcross;
   uint32_t largest = 0;
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -319,7 +337,9 @@ __device__ __forceinline__ void FindScales(const Params& p, const Place& place,
   if constexpr (kScaling == Fp8Scaling::kTensor || kScaling == Fp8Scaling::kBlock) {
     uint32_t largest = 0;
     if constexpr (kScaling == Fp8Scaling::kTensor) {
-      for (int i = threadIdx.x; i < p.partials; i += kThreads) {
+      largest = Expected(p);
+      const int partials = largest == 0 ? p.partials : 0;
+      for (int i = threadIdx.x; i < partials; i += kThreads) {
         largest = max(largest, p.amax[i] & 0x7fffffffu);
       }
     } else {
@@ -381,6 +401,9 @@ __global__ void __launch_bounds__(kThreads) QuantizeKernel(Params p) {
   const int64_t column = place.column() + threadIdx.x % kAcross * kSide;
   Square<T> square;
   square.Load(p, row, column);
+  if constexpr (kScaling == Fp8Scaling::kTensor) {
+    if (p.observed != nullptr) Observe(p, square);
+  }
   Inverses inverses;
   FindScales<T, kFormat, kScaling>(p, place, square, &maxima, of_warps, &shared, &inverses);
   if (p.straight.codes != nullptr) WriteStraight<kFormat>(p, square, inverses, row, column);
@@ -433,6 +456,7 @@ void Validate(const Fp8QuantizeArgs& args) {
     throw std::invalid_argument("Fp8Quantize: ldx is " + std::to_string(args.ldx) + ", a row has " +
                                 std::to_string(args.cols));
   }
+  CheckFp8Amax(args);
   if (args.amax == nullptr) {
     cuda::RequireWorkspace(args.workspace,
                            Fp8QuantizeWorkspaceBytes(args.scaling, args.rows, args.cols),
@@ -465,6 +489,8 @@ void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream) {
              .wide = args.cols % kSide == 0 && cuda::Aligned<T>(args.x, args.ldx),
              .amax = nullptr,
              .partials = 0,
+             .expected = reinterpret_cast<const uint32_t*>(args.expected),
+             .observed = reinterpret_cast<uint32_t*>(args.observed),
              .row_maxima = nullptr,
              .column_maxima = nullptr,
              .straight = args.straight,

@@ -244,8 +244,6 @@ TEST(JobErrorsTest, RulesOfFp8) {
        "goes with precision.compute: fp8"},
       {"  precision: {fp8: {exclude: [o_proj]}}\n", "spec.precision.fp8.exclude", 7,
        "goes with precision.compute: fp8"},
-      {"  precision: {compute: fp8, fp8: {recipe: delayed}}\n", "spec.precision.fp8.recipe", 7,
-       "delayed is not supported yet"},
       {"  resources: {device: cpu}\n  precision: {compute: fp8, gradients: bf16}\n",
        "spec.precision.gradients", 8, "needs precision.compute: bfloat16"},
   });

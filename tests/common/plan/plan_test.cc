@@ -339,6 +339,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.quantization = Quantization::kNf4; },
       [](Plan& p) { ++p.experts_at_once; },
       [](Plan& p) { p.fp8.recipe = Fp8Recipe::kRowwise; },
+      [](Plan& p) { p.fp8.recipe = Fp8Recipe::kDelayed; },
       [](Plan& p) { p.fp8.e4m3_gradients = !p.fp8.e4m3_gradients; },
       [](Plan& p) { p.fp8.keeps_activations = !p.fp8.keeps_activations; },
       [](Plan& p) { p.fp8.keeps_weights = !p.fp8.keeps_weights; },
@@ -467,7 +468,7 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.links[0].bytes_per_second = 0; }, "links bytes_per_second");
   ExpectRefused([](Plan& p) { p.predicted.exposed_seconds = -1; }, "predicted.exposed_seconds");
   ExpectRefused([](Plan& p) { p.experts_at_once = 1; }, "experts_at_once is 1");
-  ExpectRefused([](Plan& p) { p.fp8.recipe = static_cast<Fp8Recipe>(4); }, "fp8.recipe is 4");
+  ExpectRefused([](Plan& p) { p.fp8.recipe = static_cast<Fp8Recipe>(5); }, "fp8.recipe is 5");
   ExpectRefused([](Plan& p) { p.fp8.excluded = {{1, 0}, {0, 0}}; }, "fp8.excluded is unsorted");
   ExpectRefused([](Plan& p) { p.fp8.excluded = {{99, 0}}; }, "fp8.excluded layer is 99");
   ExpectRefused(

@@ -67,16 +67,26 @@ std::vector<T> Spread(const Case& c, const std::vector<T>& x) {
   return spread;
 }
 
-// T: float, or uint16_t for the bits of bfloat16. amax: null unless the producer gives it.
+// What the op is given of amax, on the host; null: nothing. `observed`: before and after.
+struct Amax {
+  const float *known = nullptr, *expected = nullptr;
+  float* observed = nullptr;
+};
+OnDevice<float> Given(const float* value) {
+  return OnDevice<float>(std::vector<float>{value == nullptr ? 0.0f : *value});
+}
+
+// T: float, or uint16_t for the bits of bfloat16.
 template <typename T>
-Operands Quantized(const Case& c, const std::vector<T>& x, const float* amax = nullptr) {
+Operands Quantized(const Case& c, const std::vector<T>& x, const Amax& amax = {}) {
   const OnDevice<T> on_device(Spread(c, x));
-  const OnDevice<float> known(std::vector<float>{amax == nullptr ? 0.0f : *amax});
+  const OnDevice<float> known = Given(amax.known), expected = Given(amax.expected);
+  const OnDevice<float> observed = Given(amax.observed);
   const OnDevice<uint8_t> codes(c.rows * Fp8Stride(c.cols)), turned(c.cols * Fp8Stride(c.rows));
   const OnDevice<float> scales(Fp8Scales(c.scaling, c.rows, c.cols));
   const OnDevice<float> turned_scales(Fp8Scales(c.scaling, c.cols, c.rows));
   const int64_t bytes =
-      amax == nullptr ? Fp8QuantizeWorkspaceBytes(c.scaling, c.rows, c.cols) : int64_t{0};
+      amax.known == nullptr ? Fp8QuantizeWorkspaceBytes(c.scaling, c.rows, c.cols) : int64_t{0};
   const OnDevice<uint8_t> scratch(bytes);
   Fp8QuantizeArgs args{.dtype = sizeof(T) == 4 ? DType::kFloat32 : DType::kBFloat16,
                        .format = c.format,
@@ -85,12 +95,15 @@ Operands Quantized(const Case& c, const std::vector<T>& x, const float* amax = n
                        .cols = c.cols,
                        .x = on_device.data(),
                        .ldx = c.cols + c.beside,
-                       .amax = amax == nullptr ? nullptr : known.data(),
+                       .amax = amax.known == nullptr ? nullptr : known.data(),
+                       .expected = amax.expected == nullptr ? nullptr : expected.data(),
+                       .observed = amax.observed == nullptr ? nullptr : observed.data(),
                        .workspace = {.data = scratch.data(), .bytes = bytes}};
   if (c.straight) args.straight = {.codes = codes.data(), .scales = scales.data()};
   if (c.turned) args.turned = {.codes = turned.data(), .scales = turned_scales.data()};
   Fp8Quantize(args, nullptr);
   Synchronize(nullptr);
+  if (amax.observed != nullptr) *amax.observed = observed.Read()[0];
   return {.straight = {c.rows, c.cols, codes.Read(), scales.Read()},
           .turned = {c.cols, c.rows, turned.Read(), turned_scales.Read()}};
 }
@@ -235,8 +248,8 @@ TEST(Fp8Test, RoundsEveryBfloat16ToNearestEven) {
         }
       }
     };
-    check(Quantized(c, x, &amax));
-    if (HasBfloat16()) check(Quantized(c, bits, &amax));
+    check(Quantized(c, x, {.known = &amax}));
+    if (HasBfloat16()) check(Quantized(c, bits, {.known = &amax}));
   }
 }
 
@@ -255,7 +268,7 @@ TEST(Fp8Test, RoundsTheMiddleToEven) {
     }
     const auto amax = static_cast<float>(numbers.Largest());
     const Case c{format, Fp8Scaling::kTensor, 1, static_cast<int64_t>(x.size()), 0};
-    const Operands got = Quantized(c, x, &amax);
+    const Operands got = Quantized(c, x, {.known = &amax});
     for (size_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(got.straight.codes[i], numbers.Code(x[i])) << x[i];
     }
@@ -316,12 +329,114 @@ TEST(Fp8Test, BelievesAKnownLargestValue) {
   std::vector<float> x(20 * 36, 1.0f);
   x[100] = -3.0f;
   const float amax = 1.5f;
-  const Operands got = Quantized(c, x, &amax);
+  const Operands got = Quantized(c, x, {.known = &amax});
   const reference::Fp8Numbers numbers;
   EXPECT_EQ(got.straight.scales[0], numbers.Scale(amax));
   EXPECT_EQ(got.turned.scales[0], numbers.Scale(amax));
   EXPECT_EQ(got.straight.codes[100 / 36 * 48 + 100 % 36], 0xfe);
   EXPECT_EQ(got.straight.codes[0], numbers.CodeOf(1.0f, numbers.Scale(amax)));
+}
+
+// Delayed scaling. Codes of x by the scale of `amax`, both operands.
+void ExpectCodesBy(float amax, const Case& c, const std::vector<float>& x, const Operands& got) {
+  const reference::Fp8Numbers numbers{.e5m2 = c.format == Fp8Format::kE5M2};
+  const float scale = numbers.Scale(amax);
+  EXPECT_EQ(got.straight.scales[0], scale);
+  EXPECT_EQ(got.turned.scales[0], scale);
+  for (int64_t i = 0; i < c.rows; ++i) {
+    for (int64_t j = 0; j < c.cols; ++j) {
+      const int want = numbers.CodeOf(x[static_cast<size_t>(i * c.cols + j)], scale);
+      const int straight = got.straight.codes[static_cast<size_t>(i * Fp8Stride(c.cols) + j)];
+      const int turned = got.turned.codes[static_cast<size_t>(j * Fp8Stride(c.rows) + i)];
+      ASSERT_EQ(turned, straight) << Named(c) << ", " << i << ", " << j;
+      if (want < 0) {
+        ASSERT_TRUE(IsNanCode(c.format, straight)) << Named(c) << ", " << i << ", " << j;
+      } else {
+        ASSERT_EQ(straight, want) << Named(c) << ", " << i << ", " << j;
+      }
+    }
+  }
+}
+
+float AmaxOf(const std::vector<float>& x) {
+  float largest = 0;
+  for (const float value : x) largest = reference::LargerSize(largest, value);
+  return largest;
+}
+
+// By twice the amax, and by half of it, where the largest values take the largest code.
+TEST(Fp8Test, TakesTheScaleThatIsExpectedAndObservesTheLargest) {
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 7}, {130, 300}, {257, 128}}) {
+    for (const Fp8Format format : kFormats) {
+      const Case c{format, Fp8Scaling::kTensor, rows, cols, 3};
+      const std::vector<float> x = Varied(rows, cols, 31);
+      const float amax = AmaxOf(x);
+      for (const float share : {2.0f, 0.5f}) {
+        const float expected = share * amax;
+        float observed = 0;
+        ExpectCodesBy(expected, c, x,
+                      Quantized(c, x, {.expected = &expected, .observed = &observed}));
+        EXPECT_EQ(observed, amax) << Named(c);
+        if (!HasBfloat16()) continue;
+        const std::vector<uint16_t> bits = Bfloat16(x);
+        std::vector<float> rounded;
+        for (const uint16_t value : bits) rounded.push_back(Widened(value));
+        observed = 0;
+        ExpectCodesBy(expected, c, rounded,
+                      Quantized(c, bits, {.expected = &expected, .observed = &observed}));
+        EXPECT_EQ(observed, AmaxOf(rounded)) << Named(c);
+      }
+    }
+  }
+}
+
+TEST(Fp8Test, FindsWhatIsNotExpectedYet) {
+  const Case c{Fp8Format::kE5M2, Fp8Scaling::kTensor, 200, 260, 0};
+  const std::vector<float> x = Varied(c.rows, c.cols, 33), zeros(x.size(), 0.0f);
+  for (const float nothing : {0.0f, -0.0f}) {
+    float observed = 0;
+    const Operands got = Quantized(c, x, {.expected = &nothing, .observed = &observed});
+    Check(c, x, got);
+    EXPECT_EQ(observed, AmaxOf(x));
+    observed = 0;
+    Check(c, zeros, Quantized(c, zeros, {.expected = &nothing, .observed = &observed}));
+    EXPECT_EQ(observed, 0.0f);
+  }
+  // One that is known is observed too, and nothing needs to be.
+  const float amax = 3.0f;
+  ExpectCodesBy(amax, c, x, Quantized(c, x, {.expected = &amax}));
+}
+
+TEST(Fp8Test, ObservedOnlyGrows) {
+  const Case c{Fp8Format::kE4M3, Fp8Scaling::kTensor, 140, 150, 0};
+  const std::vector<float> x = Varied(c.rows, c.cols, 35);
+  const float amax = AmaxOf(x), expected = 1.0f;
+  for (const auto& [before, after] :
+       {std::pair{amax / 2, amax}, {2 * amax, 2 * amax}, {HUGE_VALF, HUGE_VALF}}) {
+    float observed = before;
+    Quantized(c, x, {.expected = &expected, .observed = &observed});
+    EXPECT_EQ(observed, after);
+  }
+  float observed = std::nanf("");
+  Quantized(c, x, {.expected = &expected, .observed = &observed});
+  EXPECT_TRUE(std::isnan(observed));
+}
+
+// Neither is lost: infinity takes the largest code, but is observed.
+TEST(Fp8Test, ObservesNanAndInfinity) {
+  for (const float bad : {std::nanf(""), -std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+    const Case c{Fp8Format::kE4M3, Fp8Scaling::kTensor, 140, 150, 0};
+    std::vector<float> x = Varied(c.rows, c.cols, 37);
+    x[130 * 150 + 140] = bad;
+    const float expected = 5.0f;
+    float observed = 0;
+    const Operands got = Quantized(c, x, {.expected = &expected, .observed = &observed});
+    ExpectCodesBy(expected, c, x, got);
+    EXPECT_EQ(std::isnan(observed), std::isnan(bad));
+    if (!std::isnan(bad)) {
+      EXPECT_EQ(observed, HUGE_VALF);
+    }
+  }
 }
 
 TEST(Fp8Test, WritesTheSameBitsAgain) {
@@ -339,6 +454,19 @@ TEST(Fp8Test, RefusesWhatItsContractForbidsAndDoesNothingOfNone) {
   EXPECT_THROW(Fp8Quantize({.cols = -1}, nullptr), std::invalid_argument);
   EXPECT_THROW(Fp8Quantize({.rows = 2, .cols = 3, .ldx = 2}, nullptr), std::invalid_argument);
   EXPECT_THROW(Fp8Quantize({.rows = 2, .cols = 3, .ldx = 3}, nullptr), std::invalid_argument);
+  const float value = 2.0f;
+  float observed = 0.5f;
+  const Case tensor{Fp8Format::kE4M3, Fp8Scaling::kTensor, 1, 1, 0};
+  const Case row{Fp8Format::kE4M3, Fp8Scaling::kRow, 1, 1, 0};
+  const std::vector<float> one = {1.0f};
+  EXPECT_THROW(Quantized(row, one, {.expected = &value}), std::invalid_argument);
+  EXPECT_THROW(Quantized(row, one, {.observed = &observed}), std::invalid_argument);
+  EXPECT_THROW(Quantized(tensor, one, {.known = &value, .expected = &value}),
+               std::invalid_argument);
+  const Operands nothing = Quantized<float>({Fp8Format::kE4M3, Fp8Scaling::kTensor, 0, 5, 0}, {},
+                                            {.expected = &value, .observed = &observed});
+  EXPECT_EQ(nothing.straight.scales[0], reference::Fp8Numbers().Scale(value));
+  EXPECT_EQ(observed, 0.5f);
   for (const Fp8Scaling scaling : kScalings) {
     const Operands none = Quantized<float>({Fp8Format::kE4M3, scaling, 0, 5, 0}, {});
     if (scaling == Fp8Scaling::kTensor) {

@@ -21,7 +21,7 @@ namespace {
 using plan::Fp8Recipe;
 
 constexpr Fp8Recipe kRecipes[] = {Fp8Recipe::kTensorwise, Fp8Recipe::kRowwise,
-                                  Fp8Recipe::kBlockwise};
+                                  Fp8Recipe::kBlockwise, Fp8Recipe::kDelayed};
 
 model::ModelConfig Config() {
   model::ModelConfig config = SmallConfig();
@@ -40,7 +40,7 @@ PlanOptions Options(Fp8Recipe recipe, int64_t lora_rank = 0) {
   options.lora_rank = lora_rank;
   options.compute_dtype = TestDevice() == "cpu" ? "float32" : "bfloat16";
   options.fp8.recipe = recipe;
-  options.fp8.e4m3_gradients = recipe != Fp8Recipe::kTensorwise;
+  options.fp8.e4m3_gradients = recipe == Fp8Recipe::kRowwise || recipe == Fp8Recipe::kBlockwise;
   return options;
 }
 

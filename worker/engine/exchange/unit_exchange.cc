@@ -80,6 +80,12 @@ void UnitExchange::SumDoubles(double* data, int64_t n) {
   Keep(group_->AllReduceSum(Communicator::kWorld, data, n, compute_));
 }
 
+void UnitExchange::GatherFloats(float* data, int64_t n) {
+  if (group_ == nullptr || !status_.ok()) return;
+  Keep(group_->AllGather(Communicator::kWorld, data + group_->rank() * n, data, n,
+                         kernels::DType::kFloat32, compute_));
+}
+
 void UnitExchange::Fetch(int32_t unit, const plan::Lacking& lacking) {
   const plan::UnitFetch& fetch = FetchOf(unit);
   for (const plan::GatherPart& part : fetch.gathers) {

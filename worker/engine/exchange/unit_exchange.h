@@ -94,6 +94,8 @@ class UnitExchange {
 
   // Sums n doubles over all ranks in place, in the compute stream.
   void SumDoubles(double* data, int64_t n);
+  // Gathers n floats of every rank likewise: data[r n, (r + 1) n) is rank r's.
+  void GatherFloats(float* data, int64_t n);
 
   // The first failure of a collective. After it no other collective is launched.
   const absl::Status& status() const { return status_; }

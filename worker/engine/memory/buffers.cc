@@ -4,6 +4,7 @@
 
 #include "common/plan/buffer_names.h"
 #include "common/plan/buffers/activation_rows.h"
+#include "common/plan/fp8_history.h"
 #include "common/plan/gradient_sum.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
@@ -96,6 +97,9 @@ void ViewParameters(const Views& view, Buffers* out) {
   view.Set(plan::buffers::kMaster, out->master);
   view.Set(plan::buffers::kSnapshot, out->snapshot);
   view.Set(plan::buffers::kRouterCorrections, out->router_corrections);
+  view.Set(plan::buffers::kFp8History, out->fp8_history);
+  view.Set(plan::buffers::kFp8Expected, out->fp8_expected);
+  view.Set(plan::buffers::kFp8Observed, out->fp8_gathered);
 }
 
 void ViewSweep(const Views& view, Buffers* out) {
@@ -174,6 +178,10 @@ absl::StatusOr<Buffers> BindBuffers(const plan::Plan& plan, const ParameterLayou
   }
   const Views view(out);
   ViewParameters(view, &out);
+  if (out.fp8_gathered != nullptr) {
+    const int64_t rank = layout.place.replica * layout.map.shard + layout.place.shard;
+    out.fp8_observed = out.fp8_gathered + rank * plan::Fp8GatheredOperands(plan);
+  }
   out.gradient_term.bytes = plan::GradientTermBytes(plan);
   for (const plan::OptimizerState& state : plan::OptimizerOf(plan).states) {
     out.states.push_back(static_cast<char*>(out.At(state.row)));

@@ -130,6 +130,11 @@ struct Buffers {
   float* router_factors = nullptr;
   double* router_use = nullptr;         // plan::RouterUseDoubles; null without routers
   float* router_corrections = nullptr;  // null unless updates move them
+  // Delayed scaling of products in FP8, O operands (common/plan/fp8_history.h); null without.
+  float* fp8_history = nullptr;   // [O, kernels::kFp8History]
+  float* fp8_expected = nullptr;  // [O]
+  float* fp8_gathered = nullptr;  // [W, O rounded up]: what each rank observed
+  float* fp8_observed = nullptr;  // [O]: this rank's part of that
   // [T]: the generated text to which a row belongs, -1: none; null unless the plan generates
   int32_t* cached_sequences = nullptr;
   // [texts] int32: chosen tokens. It has room for as many doubles, in which rank 0 sends them to

@@ -11,6 +11,7 @@
 #include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/buffers/fp8_rows.h"
 #include "common/plan/buffers/gradient_rows.h"
+#include "common/plan/fp8_history.h"
 #include "common/plan/fusions/fused_ops.h"
 #include "common/plan/routers.h"
 #include "worker/engine/memory/needed_gradients.h"
@@ -289,6 +290,11 @@ class BlockBinder {
     return bound;
   }
 
+  BoundFp8Amax AmaxOf(int64_t operand) const {
+    float* const observed = buffers_.fp8_observed;
+    return {buffers_.fp8_expected + operand, observed == nullptr ? nullptr : observed + operand};
+  }
+
   BoundFp8 BindFp8(const model::LinearOp& op, const Linear& linear) const {
     BoundFp8 bound{.on = true, .formats = plan::FormatsOf(plan_.fp8)};
     bound.keeps_x = linear.weight.gradient != nullptr && plan::IsKeptInFp8(plan_, op.in, layer_);
@@ -303,6 +309,10 @@ class BlockBinder {
     }
     bound.dy = buffers_.At(plan::buffers::kFp8Dy);
     bound.dy_turned = buffers_.At(plan::buffers::kFp8DyTurned);
+    if (buffers_.fp8_expected == nullptr) return bound;
+    const int64_t x = plan::Fp8OperandOf(plan_, op, layer_);
+    bound.amax_of_x = AmaxOf(x);
+    bound.amax_of_dy = AmaxOf(x + 1);
     return bound;
   }
 

@@ -37,6 +37,13 @@ struct BoundNorm {
   bool accumulates = true;                 // dx holds the gradient that bypasses the norm
 };
 
+// Of an operand with delayed scaling (common/plan/fp8_history.h): one float each. Null: its scale
+// is its own, or nothing is recorded.
+struct BoundFp8Amax {
+  const float* expected = nullptr;
+  float* observed = nullptr;
+};
+
 // Where the operands of a linear's products in FP8 lie (common/plan/fp8_linears.h).
 struct BoundFp8 {
   bool on = false;
@@ -46,6 +53,7 @@ struct BoundFp8 {
   void *x = nullptr, *x_turned = nullptr;
   void *weight = nullptr, *weight_turned = nullptr;
   void *dy = nullptr, *dy_turned = nullptr;
+  BoundFp8Amax amax_of_x = {}, amax_of_dy = {};
 };
 
 struct BoundLinear {

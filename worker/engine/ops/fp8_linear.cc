@@ -28,6 +28,7 @@ struct Source {
   const void* values = nullptr;  // [rows, cols]
   int64_t rows = 0, cols = 0;
   void *straight = nullptr, *turned = nullptr;  // null: not wanted
+  BoundFp8Amax amax = {};
 };
 
 void Quantize(const Sweep& sweep, const Source& source, Fp8Scaling scaling, Fp8Format format) {
@@ -42,6 +43,8 @@ void Quantize(const Sweep& sweep, const Source& source, Fp8Scaling scaling, Fp8F
   args.ldx = source.cols;
   args.straight = {CodesOf(source.straight), ScalesOf(source.straight, source.rows, source.cols)};
   args.turned = {CodesOf(source.turned), ScalesOf(source.turned, source.cols, source.rows)};
+  args.expected = source.amax.expected;
+  if (sweep.batch.train) args.observed = source.amax.observed;
   args.workspace = sweep.buffers.scratch;
   kernels::Fp8Quantize(args, sweep.stream);
 }
@@ -148,8 +151,8 @@ void Fp8Forward(const Sweep& sweep, const BoundLinear& op, const DenseForwardArg
   const Linear& linear = *op.linear;
   const int64_t tokens = sweep.batch.tokens;
   void* const kept = sweep.batch.train && op.fp8.keeps_x ? op.fp8.x_turned : nullptr;
-  Quantize(sweep, {args.x, tokens, linear.in, op.fp8.x, kept}, op.fp8.formats.rows,
-           Fp8Format::kE4M3);
+  Quantize(sweep, {args.x, tokens, linear.in, op.fp8.x, kept, op.fp8.amax_of_x},
+           op.fp8.formats.rows, Fp8Format::kE4M3);
   if (!op.fp8.keeps_weight) QuantizeWeight(sweep, op, op.fp8.weight, nullptr);
   kernels::Fp8GemmArgs gemm =
       ProductOf(sweep, tokens, linear.out, linear.in, op.fp8.x, op.fp8.weight);
@@ -167,12 +170,12 @@ void Fp8Backward(const Sweep& sweep, const BoundLinear& op, const void* dy) {
   const bool trained = linear.weight.gradient != nullptr;
   Quantize(sweep,
            {dy, tokens, linear.out, op.dx == nullptr ? nullptr : op.fp8.dy,
-            trained ? op.fp8.dy_turned : nullptr},
+            trained ? op.fp8.dy_turned : nullptr, op.fp8.amax_of_dy},
            op.fp8.formats.rows, op.fp8.formats.gradient);
   if (trained) {
     if (!op.fp8.keeps_x) {
-      Quantize(sweep, {op.x, tokens, linear.in, nullptr, op.fp8.x_turned}, op.fp8.formats.rows,
-               Fp8Format::kE4M3);
+      Quantize(sweep, {op.x, tokens, linear.in, nullptr, op.fp8.x_turned, op.fp8.amax_of_x},
+               op.fp8.formats.rows, Fp8Format::kE4M3);
     }
     WeightGradient(sweep, op);
   }

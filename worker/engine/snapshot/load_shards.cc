@@ -10,10 +10,13 @@
 #include "absl/strings/str_join.h"
 #include "common/checkpoint/checked_tensors.h"
 #include "common/parallel_for.h"
+#include "common/plan/fp8_history.h"
 #include "common/plan/optimizer_states.h"
 #include "common/status_macros.h"
 #include "kernels/device.h"
+#include "kernels/quantize/quantized_formats.h"
 #include "nlohmann/json.hpp"
+#include "worker/engine/memory/fp8_history.h"
 #include "worker/engine/memory/ordered_reads.h"
 #include "worker/engine/memory/parameter_store.h"
 #include "worker/engine/memory/weights.h"
@@ -114,6 +117,16 @@ class Finder {
         absl::StrJoin(shape, ", "), "]"));
   }
 
+  absl::StatusOr<const PiecedTensor*> Fp8History(int64_t operands) {
+    ASSIGN_OR_RETURN(const PiecedTensor* tensor, Find(plan::kFp8HistoryTensor));
+    const std::vector<int64_t> shape = {operands, kernels::kFp8History};
+    if (tensor->dtype == ElementType::kF32 && tensor->shape == shape) return tensor;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "checkpoint ", tensors_.directory(), ": tensor \"", tensor->name, "\" is ",
+        std::string(ElementName(tensor->dtype)), " [", absl::StrJoin(tensor->shape, ", "),
+        "], wanted F32 [", absl::StrJoin(shape, ", "), "]"));
+  }
+
   absl::Status CheckNothingLeft() const {
     for (const auto& [name, tensor] : tensors_.tensors()) {
       if (known_.count(name) != 0) continue;
@@ -178,7 +191,7 @@ class ReadList {
   }
 
   // Into float32 memory of the device that holds all of `range`.
-  void AddCorrection(float* to, const PiecedTensor* tensor, plan::Range range) {
+  void AddWhole(float* to, const PiecedTensor* tensor, plan::Range range) {
     reads_.push_back({.bytes = range.count() * 4,
                       .read = [this, tensor, range](char* out) -> absl::Status {
                         RETURN_IF_ERROR(checked_.Check(*tensor, range.begin, range.count()));
@@ -248,7 +261,7 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
     const model::Parameter& parameter = plan.parameters[i];
     if (const int64_t place = layout.map.places[i].correction; place >= 0) {
       ASSIGN_OR_RETURN(const PiecedTensor* correction, finder.Values(parameter));
-      list.AddCorrection(buffers.router_corrections + place, correction, {0, parameter.elements()});
+      list.AddWhole(buffers.router_corrections + place, correction, {0, parameter.elements()});
     }
     if (!parameter.trainable()) continue;
     ASSIGN_OR_RETURN(const PiecedTensor* values, finder.Values(parameter));
@@ -260,8 +273,13 @@ absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const Parame
       list.AddState(held[s], state);
     }
   }
+  if (const int64_t operands = plan::Fp8Operands(plan); operands > 0) {
+    ASSIGN_OR_RETURN(const PiecedTensor* history, finder.Fp8History(operands));
+    list.AddWhole(buffers.fp8_history, history, {0, operands * kernels::kFp8History});
+  }
   RETURN_IF_ERROR(finder.CheckNothingLeft());
   RETURN_IF_ERROR(RunOrderedReads(list.reads(), FileThreads()));
+  ReadFp8History(plan, buffers);
   RETURN_IF_ERROR(checked.tensors().Intact());
   return header.counters;
 }

@@ -15,12 +15,12 @@ namespace coxswain::engine {
 
 // Reads this rank's elements from the rank-*.safetensors of `directory`, whatever mesh, ZeRO stage
 // and master dtype wrote them, into the trained values, the weights, the states of the optimizer
-// and the corrections of routers that updates move. Blocks are checked against the manifest while
-// they are read, on FileThreads() threads: DataLoss names file, block and both values.
-// FailedPrecondition names both recipe hashes when they differ. InvalidArgument names file and
-// tensor: a tensor is missing, doubled, unknown or of another shape, or shards are missing or
-// disagree on the counters. NotFound: there is no manifest or no shard. `recipe`: the hash that
-// shards must name, in hex. `change`: of the trained values.
+// the corrections of routers that updates move and the history of scales in FP8. Blocks are checked
+// against the manifest while they are read, on FileThreads() threads: DataLoss names file, block
+// and both values. FailedPrecondition names both recipe hashes when they differ. InvalidArgument
+// names file and tensor: a tensor is missing, doubled, unknown or of another shape, or shards are
+// missing or disagree on the counters. NotFound: there is no manifest or no shard. `recipe`: the
+// hash that shards must name, in hex. `change`: of the trained values.
 absl::StatusOr<SnapshotCounters> LoadShards(const plan::Plan& plan, const ParameterLayout& layout,
                                             const std::string& directory, const std::string& recipe,
                                             const Buffers& buffers, const Change& change = {});

@@ -57,6 +57,7 @@ std::vector<StateCopy::Piece> StateCopy::Pieces(const ParameterLayout& layout,
            plan::StorageBytes(flat.storage.trained_values(), flat.owned));
   }
   append(buffers.router_corrections, layout.map.corrections);
+  append(buffers.fp8_history, layout.map.fp8_history);
   return pieces;
 }
 

@@ -1,5 +1,6 @@
 // The snapshot: a frozen copy of the masters, optimizer states and counters of the trainable
-// tensors, and of the corrections of routers that updates move, for a checkpoint.
+// tensors, of the corrections of routers that updates move and of the history of scales in FP8, for
+// a checkpoint.
 #ifndef COXSWAIN_WORKER_ENGINE_SNAPSHOT_STATE_COPY_H_
 #define COXSWAIN_WORKER_ENGINE_SNAPSHOT_STATE_COPY_H_
 

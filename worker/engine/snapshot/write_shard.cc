@@ -12,9 +12,11 @@
 #include "common/files/hash.h"
 #include "common/files/safetensors/safetensors_blocks.h"
 #include "common/parallel_for.h"
+#include "common/plan/fp8_history.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/snapshot_map.h"
 #include "common/status_macros.h"
+#include "kernels/quantize/quantized_formats.h"
 #include "nlohmann/json.hpp"
 #include "worker/engine/commands/work_count.h"
 #include "worker/engine/memory/weights.h"
@@ -87,6 +89,15 @@ class ShardContents {
             plan::StorageBytes(plan::Storage::kFloat32, layout_.map.places[i].correction));
   }
 
+  // Likewise.
+  void AddFp8History() {
+    const int64_t operands = plan::Fp8Operands(plan_);
+    if (operands == 0) return;
+    Put(plan::kFp8HistoryTensor,
+        {{operands, kernels::kFp8History}, {0, operands * kernels::kFp8History}},
+        plan::Storage::kFloat32, snapshot_ + at_.fp8_history);
+  }
+
   const std::vector<TensorInMemory>& tensors() const { return tensors_; }
   const nlohmann::json& pieces() const { return pieces_; }
 
@@ -120,6 +131,7 @@ absl::StatusOr<ShardFile> WriteShard(const plan::Plan& plan, const ParameterLayo
     const plan::Range range = plan::SavedBy(plan, layout.owned[i], block, layout.place.replica);
     if (range.count() > 0) contents.Add(i, range);
   }
+  if (place.rank == 0) contents.AddFp8History();
   const std::string name = absl::StrCat("rank-", place.rank, ".safetensors");
   const std::map<std::string, std::string> metadata = {
       {"format", "pt"}, {"coxswain", Metadata(plan, counters, place.rank, contents.pieces())}};

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/buffer_names.h"
+#include "common/plan/fp8_history.h"
 #include "common/status_macros.h"
+#include "worker/engine/memory/fp8_history.h"
 #include "worker/engine/memory/router_corrections.h"
 #include "worker/engine/ops/expert_use.h"
 #include "worker/engine/step/document_loss.h"
@@ -25,7 +27,7 @@ void ReceiveRouterUse(State& state) {
                       state.stream);
 }
 
-// Norm, loss and use of experts of the step, the same bits on all ranks.
+// Norm, loss, use of experts and largest operands of the step, the same bits on all ranks.
 void SumOverRanks(State& state, Stopwatch* exposed) {
   Scalars* scalars = state.buffers.scalars;
   kernels::CopyMemory(&scalars->global_loss_sum, &scalars->loss_sum, sizeof(double), state.stream);
@@ -37,6 +39,9 @@ void SumOverRanks(State& state, Stopwatch* exposed) {
   state.exchange.SumDoubles(&scalars->norm_sums.sum_squares, kStepSums);
   if (state.router_use_doubles > 0) {
     state.exchange.SumDoubles(state.buffers.router_use, state.router_use_doubles);
+  }
+  if (state.buffers.fp8_gathered != nullptr) {
+    state.exchange.GatherFloats(state.buffers.fp8_gathered, plan::Fp8GatheredOperands(state.plan));
   }
   exposed->Stop(state.stream);
 }
@@ -69,7 +74,9 @@ void LaunchUpdate(State& state, bool verify, PhaseSeconds* seconds) {
         NormOf(state.gradient_list, state.buffers, &state.buffers.scalars->norm_sums, state.stream);
         watch->Reset();
         if (state.plan.world_size() > 1) SumOverRanks(state, watch);
+        JudgeObserved(state.plan, state.buffers, state.stream);
         DecideUpdate(state.buffers, state.plan.max_grad_norm, state.stream);
+        MoveFp8History(state.plan, state.buffers, state.stream);
         MoveCorrections(state.plan, state.buffers, state.stream);
         UpdateAll(state, watch);
       },

@@ -173,6 +173,10 @@ TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
   EXPECT_FALSE(cpu.fp8->e4m3_gradients);
   EXPECT_TRUE(cpu.fp8->keeps_activations);
   EXPECT_TRUE(cpu.fp8->exclude.empty());
+  const JobSpec delayed = ParseSpec(
+      "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {recipe: delayed}}\n");
+  EXPECT_EQ(delayed.fp8->recipe, Fp8Recipe::kDelayed);
+  EXPECT_FALSE(delayed.fp8->e4m3_gradients);
   const JobSpec cuda = ParseSpec(
       "  resources: {device: cuda}\n"
       "  precision: {compute: fp8, gradients: bf16, fp8: {recipe: rowwise, activations: bf16, "

@@ -81,6 +81,9 @@ TEST(Fp8LinearsTest, RefusesWhatAGpuHasNot) {
   EXPECT_NE(Refusal(tensorwise, 80, plan).find("compute capability 8.0"), std::string::npos);
   EXPECT_EQ(Refusal(tensorwise, 89, plan), "");
   EXPECT_EQ(Refusal(tensorwise, 100, plan), "");
+  const config::JobSpec delayed = JobOf(config::Fp8Recipe::kDelayed);
+  EXPECT_NE(Refusal(delayed, 80, plan).find("recipe is delayed"), std::string::npos);
+  EXPECT_EQ(Refusal(delayed, 89, plan), "");
   EXPECT_NE(Refusal(blockwise, 89, plan).find("set recipe: tensorwise"), std::string::npos);
   EXPECT_EQ(Refusal(blockwise, 80, plan).find("tensorwise"), std::string::npos);
   EXPECT_EQ(Refusal(blockwise, 90, plan), "");

@@ -463,6 +463,8 @@ TEST(RecipeTest, HashKnowsWhatIsInFp8ButNotWhatIsKept) {
   EXPECT_FALSE(hashes.insert(MustMake(job, data).hash()).second);
   job.fp8->recipe = config::Fp8Recipe::kRowwise;
   EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
+  job.fp8->recipe = config::Fp8Recipe::kDelayed;
+  EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
   job.fp8->e4m3_gradients = true;
   EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
   job.fp8->exclude = {"down_proj"};

@@ -4,6 +4,7 @@
 
 #include "common/model/flops.h"
 #include "common/model/read/read_model_config.h"
+#include "common/plan/fp8_linears.h"
 #include "controller/planner/model/parameter_groups.h"
 #include "controller/planner/time/cut_head.h"
 #include "gtest/gtest.h"
@@ -64,6 +65,25 @@ TEST_F(GpuTimeTest, LongerDocumentsAndRecomputationTakeLonger) {
 }
 
 // Its logits are computed twice; those of a loss of documents are with either head.
+// Each x is quantised twice, each gradient of an output once; a scale that is expected saves the
+// read that finds it, 2 bytes an element. Weights are as they were.
+TEST_F(GpuTimeTest, DelayedScalesSaveARead) {
+  plan_.fp8.recipe = plan::Fp8Recipe::kTensorwise;
+  plan_.fp8.keeps_activations = false;
+  const GpuTime found = Time();
+  plan_.fp8.recipe = plan::Fp8Recipe::kDelayed;
+  const GpuTime expected = Time();
+  double elements = 0;
+  plan::VisitFp8Linears(plan_, [&elements](const auto& linear, int64_t) {
+    elements += static_cast<double>(2 * linear.in_features + linear.out_features);
+  });
+  EXPECT_GT(elements, 0);
+  EXPECT_NEAR(found.token - expected.token, 2 * elements / kRates.copy_bytes_per_second,
+              1e-9 * found.token);
+  EXPECT_EQ(found.step, expected.step);
+  EXPECT_EQ(found.micro_step, expected.micro_step);
+}
+
 TEST_F(GpuTimeTest, ACutHeadTakesItsLogitsOnceMore) {
   const double before = Time().token;
   plan_.lm_head_panel_bytes = int64_t{136} << 20;

@@ -66,6 +66,36 @@ TEST(CApiFp8GpuTest, QuantisesBothOperands) {
   EXPECT_EQ(coxswain_fp8_scales(7, 1, 1), -1);
 }
 
+TEST(CApiFp8GpuTest, TakesWhatIsExpectedAndObserves) {
+  const Operands operands;
+  const DeviceTensor expected{DType::kFloat32, Floats(1, 0.5f)};
+  const Twins observed{Floats(1, 0.25f), DType::kFloat32};
+  const Scratch scratch(Fp8QuantizeWorkspaceBytes(Fp8Scaling::kTensor, kRows, kCols));
+  coxswain_fp8_quantize_args args = operands.Args();
+  args.scaling = COXSWAIN_FP8_TENSOR;
+  args.expected = expected.floats();
+  args.observed = observed.c.floats();
+  args.workspace = Lent(scratch);
+  EXPECT_OK(coxswain_fp8_quantize(&args, nullptr));
+  Synchronize(nullptr);
+  Fp8Quantize(
+      {.dtype = DType::kBFloat16,
+       .rows = kRows,
+       .cols = kCols,
+       .x = operands.x.data(),
+       .ldx = kCols,
+       .expected = expected.floats(),
+       .observed = observed.op.floats(),
+       .straight = {.codes = operands.codes.op.data(), .scales = operands.scales.op.floats()},
+       .turned = {.codes = operands.turned.op.data(), .scales = operands.turned_scales.op.floats()},
+       .workspace = scratch.workspace()},
+      TestStream());
+  operands.codes.ExpectSame("codes");
+  operands.turned.ExpectSame("turned codes");
+  observed.ExpectSame("observed");
+  EXPECT_GT(observed.c.Read()[0], 0.5f);
+}
+
 // x x^T: 130 columns are no multiple of 16; of the turned operand 144 are.
 TEST(CApiFp8GpuTest, MultipliesOperands) {
   if (!Fp8GemmSupports({})) GTEST_SKIP() << "this device has no products in FP8";

@@ -1,12 +1,21 @@
 // W ranks with products in FP8 compute what one rank computes, at every ZeRO stage.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
 #include <vector>
 
+#include "common/checkpoint/checkpoint_tensors.h"
+#include "common/plan/fp8_history.h"
 #include "common/plan/fp8_linears.h"
+#include "kernels/quantize/quantized_formats.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/worker/engine/support/seal_checkpoint.h"
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
 #include "tests/worker/engine/support/test_ranks.h"
+#include "tests/worker/engine/support/test_state.h"
+#include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
 namespace sharded_fp8_test {
@@ -72,8 +81,8 @@ void ExpectNear(const Ranks& many, const std::vector<StepStats>& one) {
 }
 
 TEST(ShardedFp8Test, RanksComputeWhatOneComputes) {
-  for (const plan::Fp8Recipe recipe :
-       {plan::Fp8Recipe::kTensorwise, plan::Fp8Recipe::kRowwise, plan::Fp8Recipe::kBlockwise}) {
+  for (const plan::Fp8Recipe recipe : {plan::Fp8Recipe::kTensorwise, plan::Fp8Recipe::kRowwise,
+                                       plan::Fp8Recipe::kBlockwise, plan::Fp8Recipe::kDelayed}) {
     for (const int64_t lora_rank : {0, 4}) {
       const Ranks one = Train(MakeCase(recipe, lora_rank, {}));
       for (const Mesh& mesh : {Mesh{2, 1, 0}, Mesh{1, 2, 1}, Mesh{1, 2, 2}, Mesh{1, 3, 3}}) {
@@ -84,6 +93,100 @@ TEST(ShardedFp8Test, RanksComputeWhatOneComputes) {
       }
     }
   }
+}
+
+// Of delayed scales, whole on every rank.
+std::vector<float> HistoryOf(const State& state) {
+  return ReadFloats(state.buffers.fp8_history, kernels::DType::kFloat32,
+                    plan::Fp8Operands(state.plan) * kernels::kFp8History);
+}
+
+BinBatch FirstBins() {
+  return RandomBins({{5, 1, 17, 9}, {31, 3}, {40}, {1, 1, 20}}, SmallConfig().vocab_size, 100);
+}
+
+// A micro-step is one bin and its weights are those of the start, so that what the first step
+// observes has the same bits however its bins are dealt; the last rank of five has none.
+TEST(ShardedFp8Test, RanksObserveWhatOneObserves) {
+  std::vector<float> one;
+  for (const Mesh& mesh :
+       {Mesh{1, 1, 0}, Mesh{2, 1, 0}, Mesh{1, 2, 1}, Mesh{2, 2, 2}, Mesh{1, 3, 3}, Mesh{5, 1, 0}}) {
+    const plan::Plan plan = MakeCase(plan::Fp8Recipe::kDelayed, 0, mesh);
+    std::vector<std::vector<float>> histories(static_cast<size_t>(plan.world_size()));
+    WithStates(plan, [&](State& state) {
+      TrainStep step = MakeStep(0, FirstBins());
+      step.bins = PartOf(plan, step.bins, state.rank);
+      const auto stats = RunTrainStep(state, step);
+      ASSERT_TRUE(stats.ok()) << stats.status();
+      EXPECT_TRUE(stats->applied);
+      histories[static_cast<size_t>(state.rank)] = HistoryOf(state);
+    });
+    if (one.empty()) one = histories[0];
+    for (const std::vector<float>& history : histories) {
+      EXPECT_EQ(history, one) << mesh.replicate << " x " << mesh.shard << ", ZeRO " << mesh.zero;
+    }
+  }
+  EXPECT_NE(one, std::vector<float>(one.size(), 0.0f));
+}
+
+// What is not finite on one rank skips the step on all, though its codes are.
+TEST(ShardedFp8Test, AnInfiniteOperandOfOneRankSkipsTheStepOfAll) {
+  const plan::Plan plan = MakeCase(plan::Fp8Recipe::kDelayed, 0, {2, 1, 0});
+  WithStates(plan, [&](State& state) {
+    for (int64_t step = 0; step < 3; ++step) {
+      const std::vector<float> before = HistoryOf(state);
+      if (step == 1 && state.rank == 1) {
+        WriteFloats({HUGE_VALF}, state.buffers.fp8_observed + 5, kernels::DType::kFloat32);
+      }
+      TrainStep train = MakeStep(step, FirstBins());
+      train.bins = PartOf(plan, train.bins, state.rank);
+      const auto stats = RunTrainStep(state, train);
+      ASSERT_TRUE(stats.ok()) << stats.status();
+      EXPECT_EQ(stats->applied, step != 1) << "rank " << state.rank;
+      EXPECT_EQ(HistoryOf(state) == before, step == 1) << "rank " << state.rank;
+    }
+  });
+}
+
+// Trains steps [first, end) from `checkpoint` and saves into `directory`.
+void TrainAndSave(const plan::Plan& plan, const std::string& checkpoint, int64_t first, int64_t end,
+                  const std::string& directory) {
+  WithEngines(plan, checkpoint, [&](int rank, Engine& engine) {
+    for (int64_t step = first; step < end; ++step) {
+      TrainStep train = MakeStep(step, FirstBins());
+      train.bins = PartOf(plan, train.bins, rank);
+      ASSERT_TRUE(engine.Train(train).ok());
+    }
+    ASSERT_TRUE(engine.Snapshot(end).ok());
+    ASSERT_TRUE(engine.SaveShard(directory, end).ok());
+  });
+  SealCheckpoint(directory);
+}
+
+std::vector<float> SavedHistory(const std::string& directory) {
+  const auto tensors = CheckpointTensors::Open(directory);
+  EXPECT_TRUE(tensors.ok()) << tensors.status();
+  const PiecedTensor* const history =
+      tensors.ok() ? tensors->Find(plan::kFp8HistoryTensor) : nullptr;
+  EXPECT_NE(history, nullptr);
+  if (history == nullptr) return {};
+  std::vector<float> values(static_cast<size_t>(history->elements()));
+  EXPECT_TRUE(CopyAsFloat(*history, values.data()).ok());
+  return values;
+}
+
+TEST(ShardedFp8Test, AHistoryMovesBetweenMeshes) {
+  const support::ScratchFolder first, second, third;
+  const auto plan_of = [](const Mesh& mesh) {
+    return MakeCase(plan::Fp8Recipe::kDelayed, 0, mesh);
+  };
+  TrainAndSave(plan_of({1, 3, 3}), "", 0, 2, first.path());
+  TrainAndSave(plan_of({2, 1, 0}), first.path(), 2, 2, second.path());
+  TrainAndSave(plan_of({1, 1, 0}), second.path(), 2, 2, third.path());
+  const std::vector<float> history = SavedHistory(first.path());
+  EXPECT_EQ(SavedHistory(second.path()), history);
+  EXPECT_EQ(SavedHistory(third.path()), history);
+  EXPECT_NE(history, std::vector<float>(history.size(), 0.0f));
 }
 
 }  // namespace

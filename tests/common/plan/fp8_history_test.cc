@@ -1,0 +1,93 @@
+// The operands whose scales are delayed, and their history beside other state.
+#include "common/plan/fp8_history.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/model/family.h"
+#include "common/model/parameter_table.h"
+#include "common/plan/fp8_linears.h"
+#include "common/plan/shard_map.h"
+#include "common/plan/snapshot_map.h"
+
+namespace coxswain::plan {
+namespace fp8_history_test {
+namespace {
+
+// Two layers of four linears.
+Plan DelayedPlan() {
+  Plan plan;
+  model::ModelConfig& config = plan.model;
+  config.architecture = "LlamaForCausalLM";
+  config.vocab_size = 64;
+  config.hidden_size = 32;
+  config.intermediate_size = 48;
+  config.num_layers = 2;
+  config.num_heads = 2;
+  config.num_kv_heads = 1;
+  config.head_dim = 16;
+  config.layer_windows = {0, 0};
+  plan.architecture = model::ArchitectureOf(config);
+  plan.parameters = model::BaseParameterTable(plan.architecture);
+  for (model::Parameter& p : plan.parameters) p.group = 0;
+  plan.groups = {{.name = "weights", .lr_scale = 1.0}};
+  plan.fp8.recipe = Fp8Recipe::kDelayed;
+  return plan;
+}
+
+std::vector<int64_t> OperandsOfX(const Plan& plan) {
+  std::vector<int64_t> operands;
+  VisitFp8Linears(plan, [&](const model::LinearOp& linear, int64_t layer) {
+    operands.push_back(Fp8OperandOf(plan, linear, layer));
+  });
+  return operands;
+}
+
+TEST(Fp8HistoryPlanTest, NumbersTwoOperandsOfALinear) {
+  Plan plan = DelayedPlan();
+  EXPECT_EQ(Fp8Operands(plan), 16);
+  EXPECT_EQ(Fp8GatheredOperands(plan), 16);
+  EXPECT_EQ(OperandsOfX(plan), (std::vector<int64_t>{0, 2, 4, 6, 8, 10, 12, 14}));
+  LinearPlace second;
+  int64_t visited = 0;
+  VisitFp8Linears(plan, [&](const model::LinearOp& linear, int64_t layer) {
+    if (visited++ == 1) second = {layer, linear.id};
+  });
+  plan.fp8.excluded = {second};
+  EXPECT_EQ(Fp8Operands(plan), 14);
+  EXPECT_EQ(Fp8GatheredOperands(plan), 16);
+  EXPECT_EQ(OperandsOfX(plan), (std::vector<int64_t>{0, 2, 4, 6, 8, 10, 12}));
+}
+
+TEST(Fp8HistoryPlanTest, OtherRecipesAndPlansThatTrainNothingHaveNone) {
+  Plan plan = DelayedPlan();
+  plan.fp8.recipe = Fp8Recipe::kTensorwise;
+  EXPECT_EQ(Fp8Operands(plan), 0);
+  EXPECT_TRUE(Fp8HistoryRows(plan).empty());
+  plan = DelayedPlan();
+  plan.groups.clear();
+  EXPECT_EQ(Fp8Operands(plan), 0);
+}
+
+// Whole on every rank; what ranks observed lies behind one another.
+TEST(Fp8HistoryPlanTest, RowsAndTheSnapshotHoldIt) {
+  Plan plan = DelayedPlan();
+  plan.replicate = 3;
+  const std::vector<Buffer> rows = Fp8HistoryRows(plan);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].name, "fp8.history");
+  EXPECT_EQ(rows[0].bytes, 16 * 32 * 4);
+  EXPECT_EQ(rows[1].bytes, 16 * 4);
+  EXPECT_EQ(rows[2].bytes, 3 * 16 * 4);
+  const SnapshotMap map{ShardMap(plan)};
+  plan.fp8.recipe = Fp8Recipe::kTensorwise;
+  const SnapshotMap without{ShardMap(plan)};
+  EXPECT_EQ(map.fp8_history, without.bytes);
+  EXPECT_EQ(map.bytes, without.bytes + 16 * 32 * 4);
+}
+
+}  // namespace
+}  // namespace fp8_history_test
+}  // namespace coxswain::plan
