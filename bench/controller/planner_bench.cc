@@ -30,7 +30,7 @@ model::ModelConfig SevenBillion() {
 config::JobSpec Job(config::Adapter adapter) {
   config::JobSpec job = config::DefaultSpec();
   job.model_path = "/model";
-  job.init = "random";
+  job.init = BaseInit::kRandom;
   job.adapter = adapter;
   job.workers = 8;
   job.train.global_batch_size = 64;

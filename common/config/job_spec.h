@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/words.h"
+
 namespace coxswain::config {
 
 enum class Adapter { kNone, kLora };
@@ -43,7 +45,6 @@ enum class LrScheduler {
   kWarmupStableDecay
 };
 enum class DecayType { kLinear, kCosine, kOneMinusSqrt };
-enum class Recompute { kAuto, kNone, kNormSwiglu, kExpertOut, kFfn, kBlock };
 enum class LossHead { kAuto, kChunked, kCut };
 enum class Device { kCpu, kCuda, kAuto };
 enum class Tracker { kTensorBoard, kWandb, kJsonLines };
@@ -140,7 +141,7 @@ struct TrainSpec {
   std::optional<double> warmup_ratio;  // at most one of warmup_ratio, warmup_steps is set
   std::optional<int64_t> warmup_steps;
   double min_lr_ratio{};
-  std::string optimizer = "adamw";  // a row of plan::Optimizers()
+  OptimizerKind optimizer{};
   double beta1{}, beta2{}, eps{};
   double weight_decay{};
   bool decay_norm_and_bias{};
@@ -229,7 +230,7 @@ struct JobSpec {
   std::string model_url;   // "https://..." of a folder; empty: it is not downloaded
   std::string model_name;  // as an export names it; empty: by AdapterBase and BaseModelName
   std::vector<std::string> added_tokens;
-  std::string init;  // "pretrained" | "random"
+  BaseInit init{};
   uint64_t init_seed{};
   // "sft" | "pretrain" | "generate" | "dpo" | "orpo" | "cpo" | "simpo" | "kto" | "reward" |
   // "classification".
@@ -258,13 +259,13 @@ struct JobSpec {
   PreferenceSpec preference;
   RewardSpec reward;
   ClassificationSpec classification;
-  Recompute recompute{};
-  int64_t recompute_every{};  // blocks of a segment; above 1 only with kBlock
-  // Resolved from precision.compute and the device; "auto" while the device is.
-  std::string compute_dtype;
+  std::optional<RecomputeLevel> recompute;  // nullopt: by memory
+  int64_t recompute_every{};                // blocks of a segment; above 1 only with kBlock
+  // Resolved from precision.compute and the device; nullopt while the device is auto.
+  std::optional<Precision> compute_dtype;
   std::optional<Fp8Spec> fp8;  // nullopt: products are in compute_dtype
-  // "float32" | "bfloat16" | "auto": by memory, with compute bfloat16 only.
-  std::string master_dtype, gradient_dtype;
+  // nullopt: by memory, with compute bfloat16 only.
+  std::optional<Precision> master_dtype, gradient_dtype;
   // "auto" | "nearest" | "stochastic" | "compensated": of gradients in bfloat16.
   std::string gradient_sum = "auto";
   bool attention_deterministic{};
@@ -314,6 +315,10 @@ inline bool HasChosenResources(const JobSpec& job) {
 inline const char* DeviceName(Device device) {
   if (device == Device::kAuto) return "auto";
   return device == Device::kCuda ? "cuda" : "cpu";
+}
+
+inline const char* PrecisionName(std::optional<Precision> precision) {
+  return precision.has_value() ? ToString(*precision) : "auto";
 }
 
 inline const char* AskingStyleName(AskingStyle style) {

@@ -71,7 +71,7 @@ void AdviseBySize(const config::JobSpec& job, const plan::Plan& plan, Advice& ad
     advice.Number("train.micro_batch_size", static_cast<double>(*job.train.micro_batch_size),
                   static_cast<double>(row->micro_batch), of);
   }
-  if (row->recompute && job.recompute == config::Recompute::kNone) {
+  if (row->recompute && job.recompute == RecomputeLevel::kNone) {
     advice.Say(absl::StrCat("recompute is none, recommended for ", of, ": block"));
   }
 }
@@ -85,15 +85,15 @@ void AdvisePrecision(const config::JobSpec& job, const plan::Plan& plan, Advice&
         "than bfloat16");
     return;
   }
-  if (job.master_dtype == "auto" && plan.master_dtype == Precision::kBfloat16) {
+  if (!job.master_dtype.has_value() && plan.master_dtype == Precision::kBfloat16) {
     advice.Say(
         "precision.master_weights is bfloat16, rounded stochastically: float32 masters do not fit");
   }
-  if (job.gradient_dtype == "auto" && plan.gradient_dtype == Precision::kBfloat16) {
+  if (!job.gradient_dtype.has_value() && plan.gradient_dtype == Precision::kBfloat16) {
     advice.Say("precision.gradients is bfloat16: float32 gradients do not fit");
   }
   if (!plan::TrainsBase(plan) &&
-      (job.master_dtype == "bfloat16" || job.gradient_dtype == "bfloat16")) {
+      (job.master_dtype == Precision::kBfloat16 || job.gradient_dtype == Precision::kBfloat16)) {
     advice.Say(
         "precision.master_weights and gradients concern the base model: adapters keep float32");
   }

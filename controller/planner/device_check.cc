@@ -11,9 +11,9 @@ namespace {
 constexpr int32_t kLeastCapability = 80;  // bfloat16 products
 
 absl::Status CheckCpu(const config::JobSpec& job) {
-  if (job.compute_dtype != "float32") {
+  if (job.compute_dtype != Precision::kFloat32) {
     return absl::InvalidArgumentError(
-        absl::StrCat("precision.compute is ", job.compute_dtype,
+        absl::StrCat("precision.compute is ", config::PrecisionName(job.compute_dtype),
                      ", cpu workers compute in float32; set precision.compute: auto"));
   }
   return absl::OkStatus();
@@ -21,8 +21,9 @@ absl::Status CheckCpu(const config::JobSpec& job) {
 
 absl::Status CheckCuda(const config::JobSpec& job, const model::ModelConfig& model,
                        int32_t compute_capability) {
-  if (job.compute_dtype != "float32" && job.compute_dtype != "bfloat16") {
-    return absl::UnimplementedError(absl::StrCat("precision.compute is ", job.compute_dtype,
+  if (!job.compute_dtype.has_value()) {
+    return absl::UnimplementedError(absl::StrCat("precision.compute is ",
+                                                 config::PrecisionName(job.compute_dtype),
                                                  ": cuda workers know bfloat16 and float32"));
   }
   if (compute_capability > 0 && compute_capability < kLeastCapability) {

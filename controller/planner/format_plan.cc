@@ -182,8 +182,9 @@ void AddData(const config::JobSpec& job, const Recipe& recipe, const data::Prepa
 
 // "ffn", "block", "blocks in segments of 4".
 std::string RecomputeText(const plan::Plan& plan) {
-  if (plan.recompute != RecomputeLevel::kBlock || plan.recompute_every == 1)
+  if (plan.recompute != RecomputeLevel::kBlock || plan.recompute_every == 1) {
     return ToString(plan.recompute);
+  }
   return absl::StrCat("blocks in segments of ", plan.recompute_every);
 }
 

@@ -10,7 +10,7 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job,
   plan->job = job_id;
   plan->recipe_hash = recipe_hash;
   plan->model_path = job.model_path;
-  plan->init = *FromString<BaseInit>(job.init);
+  plan->init = job.init;
   plan->init_seed = job.init_seed;
   plan->seed = job.train.seed;
   plan->overlap = job.overlap;
@@ -18,7 +18,7 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job,
   plan->max_documents_per_bin = job.packing.strategy == config::PackingStrategy::kNone
                                     ? config::DocumentsPerUnit(job)
                                     : job.packing.max_documents_per_bin;
-  plan->optimizer = *FromString<OptimizerKind>(job.train.optimizer);
+  plan->optimizer = job.train.optimizer;
   plan->beta1 = job.train.beta1;
   plan->beta2 = job.train.beta2;
   plan->eps = job.train.eps;
@@ -33,7 +33,7 @@ void SetScalars(const std::string& job_id, const config::JobSpec& job,
     if (job.method != "generate") plan->router_bias_rate = job.moe.bias_rate.value_or(0);
   }
   plan->device = job.device == config::Device::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
-  plan->compute_dtype = FromString<Precision>(job.compute_dtype).value_or(Precision::kFloat32);
+  plan->compute_dtype = job.compute_dtype.value_or(Precision::kFloat32);
   plan->attention_deterministic = job.attention_deterministic;
 }
 

@@ -123,7 +123,7 @@ absl::StatusOr<std::vector<FetchedSource>> FetchSources(const HubCaller& caller,
     }
   }
   if (!job.model_hub.id.empty()) {
-    const bool drawn = job.init == "random";
+    const bool drawn = job.init == BaseInit::kRandom;
     RETURN_IF_ERROR(fetcher.Fetch(hub::RepositoryType::kModel, job.model_hub,
                                   drawn ? WithoutWeights() : Patterns()));
   }

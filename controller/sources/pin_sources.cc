@@ -175,7 +175,7 @@ absl::Status PinModel(Pinner* pinner, config::JobSpec* spec, PinnedJob* job) {
   if (spec->model_hub.id.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Pinned pinned,
                    pinner->Pin(hub::RepositoryType::kModel, spec->model_hub, kConfig));
-  RETURN_IF_ERROR(CheckModelFiles(pinned, spec->init == "random"));
+  RETURN_IF_ERROR(CheckModelFiles(pinned, spec->init == BaseInit::kRandom));
   spec->model_path = pinned.folder;
   spec->model_hub.revision = pinned.commit;
   job->sources.push_back(SourceOf(pinned));

@@ -22,6 +22,20 @@ E Word(const Json& value, const std::array<std::pair<std::string_view, E>, N>& w
   throw std::logic_error("the schema admits the word " + text + " that job_spec.h does not have");
 }
 
+template <Spelled E>
+E Word(const Json& value) {
+  const auto& text = value.get_ref<const std::string&>();
+  if (const std::optional<E> word = FromString<E>(text)) return *word;
+  throw std::logic_error("the schema admits the word " + text + " that words.h does not have");
+}
+
+// None: auto.
+template <Spelled E>
+std::optional<E> WordOrAuto(const Json& value) {
+  if (value == "auto") return std::nullopt;
+  return Word<E>(value);
+}
+
 template <typename T>
 std::optional<T> Optional(const Json& value) {
   if (value.is_null()) return std::nullopt;
@@ -183,7 +197,7 @@ TrainSpec Train(const Json& json) {
   train.warmup_ratio = Optional<double>(json["warmup_ratio"]);
   train.warmup_steps = Optional<int64_t>(json["warmup_steps"]);
   train.min_lr_ratio = json["min_lr_ratio"];
-  train.optimizer = json["optimizer"];
+  train.optimizer = Word<OptimizerKind>(json["optimizer"]);
   train.beta1 = json["betas"][0];
   train.beta2 = json["betas"][1];
   train.eps = json["eps"];
@@ -278,9 +292,9 @@ void ReadData(const Json& spec, JobSpec* job) {
 
 // Values that are not in FP8 have the dtype that `auto` is.
 void ReadFp8(const Json& spec, JobSpec* job) {
-  if (job->compute_dtype != "fp8") return;
   const Json& device = spec["resources"]["device"];
-  job->compute_dtype = device == "cuda" ? "bfloat16" : device == "cpu" ? "float32" : "auto";
+  if (device == ToString(DeviceKind::kCuda)) job->compute_dtype = Precision::kBfloat16;
+  if (device == ToString(DeviceKind::kCpu)) job->compute_dtype = Precision::kFloat32;
   const Json& fp8 = spec["precision"]["fp8"];
   Fp8Spec& out = job->fp8.emplace();
   out.recipe = Word<Fp8Recipe, 4>(fp8["recipe"], {{{"tensorwise", Fp8Recipe::kTensorwise},
@@ -294,23 +308,21 @@ void ReadFp8(const Json& spec, JobSpec* job) {
 
 void ReadPrecision(const Json& spec, JobSpec* job) {
   const Json& precision = spec["precision"];
-  job->compute_dtype = precision["compute"];
-  ReadFp8(spec, job);
-  job->master_dtype = precision["master_weights"];
-  job->gradient_dtype = precision["gradients"];
+  if (precision["compute"] == "fp8") {
+    ReadFp8(spec, job);
+  } else {
+    job->compute_dtype = WordOrAuto<Precision>(precision["compute"]);
+  }
+  job->master_dtype = WordOrAuto<Precision>(precision["master_weights"]);
+  job->gradient_dtype = WordOrAuto<Precision>(precision["gradients"]);
   job->gradient_sum = precision["gradient_sum"];
   const Json& recompute = spec["recompute"];
   job->recompute_every = 1;
   if (recompute.is_object()) {
-    job->recompute = Recompute::kBlock;
+    job->recompute = RecomputeLevel::kBlock;
     job->recompute_every = recompute["every"];
   } else {
-    job->recompute = Word<Recompute, 6>(recompute, {{{"auto", Recompute::kAuto},
-                                                     {"none", Recompute::kNone},
-                                                     {"norm_swiglu", Recompute::kNormSwiglu},
-                                                     {"expert_out", Recompute::kExpertOut},
-                                                     {"ffn", Recompute::kFfn},
-                                                     {"block", Recompute::kBlock}}});
+    job->recompute = WordOrAuto<RecomputeLevel>(recompute);
   }
   job->attention_deterministic = spec["attention"]["deterministic"];
   job->attention_workspace_gib = Number<double>(spec["attention"]["workspace_gib"]);
@@ -416,7 +428,7 @@ JobSpec BuildSpec(const Json& effective) {
   job.model_url = Text(spec["base_model"]["url"]);
   job.model_name = Text(spec["base_model"]["name"]);
   job.added_tokens = spec["base_model"]["added_tokens"].get<std::vector<std::string>>();
-  job.init = spec["base_model"]["init"];
+  job.init = Word<BaseInit>(spec["base_model"]["init"]);
   job.init_seed = spec["base_model"]["seed"];
   job.method = spec["method"];
   job.adapter = Word<Adapter, 3>(

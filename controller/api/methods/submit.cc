@@ -90,7 +90,8 @@ absl::Status CheckModel(Files* files, const config::JobSpec& job) {
   if (!files->Exists(model + "/config.json")) {
     return absl::NotFoundError(absl::StrCat("no file ", model, "/config.json", what_to_do));
   }
-  if (job.init == "random") return absl::OkStatus();  // nothing but the configuration is read
+  // Nothing but the configuration is read.
+  if (job.init == BaseInit::kRandom) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<FileEntry> entries, files->List(model));
   for (const FileEntry& entry : entries) {
     if (entry.name.ends_with(".safetensors") || entry.name.starts_with("pytorch_model.bin")) {

@@ -39,7 +39,7 @@ std::vector<Choice> Choices(const config::JobSpec& job, int64_t global_batch_bin
   if (job.gradient_sum != "auto") return {{plan.gradient_dtype, Named(job.gradient_sum)}};
   if (terms <= kMostNearestTerms) return {{plan.gradient_dtype}};
   std::vector<Choice> choices;
-  if (job.gradient_dtype == "auto") choices.push_back({Precision::kFloat32});
+  if (!job.gradient_dtype.has_value()) choices.push_back({Precision::kFloat32});
   choices.push_back({plan.gradient_dtype, GradientSum::kCompensated});
   choices.push_back({plan.gradient_dtype, GradientSum::kStochastic});
   return choices;
@@ -86,7 +86,7 @@ std::string GradientSumText(const config::JobSpec& job, int64_t global_batch_bin
   if (plan.gradient_sum == GradientSum::kNearest) {
     return absl::StrCat(name, ", ", count, ", at most ", kMostNearestTerms);
   }
-  const bool open = job.gradient_dtype == "auto";
+  const bool open = !job.gradient_dtype.has_value();
   const bool drawn = plan.gradient_sum == GradientSum::kStochastic;
   return absl::StrCat(name, ", ", count, ", more than ", kMostNearestTerms,
                       open || drawn ? "; no memory for " : "", open ? "float32" : "",

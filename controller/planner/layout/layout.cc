@@ -54,15 +54,15 @@ std::vector<std::string> WhatFits(const config::JobSpec& job, const LayoutLimits
                                   const plan::Plan& plan) {
   Changes changes(limits, plan);
   config::JobSpec small = job;
-  small.recompute = config::Recompute::kBlock;
+  small.recompute = RecomputeLevel::kBlock;
   small.recompute_every = 1;
   small.train.micro_batch_size = 1;
   changes.Consider("recompute: block with train.micro_batch_size: 1", small);
   const bool full = job.adapter == config::Adapter::kNone;
   if (plan::TrainsBase(plan) && plan.compute_dtype == Precision::kBfloat16 &&
-      (job.master_dtype == "float32" || job.gradient_dtype == "float32")) {
+      (job.master_dtype == Precision::kFloat32 || job.gradient_dtype == Precision::kFloat32)) {
     config::JobSpec half = job;
-    half.master_dtype = half.gradient_dtype = "bfloat16";
+    half.master_dtype = half.gradient_dtype = Precision::kBfloat16;
     changes.Consider("precision.master_weights: bfloat16 with precision.gradients: bfloat16", half);
   }
   config::JobSpec sharded = job;
@@ -183,7 +183,7 @@ absl::Status CheckRecompute(const config::JobSpec& job, const plan::Plan& plan) 
                                                    "}, the model has ", plan.model.num_layers,
                                                    " blocks"));
   }
-  if (job.recompute == config::Recompute::kExpertOut && plan.model.mixture.experts == 0) {
+  if (job.recompute == RecomputeLevel::kExpertOut && plan.model.mixture.experts == 0) {
     return absl::InvalidArgumentError(
         "recompute is expert_out, the model has no experts; take norm_swiglu or ffn");
   }

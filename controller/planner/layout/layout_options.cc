@@ -13,8 +13,6 @@
 namespace coxswain::planner {
 namespace {
 
-using config::Recompute;
-
 // What a kind of device runs well with.
 struct DeviceShape {
   int64_t most_tokens;    // of a micro-step
@@ -86,22 +84,9 @@ std::vector<int64_t> MicroBatches(const config::JobSpec& job, const LayoutLimits
 }
 
 // Recompute levels to try, cheapest first.
-std::vector<RecomputeLevel> RecomputeLevels(Recompute recompute, const plan::Plan& plan) {
+std::vector<RecomputeLevel> RecomputeLevels(const config::JobSpec& job, const plan::Plan& plan) {
   using enum RecomputeLevel;
-  switch (recompute) {
-    case Recompute::kNone:
-      return {kNone};
-    case Recompute::kNormSwiglu:
-      return {kNormSwiglu};
-    case Recompute::kExpertOut:
-      return {kExpertOut};
-    case Recompute::kFfn:
-      return {kFfn};
-    case Recompute::kBlock:
-      return {kBlock};
-    case Recompute::kAuto:
-      break;
-  }
+  if (job.recompute.has_value()) return {*job.recompute};
   if (plan.device != DeviceKind::kCuda) return {kNone, kBlock};
   if (plan.model.mixture.experts == 0) return {kNone, kNormSwiglu, kFfn, kBlock};
   return {kNone, kNormSwiglu, kExpertOut, kFfn, kBlock};
@@ -147,7 +132,7 @@ struct LayoutList {
 LayoutList ListLayouts(const config::JobSpec& job, const LayoutLimits& limits,
                        const plan::Plan& plan, Layout layout) {
   const std::vector<int64_t> sizes = MicroBatches(job, limits, plan);
-  const std::vector<RecomputeLevel> levels = RecomputeLevels(job.recompute, plan);
+  const std::vector<RecomputeLevel> levels = RecomputeLevels(job, plan);
   const int64_t enough = std::min(ShapeOf(plan).enough_tokens, sizes.front() * plan.sequence_len);
   const auto small = std::find_if(sizes.begin(), sizes.end(),
                                   [&](int64_t size) { return size * plan.sequence_len < enough; });
@@ -198,13 +183,10 @@ void EnlargeHeadChunk(plan::Plan* plan) {
 
 std::vector<Layout> LayoutsToTry(const config::JobSpec& job, const LayoutLimits& limits,
                                  const plan::Plan& plan) {
-  const auto chosen = [](const std::string& word, Precision when_auto) {
-    return FromString<Precision>(word).value_or(when_auto);
-  };
   std::vector<Layout> formats;
   for (const Precision dtype : {Precision::kFloat32, Precision::kBfloat16}) {
-    Layout next{.master_dtype = chosen(job.master_dtype, dtype),
-                .gradient_dtype = chosen(job.gradient_dtype, dtype),
+    Layout next{.master_dtype = job.master_dtype.value_or(dtype),
+                .gradient_dtype = job.gradient_dtype.value_or(dtype),
                 .weight_slots = FixedWeightSlots(job, plan),
                 .attention_workspace = FixedWorkspace(job),
                 .logits_bytes = FixedLogitsBytes(job),

@@ -71,7 +71,7 @@ absl::StatusOr<Quantization> KeptOfFiles(const config::JobSpec& job,
 
 absl::Status CheckBaseWeights(const config::JobSpec& job, const model::ModelConfig& model) {
   RETURN_IF_ERROR(CheckAdapterSettings(job, model));
-  if (job.init == "random") return absl::OkStatus();
+  if (job.init == BaseInit::kRandom) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(job.model_path, model::TextPartOf(model).spellings));
   const model::Architecture blocks = model::ArchitectureOf(model);

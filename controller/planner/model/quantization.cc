@@ -14,7 +14,7 @@ std::string Spelled(const std::string& quantization) {
   return absl::StrCat("{format: ", quantization, "}");
 }
 
-// A format that the job names; the schema admits no other.
+// The format that the job names; kNone where it asks for none or leaves it open.
 Quantization Named(const config::JobSpec& job) {
   return FromString<Quantization>(job.quantization).value_or(Quantization::kNone);
 }
@@ -54,7 +54,7 @@ absl::StatusOr<Quantization> OnMxfp4(const config::JobSpec& job, const model::Mo
 absl::StatusOr<Quantization> QuantizationOf(const config::JobSpec& job,
                                             const model::ModelConfig& model) {
   const bool any = absl::StartsWith(job.quantization, "auto");
-  const bool drawn = job.init == "random";
+  const bool drawn = job.init == BaseInit::kRandom;
   if (model.quantization == Quantization::kNone || drawn) {
     if (Named(job) == Quantization::kMxfp4) return Mxfp4On(job, model);
     if (!any) return Named(job);

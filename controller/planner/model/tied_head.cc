@@ -50,7 +50,7 @@ absl::StatusOr<bool> Same(const TensorInfo& a, const TensorInfo& b) {
 
 absl::Status UntieDifferingHead(const config::JobSpec& job, model::ModelConfig* model,
                                 std::vector<std::string>* warnings) {
-  if (!model->tie_embeddings || job.init == "random") return absl::OkStatus();
+  if (!model->tie_embeddings || job.init == BaseInit::kRandom) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightFiles> files,
                    WeightFiles::Open(job.model_path, model::TextPartOf(*model).spellings));
   const model::Outside outside = model::OutsideOf(*model);

@@ -151,7 +151,7 @@ absl::StatusOr<Recipe> Recipe::Make(const config::JobSpec& job, const model::Mod
                     .adapter_identity = {},
                     .global_batch_bins = recipe.global_batch_bins_,
                     .total_steps = recipe.total_steps()};
-  if (job.init != "random") {
+  if (job.init != BaseInit::kRandom) {
     ASSIGN_OR_RETURN(facts.weights_identity, WeightsIdentity(job.model_path));
     ASSIGN_OR_RETURN(const std::string weights, FindWeights(job.model_path));
     recipe.weights_ = std::filesystem::path(weights).filename().string();

@@ -197,7 +197,9 @@ void AddSchedulerOfAnyLength(const config::TrainSpec& train, Lines& lines) {
 }
 
 void AddOptimizer(const config::TrainSpec& train, Lines& lines) {
-  if (train.optimizer != "adamw") lines.Text("optimizer", train.optimizer);
+  if (train.optimizer != OptimizerKind::kAdamW) {
+    lines.Text("optimizer", ToString(train.optimizer));
+  }
   lines.Real("beta1", train.beta1);
   lines.Real("beta2", train.beta2);
   lines.Real("eps", train.eps);
@@ -249,8 +251,8 @@ void AddWhatIsTrained(const RecipeFacts& facts, Lines& lines) {
   AddModel(facts.model, lines);
   AddMoe(facts.job, facts.model, lines);
   lines.Text("weights", facts.weights_identity);
-  lines.Text("init", facts.job.init);
-  if (facts.job.init == "random") {
+  lines.Text("init", ToString(facts.job.init));
+  if (facts.job.init == BaseInit::kRandom) {
     lines.Unsigned("init_seed", facts.job.init_seed);
     // A checkpoint of an adapter holds no base. Another way to draw it gives another model.
     if (facts.job.adapter != config::Adapter::kNone) lines.Text("init_draws", "by tensor");
@@ -273,10 +275,10 @@ void AddBins(const data::Bins& bins, Lines& lines) {
 }
 
 void AddPrecision(const RecipeFacts& facts, Lines& lines) {
-  lines.Text("compute_dtype", facts.job.compute_dtype);
-  if (facts.job.compute_dtype != "float32") {
-    lines.Text("master_dtype", facts.job.master_dtype);
-    lines.Text("gradient_dtype", facts.job.gradient_dtype);
+  lines.Text("compute_dtype", config::PrecisionName(facts.job.compute_dtype));
+  if (facts.job.compute_dtype != Precision::kFloat32) {
+    lines.Text("master_dtype", config::PrecisionName(facts.job.master_dtype));
+    lines.Text("gradient_dtype", config::PrecisionName(facts.job.gradient_dtype));
     // Without a line, as jobs had none before there was a choice, whose sums were to nearest:
     // `auto` differs from these by what number of terms and memory come to.
     const std::string& sum = facts.job.gradient_sum;

@@ -100,14 +100,14 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                          Case{"Dora",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.lora.use_dora = true;
-                                                job.recompute = config::Recompute::kFfn;
+                                                job.recompute = RecomputeLevel::kFfn;
                                               }},
                                          Case{"DoraOfTwoModules",
                                               [](config::JobSpec& job, model::ModelConfig& model) {
                                                 job.lora.use_dora = true;
                                                 job.lora.r = 1;
                                                 job.lora.target_modules = {"v_proj", "down_proj"};
-                                                job.recompute = config::Recompute::kBlock;
+                                                job.recompute = RecomputeLevel::kBlock;
                                                 model.qk_norm = model.output_bias = model.mlp_bias =
                                                     true;
                                               }},
@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                               [](config::JobSpec& job, model::ModelConfig& model) {
                                                 job.quantization = "int8";
                                                 job.lora.use_dora = true;
-                                                job.recompute = config::Recompute::kBlock;
+                                                job.recompute = RecomputeLevel::kBlock;
                                                 job.workers = 3;
                                                 job.zero = 3;
                                                 model.intermediate_size = 43;
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                              "Mxfp4",
                                              [](config::JobSpec& job, model::ModelConfig& model) {
                                                job.quantization = "mxfp4";
-                                               job.recompute = config::Recompute::kBlock;
+                                               job.recompute = RecomputeLevel::kBlock;
                                                model = SmallExperts();
                                              }},
                                          Case{"Mxfp4Zero3",
@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.lora.target_parameters = {
                                                     "mlp.experts.gate_up_proj",
                                                     "mlp.experts.down_proj"};
-                                                job.recompute = config::Recompute::kBlock;
+                                                job.recompute = RecomputeLevel::kBlock;
                                                 model = SmallExperts();
                                               }},
                                          Case{"Full",
@@ -189,24 +189,24 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.adapter = config::Adapter::kNone;
                                                 job.fp8.emplace().recipe =
                                                     config::Fp8Recipe::kRowwise;
-                                                job.recompute = config::Recompute::kFfn;
+                                                job.recompute = RecomputeLevel::kFfn;
                                               }},
                                          Case{"StatesInBlocksZero3",
                                               [](config::JobSpec& job, model::ModelConfig& model) {
                                                 job.adapter = config::Adapter::kNone;
-                                                job.train.optimizer = "adamw_8bit";
+                                                job.train.optimizer = OptimizerKind::kAdamW8bit;
                                                 job.workers = 3;
                                                 job.zero = 3;
                                                 model.intermediate_size = 300;
                                               }},
                                          Case{"StatesInBfloat16",
                                               [](config::JobSpec& job, model::ModelConfig&) {
-                                                job.train.optimizer = "adamw_bf16";
+                                                job.train.optimizer = OptimizerKind::kAdamWBf16;
                                               }},
                                          Case{"FullWithBlockRecompute",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;
-                                                job.recompute = config::Recompute::kBlock;
+                                                job.recompute = RecomputeLevel::kBlock;
                                                 job.train.decay_norm_and_bias = false;
                                                 job.packing.strategy =
                                                     config::PackingStrategy::kNone;
@@ -214,15 +214,15 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                          Case{"NormAndSwigluRecompute",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;
-                                                job.recompute = config::Recompute::kNormSwiglu;
+                                                job.recompute = RecomputeLevel::kNormSwiglu;
                                               }},
                                          Case{"FfnRecompute",
                                               [](config::JobSpec& job, model::ModelConfig&) {
-                                                job.recompute = config::Recompute::kFfn;
+                                                job.recompute = RecomputeLevel::kFfn;
                                               }},
                                          Case{"ExpertOutRecompute",
                                               [](config::JobSpec& job, model::ModelConfig& model) {
-                                                job.recompute = config::Recompute::kExpertOut;
+                                                job.recompute = RecomputeLevel::kExpertOut;
                                                 job.lora.target_parameters = {
                                                     "mlp.experts.gate_up_proj",
                                                     "mlp.experts.down_proj"};
@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                          Case{"SegmentsOfTwoBlocks",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;
-                                                job.recompute = config::Recompute::kBlock;
+                                                job.recompute = RecomputeLevel::kBlock;
                                                 job.recompute_every = 2;
                                               }},
                                          Case{"EveryBiasAndNorm",

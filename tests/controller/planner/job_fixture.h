@@ -23,7 +23,7 @@ inline config::JobSpec SmallJob() {
   config::JobSpec job = config::DefaultSpec();
   job.name = "small";
   job.model_path = "/models/small";
-  job.init = "random";
+  job.init = BaseInit::kRandom;
   job.adapter = config::Adapter::kLora;
   job.sequence_len = 64;
   job.workers = 2;

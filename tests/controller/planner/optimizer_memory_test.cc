@@ -16,8 +16,8 @@ double OptimizerGib(const std::string& name, const std::string& optimizer) {
   job.adapter = config::Adapter::kNone;
   job.device = config::Device::kCuda;
   job.workers = 1;
-  job.compute_dtype = "bfloat16";
-  job.train.optimizer = optimizer;
+  job.compute_dtype = Precision::kBfloat16;
+  job.train.optimizer = *FromString<OptimizerKind>(optimizer);
   const auto model = model::ReadModelConfig("bench/models/" + name);
   EXPECT_TRUE(model.ok()) << model.status();
   if (!model.ok()) return 0;

@@ -59,7 +59,7 @@ TEST_F(PlanPageTest, SaysHowGradientsAreAddedAndWhy) {
   EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("of gradients in"), std::string::npos);
   job_.device = config::Device::kCuda;
   job_.adapter = config::Adapter::kNone;
-  job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = "bfloat16";
+  job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = Precision::kBfloat16;
   job_.gradient_sum = "auto";
   model_.head_dim = 8;
   job_.workers = 1;
@@ -154,11 +154,11 @@ TEST_F(PlanPageTest, SaysThatTheHeadIsCut) {
 TEST_F(PlanPageTest, PageOfAGpuJob) {
   job_.device = config::Device::kCuda;
   job_.workers = 1;
-  job_.compute_dtype = "bfloat16";
+  job_.compute_dtype = Precision::kBfloat16;
   job_.adapter = config::Adapter::kNone;
-  job_.recompute = config::Recompute::kBlock;
+  job_.recompute = RecomputeLevel::kBlock;
   job_.recompute_every = 3;
-  job_.master_dtype = "bfloat16";
+  job_.master_dtype = Precision::kBfloat16;
   model_.head_dim = 8;
   resources_.gpu = GpuOf("NVIDIA H200");
   Make();
@@ -249,7 +249,7 @@ TEST_F(PlanPageTest, SaysHowTheBaseIsKept) {
 TEST_F(PlanPageTest, SaysWhatSnapshotsInSlicesCost) {
   job_.device = config::Device::kCuda;
   job_.workers = 4;
-  job_.compute_dtype = "bfloat16";
+  job_.compute_dtype = Precision::kBfloat16;
   job_.adapter = config::Adapter::kNone;
   model_.head_dim = 8;
   Make();
@@ -271,7 +271,7 @@ TEST_F(PlanPageTest, SaysWhatSnapshotsInSlicesCost) {
 }
 
 TEST_F(PlanPageTest, NamesTheStatesOfTheOptimizer) {
-  job_.train.optimizer = "adamw_8bit";
+  job_.train.optimizer = OptimizerKind::kAdamW8bit;
   Make();
   const std::string page = FormatPlan(job_, recipe_, planned_, data_);
   EXPECT_NE(page.find("adamw_8bit, adam.m dynamic8, adam.m_absmax float32 of 256"),
@@ -304,7 +304,7 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
   };
   model_.head_dim = 8;
   page_has("plain kernels (slow), ");
-  job_.compute_dtype = "bfloat16";
+  job_.compute_dtype = Precision::kBfloat16;
   page_has("cuDNN for bins of one document, tiles for packed ones");
   page_has("  fused        add_norm, gated_linear, gate_down, attention_rotate\n");
   job_.lora.use_dora = true;  // on every linear
@@ -335,7 +335,7 @@ TEST_F(PlanPageTest, NamesTheKernelsOfAttentionAndWhatIsFused) {
 TEST_F(PlanPageTest, SaysWhereBitsRepeatAnyway) {
   job_.device = config::Device::kCuda;
   job_.workers = 1;
-  job_.compute_dtype = "bfloat16";
+  job_.compute_dtype = Precision::kBfloat16;
   model_.head_dim = 64;
   resources_.compute_capability = 90;
   EXPECT_FALSE(Advised("attention.deterministic"));
@@ -356,8 +356,8 @@ TEST_F(PlanPageTest, AdvisesOnPrecision) {
   model_.head_dim = 8;
   EXPECT_TRUE(Advised("precision.compute is float32: plain attention"));
   EXPECT_TRUE(Advised("a step has 256 tokens"));
-  job_.compute_dtype = "bfloat16";
-  job_.master_dtype = "bfloat16";
+  job_.compute_dtype = Precision::kBfloat16;
+  job_.master_dtype = Precision::kBfloat16;
   EXPECT_TRUE(Advised("adapters keep float32"));
 }
 
@@ -365,7 +365,7 @@ TEST_F(PlanPageTest, AdvisesOnPrecision) {
 TEST_F(PlanPageTest, SaysWhatAttentionTakesOfTheMemoryThatIsLeft) {
   job_.device = config::Device::kCuda;
   job_.workers = 1;
-  job_.compute_dtype = "bfloat16";
+  job_.compute_dtype = Precision::kBfloat16;
   job_.train.global_batch_size = 1;
   job_.sequence_len = 65536;
   model_.num_heads = model_.num_kv_heads = 8;
@@ -414,7 +414,7 @@ TEST_F(PlanPageTest, AdvisesByModelSize) {
   job_.train.micro_batch_size = 128;
   EXPECT_TRUE(Advised("train.micro_batch_size is 128"));
   model_.vocab_size *= 14;
-  job_.recompute = config::Recompute::kNone;
+  job_.recompute = RecomputeLevel::kNone;
   EXPECT_TRUE(Advised("recompute is none, recommended for a model of 7B: block"));
 }
 

@@ -427,7 +427,7 @@ TEST_F(PlannerTest, TimeFollowsFromOperationsAndRate) {
               tokens / rate_of(planned, flops) +
                   static_cast<double>(evaluations * recipe->eval_tokens()) * forward / rate,
               1e-9);
-  job_.recompute = config::Recompute::kBlock;
+  job_.recompute = RecomputeLevel::kBlock;
   const PlannedJob again = MustPlan(resources);
   EXPECT_DOUBLE_EQ(again.estimate.tokens_per_second, rate_of(again, flops + forward));
   const auto computes = [](const PlannedJob& job) {
@@ -437,11 +437,11 @@ TEST_F(PlannerTest, TimeFollowsFromOperationsAndRate) {
 }
 
 TEST_F(PlannerTest, RefusesWhatThisBuildCannotRun) {
-  job_.compute_dtype = "bfloat16";
+  job_.compute_dtype = Precision::kBfloat16;
   const auto planned = Plan();
   EXPECT_EQ(planned.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(planned.status().ToString().find("precision.compute is bfloat16"), std::string::npos);
-  job_.compute_dtype = "float32";
+  job_.compute_dtype = Precision::kFloat32;
   job_.lora.target_modules = {"q_prj"};
   EXPECT_NE(Plan().status().ToString().find("\"q_prj\""), std::string::npos);
   model_.rope.type = "dynamic";
@@ -454,8 +454,8 @@ class CudaPlannerTest : public PlannerTest {
   CudaPlannerTest() {
     job_.device = config::Device::kCuda;
     job_.workers = 1;
-    job_.compute_dtype = "bfloat16";
-    job_.master_dtype = job_.gradient_dtype = "auto";
+    job_.compute_dtype = Precision::kBfloat16;
+    job_.master_dtype = job_.gradient_dtype = std::nullopt;
     model_.head_dim = 8;
   }
   void ExpectRefused(const std::string& part, const WorkerResources& resources = {}) {
@@ -539,9 +539,9 @@ TEST_F(CudaPlannerTest, TotalHoldsWhatCudaAndNcclTake) {
 }
 
 TEST_F(CudaPlannerTest, RefusesWhatAGpuCannotRun) {
-  job_.compute_dtype = "float16";
-  ExpectRefused("precision.compute is float16");
-  job_.compute_dtype = "bfloat16";
+  job_.compute_dtype = std::nullopt;
+  ExpectRefused("precision.compute is auto");
+  job_.compute_dtype = Precision::kBfloat16;
   ExpectRefused("compute capability 7.5, at least 8.0", {.compute_capability = 75});
   EXPECT_TRUE(Plan({.compute_capability = 90}).ok());
   for (const int64_t dim : {4, 12, 260, 512}) {

@@ -32,7 +32,7 @@ TEST(JobParserTest, FillsDefaultsOfSmallestJob) {
   EXPECT_EQ(job.train.micro_batch_size, std::nullopt);
   EXPECT_EQ(job.train.global_batch_size, std::nullopt);
   EXPECT_EQ(job.val_set_size, std::nullopt);
-  EXPECT_EQ(job.compute_dtype, "auto");
+  EXPECT_FALSE(job.compute_dtype.has_value());
   EXPECT_EQ(job.export_max_shard_bytes, 5000000000);
   EXPECT_EQ(job.device, Device::kAuto);
   EXPECT_EQ(job.workers, 1);
@@ -86,7 +86,7 @@ TEST(JobParserTest, ReadsEveryKey) {
   EXPECT_EQ(job.packing.strategy, PackingStrategy::kBestFitDecreasing);
   EXPECT_EQ(job.packing.window, 1000);
   EXPECT_EQ(job.packing.max_documents_per_bin, 8);
-  EXPECT_EQ(job.recompute, Recompute::kBlock);
+  EXPECT_EQ(job.recompute, RecomputeLevel::kBlock);
   EXPECT_EQ(job.eval_steps, 10);
   EXPECT_EQ(job.early_stopping_patience, 3);
   EXPECT_EQ(job.generate.prompts, (std::vector<std::string>{"What", "Why"}));
@@ -140,34 +140,34 @@ TEST(JobParserTest, ReadsEveryKeyOfTrain) {
 TEST(JobParserTest, PrecisionDependsOnTheDevice) {
   const JobSpec cpu =
       ParseSpec("  resources: {device: cpu}\n  precision: {compute: auto, gradients: auto}\n");
-  EXPECT_EQ(cpu.compute_dtype, "float32");
-  EXPECT_EQ(cpu.master_dtype, "float32");
-  EXPECT_EQ(cpu.gradient_dtype, "float32");
+  EXPECT_EQ(cpu.compute_dtype, Precision::kFloat32);
+  EXPECT_EQ(cpu.master_dtype, Precision::kFloat32);
+  EXPECT_EQ(cpu.gradient_dtype, Precision::kFloat32);
   EXPECT_EQ(cpu.gradient_sum, "nearest");
   const JobSpec cuda = ParseSpec("  resources: {device: cuda}\n");
   EXPECT_EQ(cuda.device, Device::kCuda);
-  EXPECT_EQ(cuda.compute_dtype, "bfloat16");
-  EXPECT_EQ(cuda.master_dtype, "auto");
-  EXPECT_EQ(cuda.gradient_dtype, "auto");
+  EXPECT_EQ(cuda.compute_dtype, Precision::kBfloat16);
+  EXPECT_FALSE(cuda.master_dtype.has_value());
+  EXPECT_FALSE(cuda.gradient_dtype.has_value());
   EXPECT_EQ(cuda.gradient_sum, "auto");
   const JobSpec given = ParseSpec(
       "  resources: {device: cuda}\n"
       "  precision: {compute: bf16, master_weights: bf16, gradients: bfloat16,\n"
       "              gradient_sum: compensated}\n");
-  EXPECT_EQ(given.compute_dtype, "bfloat16");
-  EXPECT_EQ(given.master_dtype, "bfloat16");
-  EXPECT_EQ(given.gradient_dtype, "bfloat16");
+  EXPECT_EQ(given.compute_dtype, Precision::kBfloat16);
+  EXPECT_EQ(given.master_dtype, Precision::kBfloat16);
+  EXPECT_EQ(given.gradient_dtype, Precision::kBfloat16);
   EXPECT_EQ(given.gradient_sum, "compensated");
   const JobSpec plain = ParseSpec("  resources: {device: cuda}\n  precision: {compute: float32}\n");
-  EXPECT_EQ(plain.compute_dtype, "float32");
-  EXPECT_EQ(plain.master_dtype, "float32");
+  EXPECT_EQ(plain.compute_dtype, Precision::kFloat32);
+  EXPECT_EQ(plain.master_dtype, Precision::kFloat32);
 }
 
 TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
   EXPECT_FALSE(ParseSpec("  resources: {device: cuda}\n").fp8.has_value());
   const JobSpec cpu = ParseSpec("  resources: {device: cpu}\n  precision: {compute: fp8}\n");
-  EXPECT_EQ(cpu.compute_dtype, "float32");
-  EXPECT_EQ(cpu.master_dtype, "float32");
+  EXPECT_EQ(cpu.compute_dtype, Precision::kFloat32);
+  EXPECT_EQ(cpu.master_dtype, Precision::kFloat32);
   ASSERT_TRUE(cpu.fp8.has_value());
   EXPECT_EQ(cpu.fp8->recipe, Fp8Recipe::kTensorwise);
   EXPECT_FALSE(cpu.fp8->e4m3_gradients);
@@ -181,9 +181,9 @@ TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
       "  resources: {device: cuda}\n"
       "  precision: {compute: fp8, gradients: bf16, fp8: {recipe: rowwise, activations: bf16, "
       "exclude: [down_proj]}}\n");
-  EXPECT_EQ(cuda.compute_dtype, "bfloat16");
-  EXPECT_EQ(cuda.master_dtype, "auto");
-  EXPECT_EQ(cuda.gradient_dtype, "bfloat16");
+  EXPECT_EQ(cuda.compute_dtype, Precision::kBfloat16);
+  EXPECT_FALSE(cuda.master_dtype.has_value());
+  EXPECT_EQ(cuda.gradient_dtype, Precision::kBfloat16);
   ASSERT_TRUE(cuda.fp8.has_value());
   EXPECT_EQ(cuda.fp8->recipe, Fp8Recipe::kRowwise);
   EXPECT_TRUE(cuda.fp8->e4m3_gradients);
@@ -199,11 +199,11 @@ TEST(JobParserTest, AutoResourcesAreWhatIsChosen) {
   const ParsedJob cuda = ParseJob(yaml, "/jobs/here", {.device = Device::kCuda, .workers = 4});
   EXPECT_TRUE(HasChosenResources(cuda.spec));
   EXPECT_EQ(cuda.spec.workers, 4);
-  EXPECT_EQ(cuda.spec.compute_dtype, "bfloat16");
+  EXPECT_EQ(cuda.spec.compute_dtype, Precision::kBfloat16);
   const ParsedJob again = ParseJob(cuda.effective_json, "");
   EXPECT_EQ(again.effective_json, cuda.effective_json);
   const ParsedJob cpu = ParseJob(yaml, "/jobs/here", {.device = Device::kCpu, .workers = 1});
-  EXPECT_EQ(cpu.spec.compute_dtype, "float32");
+  EXPECT_EQ(cpu.spec.compute_dtype, Precision::kFloat32);
   // What the job gives is not chosen.
   const ParsedJob given = ParseJob(WithSpec("  resources: {device: cpu, workers: 2}\n"), "/jobs",
                                    {.device = Device::kCuda, .workers = 4});
@@ -218,10 +218,10 @@ TEST(JobParserTest, Bfloat16ChoosesTheGpu) {
     const ParsedJob job = ParseJob(WithSpec(lines), "/jobs", {.device = Device::kCpu});
     ASSERT_TRUE(job.errors.empty()) << FormatErrors(job.errors, "job.yaml");
     EXPECT_EQ(job.spec.device, Device::kCuda);
-    EXPECT_EQ(job.spec.compute_dtype, "bfloat16");
+    EXPECT_EQ(job.spec.compute_dtype, Precision::kBfloat16);
   }
   EXPECT_EQ(ParseSpec("  precision: {compute: fp32}\n").device, Device::kAuto);
-  EXPECT_EQ(ParseSpec("  precision: {compute: fp32}\n").master_dtype, "float32");
+  EXPECT_EQ(ParseSpec("  precision: {compute: fp32}\n").master_dtype, Precision::kFloat32);
 }
 
 TEST(JobParserTest, RulesHoldForWhatIsChosen) {
@@ -256,10 +256,10 @@ TEST(JobParserTest, SchedulersHaveTheirDefaultsAndNoOthers) {
 
 TEST(JobParserTest, ReadsRecomputeAndAttention) {
   const JobSpec segments = ParseSpec("  recompute: {every: 4}\n");
-  EXPECT_EQ(segments.recompute, Recompute::kBlock);
+  EXPECT_EQ(segments.recompute, RecomputeLevel::kBlock);
   EXPECT_EQ(segments.recompute_every, 4);
-  EXPECT_EQ(ParseSpec("  recompute: ffn\n").recompute, Recompute::kFfn);
-  EXPECT_EQ(ParseSpec("  recompute: expert_out\n").recompute, Recompute::kExpertOut);
+  EXPECT_EQ(ParseSpec("  recompute: ffn\n").recompute, RecomputeLevel::kFfn);
+  EXPECT_EQ(ParseSpec("  recompute: expert_out\n").recompute, RecomputeLevel::kExpertOut);
   EXPECT_EQ(ParseSpec("  recompute: ffn\n").recompute_every, 1);
   const JobSpec attention = ParseSpec("  attention: {deterministic: false, workspace_gib: 0.5}\n");
   EXPECT_FALSE(attention.attention_deterministic);

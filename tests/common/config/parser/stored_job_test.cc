@@ -153,7 +153,7 @@ TEST(StoredJobTest, ResourcesChosenLaterLeaveTheOtherNumbersAlone) {
   EXPECT_EQ(Errors(stored), "");
   EXPECT_EQ(stored.spec.device, Device::kCuda);
   EXPECT_EQ(stored.spec.workers, 3);
-  EXPECT_EQ(stored.spec.compute_dtype, "bfloat16");
+  EXPECT_EQ(stored.spec.compute_dtype, Precision::kBfloat16);
   EXPECT_EQ(stored.spec.train.weight_decay, 0.5);
   job["spec"]["parallelism"]["shard"] = 2;
   const ParsedJob refused =

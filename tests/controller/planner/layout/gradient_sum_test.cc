@@ -22,12 +22,12 @@ class GradientSumTest : public testing::Test {
   GradientSumTest() {
     job_.device = config::Device::kCuda;
     job_.workers = 1;
-    job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = "bfloat16";
+    job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = Precision::kBfloat16;
     job_.gradient_sum = "auto";
     job_.adapter = config::Adapter::kNone;
     job_.sequence_len = 1024;
     job_.train.micro_batch_size = 1;
-    job_.recompute = config::Recompute::kBlock;
+    job_.recompute = RecomputeLevel::kBlock;
     job_.loss_head = config::LossHead::kChunked;
     model_.vocab_size = 400'000;  // gradients dominate
   }
@@ -38,7 +38,7 @@ class GradientSumTest : public testing::Test {
     plan_.shard = static_cast<int32_t>(job_.workers);
     plan_.sequence_len = job_.sequence_len;
     plan_.device = DeviceKind::kCuda;
-    plan_.compute_dtype = *FromString<Precision>(job_.compute_dtype);
+    plan_.compute_dtype = *job_.compute_dtype;
     bins_ = bins;
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
     return ChooseLayout(job_, {.global_batch_bins = bins, .memory_bytes = memory}, &plan_);
@@ -80,13 +80,13 @@ TEST_F(GradientSumTest, StochasticWhereACompanionDoesNotFit) {
 // A companion takes as much as float32 does, so that it is float32 or none where both are open.
 TEST_F(GradientSumTest, Float32ComesFirstWhereTheJobLeavesIt) {
   model_.tie_embeddings = false;
-  job_.master_dtype = "bfloat16";
-  job_.gradient_dtype = "float32";
+  job_.master_dtype = Precision::kBfloat16;
+  job_.gradient_dtype = Precision::kFloat32;
   ASSERT_TRUE(Choose(65).ok());
   const uint64_t need = Bytes();
   EXPECT_EQ(Text(), "");
-  job_.gradient_dtype = "auto";
-  job_.master_dtype = "auto";  // float32 masters do not fit, float32 gradients do
+  job_.gradient_dtype = std::nullopt;
+  job_.master_dtype = std::nullopt;  // float32 masters do not fit, float32 gradients do
   EXPECT_EQ(Sum(65, need), GradientSum::kNearest);
   EXPECT_EQ(plan_.master_dtype, Precision::kBfloat16);
   EXPECT_EQ(plan_.gradient_dtype, Precision::kFloat32);
@@ -127,7 +127,7 @@ TEST_F(GradientSumTest, LargerChunksOfTheHeadMayMakeItNeedless) {
   model_.tie_embeddings = false;
   model_.vocab_size = 151'936;
   job_.train.micro_batch_size = 16;
-  job_.recompute = config::Recompute::kNone;
+  job_.recompute = RecomputeLevel::kNone;
   ASSERT_EQ(Sum(16 * 32), GradientSum::kNearest);
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 16384);
   EXPECT_EQ(plan_.buffers.end(),

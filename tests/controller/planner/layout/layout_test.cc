@@ -21,7 +21,7 @@ class LayoutTest : public testing::Test {
     plan_.replicate = static_cast<int32_t>(job_.workers);
     plan_.sequence_len = job_.sequence_len;
     plan_.device = job_.device == config::Device::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
-    plan_.compute_dtype = *FromString<Precision>(job_.compute_dtype);
+    plan_.compute_dtype = *job_.compute_dtype;
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
     return ChooseLayout(job_,
                         {.global_batch_bins = global_batch,
@@ -51,7 +51,7 @@ TEST_F(LayoutTest, AutoTakesTheShareOfARankUpToTheCpuBound) {
 // Invariant planner-7.
 TEST_F(LayoutTest, KeepsWhatTheJobSets) {
   job_.train.micro_batch_size = 7;
-  job_.recompute = config::Recompute::kBlock;
+  job_.recompute = RecomputeLevel::kBlock;
   ASSERT_TRUE(Choose(4).ok());
   EXPECT_EQ(plan_.micro_batch_bins, 7);
   EXPECT_EQ(plan_.recompute, RecomputeLevel::kBlock);
@@ -216,7 +216,7 @@ TEST_F(LayoutTest, RecomputeSharesTheActivationsOfLayers) {
   job_.train.micro_batch_size = 2;
   ASSERT_TRUE(Choose(4).ok());
   const uint64_t none = PlannedMemory(plan_).activations;
-  job_.recompute = config::Recompute::kBlock;
+  job_.recompute = RecomputeLevel::kBlock;
   ASSERT_TRUE(Choose(4).ok());
   const uint64_t block = PlannedMemory(plan_).activations;
   EXPECT_LT(block, none);
@@ -230,7 +230,7 @@ TEST_F(LayoutTest, RecomputeSharesTheActivationsOfLayers) {
 
 TEST_F(LayoutTest, TooLittleMemoryNamesNeedLimitAndWayOut) {
   job_.adapter = config::Adapter::kNone;
-  job_.recompute = config::Recompute::kNone;
+  job_.recompute = RecomputeLevel::kNone;
   job_.train.micro_batch_size = 8;
   job_.sequence_len = 256;
   ASSERT_TRUE(Choose(64).ok());
@@ -262,8 +262,8 @@ class CudaLayoutTest : public LayoutTest {
   CudaLayoutTest() {
     job_.device = config::Device::kCuda;
     job_.workers = 1;
-    job_.compute_dtype = "bfloat16";
-    job_.master_dtype = job_.gradient_dtype = "auto";
+    job_.compute_dtype = Precision::kBfloat16;
+    job_.master_dtype = job_.gradient_dtype = std::nullopt;
     job_.adapter = config::Adapter::kNone;
     job_.sequence_len = 1024;
   }
@@ -306,10 +306,10 @@ TEST_F(CudaLayoutTest, ATrainedHeadHasLargerChunksWhereMemoryIsLeft) {
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
   EXPECT_EQ(plan_.micro_batch_bins, roomy.micro_batch_bins);
   EXPECT_EQ(plan_.recompute, roomy.recompute);
-  job_.recompute = config::Recompute::kNormSwiglu;
+  job_.recompute = RecomputeLevel::kNormSwiglu;
   ASSERT_TRUE(Choose(32).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
-  job_.recompute = config::Recompute::kAuto;
+  job_.recompute = std::nullopt;
   job_.adapter = config::Adapter::kLora;
   ASSERT_TRUE(Choose(32).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
@@ -325,7 +325,7 @@ TEST_F(CudaLayoutTest, ATrainedHeadKeepsTheChunksOfItsHeadMemory) {
 // The fastest by arithmetic, of smaller chunks and the cut head.
 TEST_F(CudaLayoutTest, AutoTakesASmallerHeadWhereNothingElseFits) {
   model_.vocab_size = 151936;
-  job_.recompute = config::Recompute::kBlock;
+  job_.recompute = RecomputeLevel::kBlock;
   job_.train.micro_batch_size = 8;
   ASSERT_TRUE(Choose(32).ok());
   EXPECT_EQ(plan_.lm_head_chunk_tokens, 4096);
@@ -365,10 +365,10 @@ TEST_F(CudaLayoutTest, Bfloat16MastersComeBeforeProductsAreRecomputed) {
     // A micro-step that the job fixes is as large as it gets.
     const int64_t bins = fixed ? 2 : 8;
     job_.train.micro_batch_size = bins;
-    job_.recompute = config::Recompute::kNormSwiglu;
+    job_.recompute = RecomputeLevel::kNormSwiglu;
     ASSERT_TRUE(Choose(8).ok());
     const uint64_t cheap = Bytes();
-    job_.recompute = config::Recompute::kAuto;
+    job_.recompute = std::nullopt;
     if (!fixed) job_.train.micro_batch_size.reset();
     ASSERT_TRUE(Choose(8, cheap).ok());
     EXPECT_EQ(plan_.master_dtype, Precision::kFloat32);
@@ -383,7 +383,7 @@ TEST_F(CudaLayoutTest, Bfloat16MastersComeBeforeProductsAreRecomputed) {
 // From none over norm_swiglu and ffn to block at the largest micro-step that has 8,192 tokens, then
 // smaller micro-steps.
 TEST_F(CudaLayoutTest, LessMemoryMeansRecomputationThenSmallSteps) {
-  job_.master_dtype = job_.gradient_dtype = "float32";
+  job_.master_dtype = job_.gradient_dtype = Precision::kFloat32;
   ASSERT_TRUE(Choose(32).ok());
   uint64_t limit = Bytes() - 1;
   std::vector<RecomputeLevel> levels = {RecomputeLevel::kNone};
@@ -421,7 +421,7 @@ TEST_F(CudaLayoutTest, ExpertsComputeTheirOutputAgainBeforeGateAndUp) {
 }
 
 TEST_F(CudaLayoutTest, ExpertOutIsRefusedOfAModelWithoutExperts) {
-  job_.recompute = config::Recompute::kExpertOut;
+  job_.recompute = RecomputeLevel::kExpertOut;
   const absl::Status status = Choose(8);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_EQ(status.message(),
@@ -441,9 +441,9 @@ TEST_F(CudaLayoutTest, BelowEnoughTokensALargerMicroStepIsPreferred) {
 
 TEST_F(CudaLayoutTest, Bfloat16MastersWhenFloat32OnesDoNotFit) {
   model_.vocab_size = 400'000;  // the states dominate
-  job_.master_dtype = job_.gradient_dtype = "float32";
+  job_.master_dtype = job_.gradient_dtype = Precision::kFloat32;
   job_.train.micro_batch_size = 1;
-  job_.recompute = config::Recompute::kBlock;
+  job_.recompute = RecomputeLevel::kBlock;
   job_.loss_head = config::LossHead::kChunked;
   ASSERT_TRUE(Choose(4).ok());
   const uint64_t need = Bytes();
@@ -451,13 +451,13 @@ TEST_F(CudaLayoutTest, Bfloat16MastersWhenFloat32OnesDoNotFit) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("precision.master_weights: bfloat16 with"), std::string::npos)
       << status;
-  job_.master_dtype = job_.gradient_dtype = "auto";
+  job_.master_dtype = job_.gradient_dtype = std::nullopt;
   ASSERT_TRUE(Choose(4, need).ok());
   EXPECT_EQ(plan_.master_dtype, Precision::kFloat32);
   ASSERT_TRUE(Choose(4, need - 1).ok());
   EXPECT_EQ(plan_.master_dtype, Precision::kBfloat16);
   EXPECT_EQ(plan_.gradient_dtype, Precision::kBfloat16);
-  job_.gradient_dtype = "float32";
+  job_.gradient_dtype = Precision::kFloat32;
   ASSERT_TRUE(Choose(4, need - 1).ok());
   EXPECT_EQ(plan_.master_dtype, Precision::kBfloat16);
   EXPECT_EQ(plan_.gradient_dtype, Precision::kFloat32);
@@ -471,7 +471,7 @@ TEST_F(CudaLayoutTest, AdaptersStayInFloat32) {
 }
 
 TEST_F(CudaLayoutTest, SegmentsOfBlocks) {
-  job_.recompute = config::Recompute::kBlock;
+  job_.recompute = RecomputeLevel::kBlock;
   job_.recompute_every = 2;
   ASSERT_TRUE(Choose(4).ok());
   EXPECT_EQ(plan_.recompute, RecomputeLevel::kBlock);
@@ -598,8 +598,8 @@ TEST_F(AttentionWorkspaceTest, UpToFourGibCountsInTheChoiceOfLayout) {
 }
 
 TEST_F(AttentionWorkspaceTest, AJobIsNotRefusedForIt) {
-  job_.recompute = config::Recompute::kBlock;
-  job_.master_dtype = job_.gradient_dtype = "float32";
+  job_.recompute = RecomputeLevel::kBlock;
+  job_.master_dtype = job_.gradient_dtype = Precision::kFloat32;
   job_.sequence_len = 4096;
   job_.train.micro_batch_size = 1;
   ASSERT_TRUE(Choose(1).ok());
@@ -669,7 +669,7 @@ TEST_F(AttentionWorkspaceTest, AHopperAsksForItWhereAtomicsWin) {
 
 // Its kernels keep no partial sums.
 TEST_F(AttentionWorkspaceTest, Float32AsksForNone) {
-  job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = "float32";
+  job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = Precision::kFloat32;
   ASSERT_TRUE(Choose(1).ok());
   EXPECT_EQ(plan_.attention_workspace_bytes, 64 * kMib);
 }

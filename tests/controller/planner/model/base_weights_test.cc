@@ -19,7 +19,7 @@ namespace {
 class BaseWeightsTest : public testing::Test {
  protected:
   BaseWeightsTest() {
-    job_.init = "pretrained";
+    job_.init = BaseInit::kPretrained;
     job_.model_path = folder_.path();
     for (const model::Parameter& parameter : model::BaseParameterTable(model_)) {
       std::vector<int64_t> shape = {parameter.rows};
@@ -49,7 +49,7 @@ TEST_F(BaseWeightsTest, AcceptsTheModelAndNamesATensorOfAnotherShape) {
   EXPECT_EQ(Refusal(), File() +
                            ": tensor \"model.layers.0.mlp.gate_proj.weight\" has shape [40, 16], "
                            "config.json asks for [48, 16]");
-  job_.init = "random";
+  job_.init = BaseInit::kRandom;
   EXPECT_EQ(Refusal(), "");
 }
 

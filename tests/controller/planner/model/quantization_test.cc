@@ -19,7 +19,7 @@ TEST(QuantizationTest, IsThatOfTheFilesOrWhatTheJobAsksFor) {
         Case{"auto_single", "nf4_double", "nf4_double"}, Case{"nf4", "nf4", "nf4"}}) {
     config::JobSpec job = SmallJob();
     model::ModelConfig model = SmallModel();
-    job.init = "pretrained";
+    job.init = BaseInit::kPretrained;
     job.quantization = c.job;
     model.quantization = *FromString<Quantization>(c.files);
     const auto found = QuantizationOf(job, model);
@@ -31,7 +31,7 @@ TEST(QuantizationTest, IsThatOfTheFilesOrWhatTheJobAsksFor) {
 TEST(QuantizationTest, AnswersComeFromFilesAsTheyAre) {
   config::JobSpec job = SmallJob();
   model::ModelConfig model = SmallModel();
-  job.init = "pretrained";
+  job.init = BaseInit::kPretrained;
   job.method = "generate";
   model.quantization = Quantization::kInt8;
   EXPECT_EQ(*QuantizationOf(job, model), Quantization::kInt8);
@@ -43,13 +43,13 @@ TEST(QuantizationTest, RefusesToTrainOrToChangeQuantisedFiles) {
         Case{"nf4", "nf4_double", "quantization is {format: nf4, double: false}"}}) {
     config::JobSpec job = SmallJob();
     model::ModelConfig model = SmallModel();
-    job.init = "pretrained";
+    job.init = BaseInit::kPretrained;
     job.quantization = c.job;
     model.quantization = *FromString<Quantization>(c.files);
     const absl::Status status = QuantizationOf(job, model).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_NE(status.message().find(c.expected), std::string::npos) << status;
-    job.init = "random";  // of config.json's extents alone
+    job.init = BaseInit::kRandom;  // of config.json's extents alone
     EXPECT_TRUE(QuantizationOf(job, model).ok());
   }
 }
@@ -72,7 +72,7 @@ TEST(QuantizationTest, Mxfp4OfTheFilesStaysUnderAnAdapter) {
         Mxfp4Case{"none", "mxfp4", "", Adapter::kNone, "generate"}}) {
     config::JobSpec job = SmallJob();
     model::ModelConfig model = SmallExperts();
-    job.init = "pretrained";
+    job.init = BaseInit::kPretrained;
     job.quantization = c.job;
     job.adapter = c.adapter;
     job.method = c.method;
@@ -100,7 +100,7 @@ TEST(QuantizationTest, Mxfp4IsOfExpertsWhoseRowsAreWholeBlocks) {
   job.resident_blocks = 4;
   EXPECT_NE(refusal(SmallExperts()).find("parallelism.resident_blocks is 4"), std::string::npos);
   for (const char* format : {"mxfp4", "none"}) {
-    job.init = "pretrained";
+    job.init = BaseInit::kPretrained;
     job.quantization = format;
     model.quantization = Quantization::kInt8;
     EXPECT_NE(refusal(model).find("quantization is {format: " + std::string(format) +
@@ -114,7 +114,7 @@ TEST(QuantizationTest, LoraOnQuantisedFilesIsToldWhatToWriteInstead) {
   for (const auto& [adapter, name] :
        {std::pair{config::Adapter::kLora, "lora"}, {config::Adapter::kNone, "none"}}) {
     config::JobSpec job = SmallJob();
-    job.init = "pretrained";
+    job.init = BaseInit::kPretrained;
     job.adapter = adapter;
     model::ModelConfig model = SmallModel();
     model.quantization = Quantization::kNf4Double;
@@ -125,7 +125,7 @@ TEST(QuantizationTest, LoraOnQuantisedFilesIsToldWhatToWriteInstead) {
                   "/config.json: by quantization_config the linears are {format: nf4, double: "
                   "true}, on which adapter: " +
                   name + " cannot train; write adapter: qlora, or give the unquantised model");
-    job.init = "random";
+    job.init = BaseInit::kRandom;
     EXPECT_TRUE(QuantizationOf(job, model).ok());
   }
 }

@@ -317,8 +317,8 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
       },
       [](auto& j) { j.train.warmup_steps = 5; },
       [](auto& j) { j.train.min_lr_ratio = 0.1; },
-      [](auto& j) { j.train.optimizer = "adamw_8bit"; },
-      [](auto& j) { j.train.optimizer = "adamw_bf16"; },
+      [](auto& j) { j.train.optimizer = OptimizerKind::kAdamW8bit; },
+      [](auto& j) { j.train.optimizer = OptimizerKind::kAdamWBf16; },
       [](auto& j) { j.train.beta1 = 0.8; },
       [](auto& j) { j.train.beta2 = 0.95; },
       [](auto& j) { j.train.eps = 1e-6; },
@@ -328,8 +328,10 @@ TEST(RecipeTest, HashChangesWithEverythingThatFixesANumber) {
       [](auto& j) { j.train.label_smoothing = 0.1; },
       [](auto& j) { j.train.z_loss = 1e-4; },
       [](auto& j) { j.train.seed = 43; },
-      [](auto& j) { j.compute_dtype = "bfloat16"; },
-      [](auto& j) { j.compute_dtype = "bfloat16", j.master_dtype = "bfloat16"; },
+      [](auto& j) { j.compute_dtype = Precision::kBfloat16; },
+      [](auto& j) {
+        j.compute_dtype = Precision::kBfloat16, j.master_dtype = Precision::kBfloat16;
+      },
   };
   std::set<std::string> hashes = {base};
   for (size_t i = 0; i < changes.size(); ++i) {
@@ -378,9 +380,9 @@ TEST(RecipeTest, TheStemChangesWithAllButTheLength) {
       [](auto& j) { j.train.warmup_ratio = 0.5; },
       [](auto& j) { j.train.min_lr_ratio = 0.1; },
       [](auto& j) { j.train.lr_scheduler_kwargs.num_cycles = 3; },
-      [](auto& j) { j.train.optimizer = "adamw_8bit"; },
+      [](auto& j) { j.train.optimizer = OptimizerKind::kAdamW8bit; },
       [](auto& j) { j.train.seed = 43; },
-      [](auto& j) { j.compute_dtype = "bfloat16"; },
+      [](auto& j) { j.compute_dtype = Precision::kBfloat16; },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     config::JobSpec job = SmallJob();
@@ -420,7 +422,7 @@ TEST(RecipeTest, HashDoesNotChangeWithPlacementOrOutput) {
       [](auto& j) { j.output_dir = "/out"; },
       [](auto& j) { j.save_steps = 7; },
       [](auto& j) { j.eval_steps = 7; },
-      [](auto& j) { j.recompute = config::Recompute::kBlock; },
+      [](auto& j) { j.recompute = RecomputeLevel::kBlock; },
       [](auto& j) { j.train.micro_batch_size = 1; },
       [](auto& j) { j.train.gradient_accumulation_steps = 4; },
       [](auto& j) { j.export_merge = true; },
@@ -441,7 +443,7 @@ TEST(RecipeTest, HashDoesNotChangeWithPlacementOrOutput) {
 TEST(RecipeTest, HashKnowsHowGradientsInBfloat16AreAddedWhereTheJobSaysIt) {
   const data::PreparedData data = SmallData(40);
   config::JobSpec job = SmallJob();
-  job.compute_dtype = "bfloat16";
+  job.compute_dtype = Precision::kBfloat16;
   const std::string hash = MustMake(job, data).hash();
   job.gradient_sum = "nearest";
   EXPECT_EQ(MustMake(job, data).hash(), hash);
@@ -485,7 +487,7 @@ TEST(RecipeTest, HashKnowsTheWeightsButNotTheirPlace) {
   const support::ScratchFolder folder;
   const std::string& root = folder.path();
   config::JobSpec job = SmallJob();
-  job.init = "pretrained";
+  job.init = BaseInit::kPretrained;
   job.model_path = root + "/a";
   EXPECT_EQ(Recipe::Make(job, SmallModel(), data).status().code(), absl::StatusCode::kNotFound);
   for (const char* name : {"/a", "/b", "/c"}) std::filesystem::create_directories(root + name);
@@ -507,7 +509,7 @@ TEST(RecipeTest, HashKnowsTheWeightsOfTorchFiles) {
   const data::PreparedData data = SmallData(40);
   const support::ScratchFolder folder;
   config::JobSpec job = SmallJob();
-  job.init = "pretrained";
+  job.init = BaseInit::kPretrained;
   job.model_path = folder.path();
   WriteWeights(folder.path(), 'x');
   std::filesystem::rename(folder.path() + "/model.safetensors",
