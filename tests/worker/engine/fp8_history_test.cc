@@ -113,7 +113,7 @@ Values AllTrained(const State& state) {
 }
 
 // Nothing is left of a warm-up.
-TEST(Fp8HistoryTest, BeginsEmptyAndTakesTheFirstStep) {
+TEST(DelayedScalesTest, BeginsEmptyAndTakesTheFirstStep) {
   const std::unique_ptr<State> state = StateOf(PlanOf());
   ASSERT_NE(state, nullptr);
   EXPECT_EQ(History(*state), Values(History(*state).size(), 0.0f));
@@ -128,7 +128,7 @@ TEST(Fp8HistoryTest, BeginsEmptyAndTakesTheFirstStep) {
 }
 
 // Of x and of dy, apart: they are of other sizes.
-TEST(Fp8HistoryTest, HoldsTheLargestOfEveryMicroStep) {
+TEST(DelayedScalesTest, HoldsTheLargestOfEveryMicroStep) {
   PlanOptions one_bin = Options();
   one_bin.micro_batch_bins = 1;
   Values all[2];
@@ -142,13 +142,15 @@ TEST(Fp8HistoryTest, HoldsTheLargestOfEveryMicroStep) {
     for (size_t i = 0; i < all[cut].size(); i += 2) EXPECT_GT(all[cut][i], all[cut][i + 1]);
   }
   // The scales are those of the history however the step is cut, so that values differ by rounding.
-  const float rounding = TestDevice() == "cpu" ? 1e-5f : 0x1p-7f;
+  // In bfloat16 a value may so take the next code: 2^-3 of one of 64 terms of a sum, as squares
+  // 2^-6 of it, through 14 products 0.06.
+  const float rounding = TestDevice() == "cpu" ? 1e-5f : 0.06f;
   for (size_t i = 0; i < all[0].size(); ++i) {
     EXPECT_NEAR(all[1][i] / all[0][i], 1.0f, rounding) << i;
   }
 }
 
-TEST(Fp8HistoryTest, ForgetsAnUpdateAfter32) {
+TEST(DelayedScalesTest, ForgetsAnUpdateAfter32) {
   const std::unique_ptr<State> state = StateOf(PlanOf());
   ASSERT_NE(state, nullptr);
   Values past = History(*state);
@@ -174,7 +176,7 @@ TEST(Fp8HistoryTest, ForgetsAnUpdateAfter32) {
 }
 
 // They read the scales of training and leave no trace.
-TEST(Fp8HistoryTest, EvaluationsReadItAndRecordNothing) {
+TEST(DelayedScalesTest, EvaluationsReadItAndRecordNothing) {
   const std::unique_ptr<State> plain = StateOf(PlanOf()), state = StateOf(PlanOf());
   ASSERT_TRUE(plain != nullptr && state != nullptr);
   const BinBatch bins = StepOf(7).bins;
@@ -195,7 +197,7 @@ TEST(Fp8HistoryTest, EvaluationsReadItAndRecordNothing) {
 }
 
 // Values grow beyond what was expected: they take the largest code, and the next step expects more.
-TEST(Fp8HistoryTest, WhatIsBeyondTheMarginSaturates) {
+TEST(DelayedScalesTest, WhatIsBeyondTheMarginSaturates) {
   const std::unique_ptr<State> state = StateOf(PlanOf());
   ASSERT_NE(state, nullptr);
   FillHistory(*state, 1e-3f);
@@ -217,7 +219,7 @@ size_t FirstNorm(const plan::Plan& plan) {
 
 // An infinite x takes the largest code, so that every gradient is finite: adapters of the last
 // projection alone, whose x the block before does not reach. What was observed skips the step.
-TEST(Fp8HistoryTest, AnInfiniteOperandSkipsTheStepAndIsForgotten) {
+TEST(DelayedScalesTest, AnInfiniteOperandSkipsTheStepAndIsForgotten) {
   PlanOptions options = Options();
   options.lora_rank = 4;
   options.lora_targets = {"down_proj"};
@@ -250,7 +252,7 @@ TEST(Fp8HistoryTest, AnInfiniteOperandSkipsTheStepAndIsForgotten) {
 }
 
 // Bit for bit, with the history in the file of rank 0.
-TEST(Fp8HistoryTest, CheckpointsHoldIt) {
+TEST(DelayedScalesTest, CheckpointsHoldIt) {
   for (const int64_t lora_rank : {0, 4}) {
     PlanOptions options = Options();
     options.lora_rank = lora_rank;
