@@ -162,6 +162,13 @@ class Reader {
     found->without = absl::StrJoin(without, ", ");
   }
 
+  static void ComputeInFp8(Row* row) {
+    const std::string start = "precision: {";
+    for (std::string& line : row->settings) {
+      if (absl::StartsWith(line, start)) line.insert(start.size(), "compute: fp8, ");
+    }
+  }
+
   void AddGang(const Json& object, const std::string& path) {
     Recorded found = Of(object, path);
     const std::string name = found.name;
@@ -174,6 +181,7 @@ class Reader {
     for (const std::string& line : object.value("settings", std::vector<std::string>{})) {
       if (line == "parallelism.zero=3") parallelism.emplace_back("zero: 3");
       if (line == "parallelism.resident_blocks=2") parallelism.emplace_back("resident_blocks: 2");
+      if (line == "precision.compute=fp8") ComputeInFp8(&row);
       if (line == "train.micro_batch_size=32") {
         row.micro_steps = row.micro_steps * row.micro_bins / 32;
         row.micro_bins = 32;
