@@ -1,6 +1,7 @@
 #include "common/plan/fp8_history.h"
 
 #include "common/plan/buffer_names.h"
+#include "common/plan/extents.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/storage.h"
 
@@ -13,7 +14,7 @@ int64_t Fp8Operands(const Plan& plan) {
   return operands;
 }
 
-int64_t Fp8GatheredOperands(const Plan& plan) { return (Fp8Operands(plan) + 3) / 4 * 4; }
+int64_t Fp8GatheredOperands(const Plan& plan) { return CeilDiv(Fp8Operands(plan), 4) * 4; }
 
 int64_t Fp8OperandOf(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
   int64_t operands = 0, found = -1;

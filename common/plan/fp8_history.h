@@ -1,7 +1,7 @@
 // Delayed scaling of products in FP8 (Fp8Recipe::kDelayed, kernels/quantize/fp8_history.h): what
 // the largest sizes of an operand were in the last updates. Each linear in FP8 has two such
-// operands, its x and the gradient of its output; those of the i-th linear of VisitFp8Linears are 2
-// i and 2 i + 1.
+// operands: its x has the number 2 i and the gradient of its output 2 i + 1, where i is the place
+// of the linear in VisitFp8Linears.
 #ifndef COXSWAIN_COMMON_PLAN_FP8_HISTORY_H_
 #define COXSWAIN_COMMON_PLAN_FP8_HISTORY_H_
 

@@ -222,8 +222,8 @@ bool FitsWithASmallHead(const config::JobSpec& job, const LayoutLimits& limits, 
   return fastest.has_value();
 }
 
-// Codes of weights are made once a command where memory is left for them: gathered blocks
-// have no memory of their own.
+// Codes of weights stay beside the weights where memory is left for them. Gathered blocks have no
+// memory of their own.
 void KeepFp8Weights(const LayoutLimits& limits, plan::Plan* plan) {
   if (plan->fp8.recipe == plan::Fp8Recipe::kNone || plan->zero == 3) return;
   const plan::Plan before = *plan;
