@@ -97,11 +97,12 @@ struct BoundAttention {
 };
 
 // Of the kernel that a gate has.
-using GateSpec = std::variant<kernels::SwigluSpec, kernels::GegluSpec, kernels::ClampedSwigluSpec>;
+using GatedActivationSpec =
+    std::variant<kernels::SwigluSpec, kernels::GegluSpec, kernels::ClampedSwigluSpec>;
 
 // y = f(gate) up. Backward turns gate_up into its gradient.
 struct BoundGate {
-  GateSpec spec;
+  GatedActivationSpec spec;
   int64_t rows_per_token = 1;
   void *gate_up = nullptr, *y = nullptr;
   void* dy = nullptr;

@@ -58,7 +58,7 @@ kernels::GatedLinearSpec GatedLinearOf(const Model& model, const model::GateOp& 
           .activation = ActivationOf(gate.activation)};
 }
 
-GateSpec GateOf(const Model& model, const model::GateOp& op) {
+GatedActivationSpec GateOf(const Model& model, const model::GateOp& op) {
   switch (op.activation) {
     case model::Activation::kSilu:
       return kernels::SwigluSpec{.dtype = model.compute_dtype, .intermediate = op.width};

@@ -29,7 +29,7 @@ std::vector<kernels::AttentionSpec> HeadsSpecs(const Model& model,
                                                const model::Architecture& architecture);
 kernels::GatedLinearSpec GatedLinearOf(const Model& model, const model::GateOp& gate,
                                        int64_t hidden);
-GateSpec GateOf(const Model& model, const model::GateOp& op);
+GatedActivationSpec GateOf(const Model& model, const model::GateOp& op);
 kernels::GeluSpec GeluOf(const Model& model, const model::ActivationOp& op);
 kernels::RouteSpec RouterSpec(const model::RouteOp& op);
 // Of the gradient of a router's bias, out of that of its logits.
