@@ -81,7 +81,7 @@ class RecoveryTest(Cluster):
         backup = os.path.join(self.dir, 'backup.db')
         with contextlib.closing(sqlite3.connect(self.state_file('coxswain.db'))) as store:
             store.execute(f"VACUUM INTO '{backup}'")
-        for steps in (4, 5, 6):
+        for steps in (4, 6, 9):  # beyond the second checkpoint, of step 8
             self.die(controller)
             controller = self.start_controller(listen=listen)
             wait_for(f'{steps} steps', lambda: len(self.step_events(job)) >= steps, 120)

@@ -361,6 +361,7 @@ Agent::Progress Agent::progress() const {
     progress.current = *gate_.current();
     progress.last_queued_seq = epoch_->last_queued_seq;
     progress.last_done_seq = epoch_->last_done_seq;
+    for (const Accepted& command : epoch_->accepted) progress.queued.push_back(command.kind);
     if (epoch_->connected) progress.collectives = epoch_->engine->collectives();
   }
   return progress;

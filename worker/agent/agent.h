@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -102,10 +103,11 @@ class Agent {
     v1::Fence current;  // empty when idle
     uint64_t last_queued_seq = 0;
     uint64_t last_done_seq = 0;
-    uint64_t highest_term = 0;   // of any controller, 0: none
-    comm::Progress collectives;  // of the group, once it is formed
-    uint64_t work_done = 0;      // engine::WorkDone
-    uint64_t blocks_saved = 0;   // engine::BlocksSaved
+    std::vector<v1::CommandKind> queued = {};  // RegisterRequest.queued
+    uint64_t highest_term = 0;                 // of any controller, 0: none
+    comm::Progress collectives;                // of the group, once it is formed
+    uint64_t work_done = 0;                    // engine::WorkDone
+    uint64_t blocks_saved = 0;                 // engine::BlocksSaved
     bool outstanding() const { return last_queued_seq > last_done_seq; }
   };
   Progress progress() const;
@@ -125,6 +127,7 @@ class Agent {
   };
   struct Accepted {
     uint64_t seq = 0;
+    v1::CommandKind kind = v1::COMMAND_KIND_UNSPECIFIED;
     uint64_t identity = 0;
     std::string summary;
   };
@@ -142,7 +145,7 @@ class Agent {
     std::shared_ptr<EventSink> sink;             // newest Run stream
     std::deque<Record> records;                  // newest kRecords that are done, by seq
     std::deque<Record> waiting;                  // queued and not done, by seq
-    std::deque<Accepted> accepted;               // newest kRecords, by seq
+    std::deque<Accepted> accepted;               // those of `records` and newer ones, by seq
     std::string chosen_algorithms;               // of the engine
     uint64_t last_queued_seq = 0;
     uint64_t last_done_seq = 0;

@@ -122,8 +122,10 @@ absl::Status Agent::Submit(const std::shared_ptr<EventSink>& sink, const v1::Com
   if (seq <= epoch.last_queued_seq) return absl::OkStatus();  // its event comes when it is done
   epoch.last_queued_seq = seq;
   epoch.waiting.push_back({.seq = seq, .summary = Summary(command), .queued_unix_ms = UnixMs()});
-  epoch.accepted.push_back({seq, IdentityOf(command), Summary(command)});
-  if (epoch.accepted.size() > kKeptAnswers) epoch.accepted.pop_front();
+  epoch.accepted.push_back({seq, KindOf(command), IdentityOf(command), Summary(command)});
+  while (epoch.accepted.front().seq + kKeptAnswers <= epoch.last_done_seq) {
+    epoch.accepted.pop_front();
+  }
   Apply(AgentEvent::kCommandQueued);
   executor_.Post([this, epoch = epoch_, seq, work = std::move(work), phase = PhaseOf(command),
                   summary = Summary(command)] { Execute(epoch, seq, work, phase, summary); });

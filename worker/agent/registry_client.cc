@@ -139,6 +139,7 @@ absl::Status RegistryClient::Register() {
   if (progress.current.epoch() != 0) *request.mutable_current() = progress.current;
   request.set_last_queued_seq(progress.last_queued_seq);
   request.set_last_done_seq(progress.last_done_seq);
+  for (const v1::CommandKind kind : progress.queued) request.add_queued(kind);
   request.set_highest_term(progress.highest_term);
   v1::RegisterResponse response;
   const auto stub = v1::Registry::NewStub(options_.channel);

@@ -34,7 +34,7 @@ std::shared_ptr<Training> JobDriver::MakeTraining(const Readoption* found) {
                     .references = KnownReferences()};
   if (found != nullptr) {
     args.position = found->position();
-    args.sent_before = static_cast<int64_t>(found->queued() - found->taken());
+    args.sent_before = found->sent();
   }
   if (phase() == v1::JOB_STATE_DRAINING) args.drains_at = row().drain_step;
   args.start.applied_updates = context_.session->gang().applied_updates;

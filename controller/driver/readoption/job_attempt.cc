@@ -253,18 +253,22 @@ void JobAttempt::Reenter(std::shared_ptr<const Curriculum> curriculum,
                          const std::shared_ptr<const Readoption>& found,
                          std::function<void(const absl::Status&)> done) {
   curriculum_ = std::move(curriculum);
-  const auto& checkpoints = job_.record.job().checkpoints();
-  auto input = std::make_shared<const ReentryInput>(ReentryInput{
-      .files = job_.deps.files,
-      .lane_work = job_.deps.lane_work,
-      .history = job_.deps.journal->store()->history(),
-      .output = job_.output.Claim(),
-      .spec = job_.spec,
-      .curriculum = curriculum_,
-      .job = job_.record.id(),
-      .plan_bytes = session().gang().plan_bytes,
-      .finished_steps = found->position().run.step,
-      .newest_checkpoint = checkpoints.empty() ? "" : checkpoints.rbegin()->directory()});
+  std::vector<std::string> checkpoints;
+  for (const v1::CheckpointInfo& info : job_.record.job().checkpoints()) {
+    checkpoints.push_back(info.directory());
+  }
+  auto input = std::make_shared<const ReentryInput>(
+      ReentryInput{.files = job_.deps.files,
+                   .lane_work = job_.deps.lane_work,
+                   .history = job_.deps.journal->store()->history(),
+                   .output = job_.output.Claim(),
+                   .spec = job_.spec,
+                   .curriculum = curriculum_,
+                   .job = job_.record.id(),
+                   .plan_bytes = session().gang().plan_bytes,
+                   .finished_steps = found->position().run.step,
+                   .epoch = session().gang().epoch,
+                   .checkpoints = std::move(checkpoints)});
   auto reentry = std::make_shared<Reentry>();
   auto status = std::make_shared<absl::Status>();
   job_.deps.loop->Offload(
@@ -284,6 +288,11 @@ void JobAttempt::OnReentered(const Readoption& found, Reentry* reentry) {
   origin_ = reentry->origin;
   replays_ = std::move(reentry->replays);
   replays_.KeepComparable(session().gang(), job_.deps.journal->store());
+  for (const checkpoint::Manifest& manifest : reentry->unknown_checkpoints) {
+    checkpoints_->Adopt(manifest,
+                        checkpoint::CheckpointDirectory(job_.spec.output_dir, manifest.run.step));
+  }
+  if (!reentry->unknown_checkpoints.empty()) job_.record.CheckpointAdvanced();
 }
 
 // Invariant driver-7.

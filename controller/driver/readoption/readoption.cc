@@ -76,7 +76,14 @@ absl::StatusOr<int> Readoption::Return(const scheduler::Worker& worker) {
         Name(rank), " is another process (", worker.hello.pid(), ") than that of the gang"));
   }
   RETURN_IF_ERROR(CheckReturned(rank, worker.hello));
-  queued_ = std::max(queued_, worker.hello.last_queued_seq());
+  if (worker.hello.last_queued_seq() > queued_) {
+    queued_ = worker.hello.last_queued_seq();
+    sent_.clear();
+    const auto behind = static_cast<int>(queued_ - taken_);
+    for (int i = worker.hello.queued_size() - behind; i < worker.hello.queued_size(); ++i) {
+      sent_.push_back(worker.hello.queued(i));
+    }
+  }
   workers_[rank] = worker;
   return static_cast<int>(rank);
 }
@@ -102,6 +109,12 @@ absl::Status Readoption::CheckReturned(size_t rank, const v1::RegisterRequest& h
         absl::StrCat(Name(rank), " has done ", hello.last_done_seq(),
                      " commands and keeps the answers of the newest ", kKeptAnswers,
                      "; the gang needs all answers after command ", taken_));
+  }
+  const uint64_t queued = std::max(hello.last_queued_seq(), taken_);
+  if (queued - taken_ > static_cast<uint64_t>(hello.queued_size())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Name(rank), " has ", queued, " commands and names the newest ",
+                     hello.queued_size(), "; needed are those after command ", taken_));
   }
   return absl::OkStatus();
 }

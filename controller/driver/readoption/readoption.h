@@ -28,7 +28,7 @@ class Readoption {
 
   // The rank of a worker that has just registered, -1: none. FailedPrecondition when the worker
   // should be a rank and differs from the records: it is another process, has left the gang, has
-  // another plan, or has done less than was recorded.
+  // another plan, has done less than was recorded, or does not say which commands came behind that.
   absl::StatusOr<int> Return(const scheduler::Worker& worker);
 
   int world_size() const { return static_cast<int>(known_.size()); }
@@ -40,6 +40,8 @@ class Readoption {
   // The newest command whose answers are not needed again; 0: all are.
   uint64_t taken() const { return taken_; }
   uint64_t queued() const { return queued_; }  // newest command that a rank has, >= taken
+  // The commands behind `taken`, up to `queued`.
+  const std::vector<v1::CommandKind>& sent() const { return sent_; }
 
   // The ranks that have not returned: "rank 1 (host/0), rank 2 (host/1)".
   std::string Missing() const;
@@ -56,6 +58,7 @@ class Readoption {
   std::string plan_bytes_;
   uint64_t taken_ = 0;
   uint64_t queued_ = 0;
+  std::vector<v1::CommandKind> sent_;
   TrainingPosition position_;
   ToldAnswers told_;
   std::vector<gang::KnownRank> known_;

@@ -2,11 +2,14 @@
 #ifndef COXSWAIN_CONTROLLER_DRIVER_READOPTION_REENTER_GANG_H_
 #define COXSWAIN_CONTROLLER_DRIVER_READOPTION_REENTER_GANG_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/config/job_spec.h"
+#include "controller/checkpoint/manifest.h"
 #include "controller/driver/output/output_claim.h"
 #include "controller/driver/preparation/lane_work.h"
 #include "controller/driver/training/curriculum.h"
@@ -17,8 +20,10 @@ namespace coxswain::driver {
 
 struct Reentry {
   std::string output_identity;
-  GangPlan plan;    // as LaneWork::read_plan
-  Origin origin;    // of the newest checkpoint
+  GangPlan plan;  // as LaneWork::read_plan
+  Origin origin;  // of the newest checkpoint
+  // Committed by this gang and not known, oldest first: under a controller whose records are lost.
+  std::vector<checkpoint::Manifest> unknown_checkpoints;
   Replays replays;  // of the steps that an earlier gang trained and this one has not
 };
 
@@ -32,7 +37,8 @@ struct ReentryInput {
   std::string job;
   std::string plan_bytes;
   int64_t finished_steps = 0;
-  std::string newest_checkpoint;  // directory, empty: none was committed
+  uint64_t epoch = 0;
+  std::vector<std::string> checkpoints;  // directories that are known, the newest last
 };
 
 // Runs in a lane. Not OK: the gang does not continue.

@@ -14,8 +14,8 @@ constexpr int64_t kPieceTokens = 8;
 
 }  // namespace
 
-std::optional<gang::Order> Asking::Ask(int64_t step) {
-  if (asked_tokens_ != 0 && answered_step_ == step) {
+std::optional<gang::Order> Asking::Ask(int64_t step, bool asked_before) {
+  if (asked_tokens_ != 0 && answered_step_ == step && !asked_before) {
     asked_tokens_ = 0;
     return std::nullopt;
   }

@@ -25,8 +25,9 @@ class Asking {
   Asking(const Questions* questions, Told told) : questions_(questions), told_(std::move(told)) {}
 
   // The order for the next pieces of the answers at `step`. Nothing when every answer has already
-  // ended.
-  std::optional<gang::Order> Ask(int64_t step);
+  // ended, unless `asked_before`: then the ranks have this order from another controller.
+  std::optional<gang::Order> Ask(int64_t step, bool asked_before = false);
+  bool Waits() const { return !pieces_.empty(); }  // for answers to orders
   // Nothing more is to be asked at this step.
   bool AllAsked() const { return asked_tokens_ == 0; }
   // Some pieces of the answers at this step have been taken, and not all that were asked for.

@@ -64,7 +64,7 @@ Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents eve
                              : StepScript(args_.rules, args_.start.step)),
       state_(args_.start),
       asking_(&args_.curriculum->questions(), events_.on_answers),
-      again_left_(args_.position ? args_.sent_before : 0),
+      again_(args_.sent_before.begin(), args_.sent_before.end()),
       eval_bins_(args_.curriculum->eval_bins()),
       eval_parts_(EvalParts(eval_bins_, gang->world_size())),
       references_(args_.curriculum.get(), eval_parts_, args_.references, events_.on_references),
@@ -74,10 +74,14 @@ Training::Training(const gang::Gang* gang, TrainingArgs args, TrainingEvents eve
   if (args_.drains_at) script_.EndAt(*args_.drains_at);
   drains_ = stops_early_ = args_.drains_at.has_value();
   if (state_.early_stop.Exhausted(args_.patience)) script_.EndAt(state_.step);
-  if (!args_.position) return;
-  again_.assign(args_.position->sent.begin(), args_.position->sent.end());
+  if (!args_.position || SnapshotSentBefore()) return;
   saving_run_ = args_.position->saving;
   SetSaving(saving_run_.has_value());
+}
+
+// The checkpoint of every earlier snapshot is finished then, and ranks no longer hold its state.
+bool Training::SnapshotSentBefore() const {
+  return std::find(again_.begin(), again_.end(), v1::COMMAND_KIND_SNAPSHOT) != again_.end();
 }
 
 // With early stopping an evaluation is a barrier.
@@ -97,9 +101,8 @@ void Training::Advance() {
 }
 
 void Training::SetSaving(bool saving) {
-  saved_again_ = again_left_ > 0 && !saving && (saving_ || saved_again_);
   saving_ = saving;
-  script_.SetSaving(saving || saved_again_);
+  script_.SetSaving(saving);
 }
 
 void Training::SaveFinished() {
@@ -107,17 +110,15 @@ void Training::SaveFinished() {
   SetSaving(false);
 }
 
-// What was sent before is sent again in its order. All of that follows from the script but whether
-// a checkpoint was being written then, which snapshots by count wait for: of commands that were on
-// their way at the position it is recorded, and none that was finished since was when the others
-// were sent.
+// What was sent before is sent again in its order. All of that follows from the script but two
+// things, which depended on time: whether a checkpoint was being written, which snapshots by count
+// wait for, and how many pieces of answers were asked for before all had ended.
 std::optional<gang::Order> Training::Next() {
-  if (!again_.empty()) script_.SetSaving(again_.front() != Action::kSnapshot);
+  const bool again = !again_.empty();
+  script_.SetSaving(again ? again_.front() != v1::COMMAND_KIND_SNAPSHOT : saving_);
   std::optional<gang::Order> order = NextOrder();
-  if (order && !again_.empty()) again_.pop_front();
-  if (order && again_left_ > 0) --again_left_;
-  if (again_left_ == 0) saved_again_ = false;
-  if (again_.empty()) script_.SetSaving(saving_ || saved_again_);
+  if (order && again) again_.pop_front();
+  if (again) script_.SetSaving(saving_);
   return order;
 }
 
@@ -190,12 +191,9 @@ std::optional<gang::Order> Training::NextOrder() {
       case Action::kEnd:
         return gang::StopOrder(script_.step());
       case Action::kGenerate: {
-        const ScriptPlace before = script_.place();
-        std::optional<gang::Order> order = asking_.Ask(script_.step());
-        if (asking_.AllAsked()) Advance();
-        if (!order) break;
-        in_flight_.push_back({.action = Action::kGenerate, .before = before});
-        return order;
+        std::optional<gang::Order> order = AnswersOrder();
+        if (order || script_.next() == Action::kGenerate) return order;
+        break;
       }
     }
   }
@@ -274,9 +272,22 @@ gang::Order Training::EvalOrder() {
 gang::Order Training::SnapshotOrder() {
   gang::Order order{.turn = gang::Turn::kBeside, .phase = "snapshot", .step = script_.step()};
   order.command.mutable_snapshot()->set_step(script_.step());
-  in_flight_.push_back({.action = Action::kSnapshot, .before = script_.place()});
+  const bool saved = std::count(again_.begin(), again_.end(), v1::COMMAND_KIND_SNAPSHOT) > 1;
+  in_flight_.push_back({.action = Action::kSnapshot, .saved = saved, .before = script_.place()});
   Advance();
-  SetSaving(true);
+  if (!saved) SetSaving(true);
+  return order;
+}
+
+// Nothing, and the script stays: these answers are to come before the next command.
+std::optional<gang::Order> Training::AnswersOrder() {
+  const bool again = !again_.empty();
+  const bool asked_before = again && again_.front() == v1::COMMAND_KIND_GENERATE;
+  if (again && !asked_before && asking_.Waits()) return std::nullopt;
+  const ScriptPlace before = script_.place();
+  std::optional<gang::Order> order = asking_.Ask(script_.step(), asked_before);
+  if (asking_.AllAsked()) Advance();
+  if (order) in_flight_.push_back({.action = Action::kGenerate, .before = before});
   return order;
 }
 
@@ -302,6 +313,7 @@ std::optional<v1::Error> Training::Take(const gang::InFlight& command) {
     case Action::kGenerate:
       return asking_.Take(command);
     case Action::kSnapshot:
+      if (sent.saved) break;
       saving_run_ = state_;
       events_.on_snapshot(this, command.sent_ns);
       break;
@@ -380,13 +392,9 @@ std::optional<gang::ProgramPosition> Training::Position() const {
     return std::nullopt;
   }
   if (proof_.begun()) return std::nullopt;
-  std::vector<Action> sent;
-  for (const Sent& command : in_flight_) sent.push_back(*command.action);
-  sent.insert(sent.end(), again_.begin(), again_.end());
+  const ScriptPlace& place = in_flight_.empty() ? script_.place() : in_flight_.front().before;
   return gang::ProgramPosition{
-      .state =
-          PositionJson(state_, in_flight_.empty() ? script_.place() : in_flight_.front().before,
-                       sent, saving_run_ ? &*saving_run_ : nullptr)};
+      .state = PositionJson(state_, place, saving_run_ ? &*saving_run_ : nullptr)};
 }
 
 void Training::Drain(bool with_checkpoint) {

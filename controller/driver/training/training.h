@@ -24,6 +24,7 @@
 #include "controller/driver/training/training_position.h"
 #include "controller/gang/gang.h"
 #include "controller/gang/program.h"
+#include "coxswain/v1/registry_service.pb.h"
 
 namespace coxswain::driver {
 
@@ -40,7 +41,9 @@ struct TrainingArgs {
   // Continue at the position where an earlier controller left this gang; `start` is its `run`.
   std::optional<TrainingPosition> position = {};
   std::shared_ptr<const ReferenceSums> references = nullptr;  // kept before; null: none were
-  int64_t sent_before = 0;  // commands behind `position` that ranks got from that controller
+  // The commands behind `position` that ranks got from that controller. They are sent again in this
+  // order.
+  std::vector<v1::CommandKind> sent_before = {};
 };
 
 class Training;
@@ -81,7 +84,7 @@ class Training final : public gang::Program {
   void ReferencesKept() { references_.Kept(); }
   ProofAsking& proof() { return proof_; }  // of a training that is complete
   // All is trained and saved; only its proof may be left.
-  bool is_done() const { return complete() && at_end() && !saving_ && again_.empty(); }
+  bool is_done() const { return complete() && at_end() && !saving_; }
   bool at_end() const { return script_.next() == Action::kEnd; }  // no command will come any more
   const checkpoint::RunState& state() const { return state_; }
   // State of the run in the checkpoint that is being written, from on_snapshot to SaveFinished.
@@ -102,6 +105,7 @@ class Training final : public gang::Program {
   struct Sent {
     std::optional<Action> action = Action::kTrain;  // nothing: it asks for references or a proof
     bool proves = false;
+    bool saved = false;      // a snapshot whose checkpoint was finished before
     bool first_part = true;  // an evaluation may take several commands
     bool last_part = true;
     std::shared_ptr<const Batch> batch = nullptr;
@@ -117,12 +121,14 @@ class Training final : public gang::Program {
   std::optional<gang::Order> AskKl();
   bool EvalTakenInPart() const;
   bool MaySend(Action action) const;
-  void Advance();  // the script
+  bool SnapshotSentBefore() const;  // and not sent again
+  void Advance();                   // the script
   void SetSaving(bool saving);
   gang::Order TrainOrder();
   v1::DocumentScalars EvalScalars() const;
   gang::Order EvalOrder();
   gang::Order SnapshotOrder();
+  std::optional<gang::Order> AnswersOrder();
   std::shared_ptr<const Batch> Deal(std::span<const BinSize> bins) const;
   std::optional<v1::Error> TakeStep(const Batch& batch, const gang::InFlight& command);
   std::optional<v1::Error> TakeEval(const Sent& sent, const gang::InFlight& command);
@@ -135,9 +141,7 @@ class Training final : public gang::Program {
   checkpoint::RunState state_;
   Asking asking_;
   std::deque<Sent> in_flight_;
-  std::deque<Action> again_;  // TrainingPosition::sent, still to be sent
-  int64_t again_left_;        // of TrainingArgs::sent_before
-  bool saved_again_ = false;  // meanwhile a checkpoint is finished that was not when they were sent
+  std::deque<v1::CommandKind> again_;  // TrainingArgs::sent_before, still to be sent
 
   const std::vector<BinSize> eval_bins_;
   const std::vector<std::span<const BinSize>> eval_parts_;  // bins of each EVAL command

@@ -13,8 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kActions = static_cast<int>(Action::kEnd) + 1;
-
 json ScriptJson(const ScriptPlace& place) {
   return {{"step", place.step},
           {"end", place.end},
@@ -39,9 +37,6 @@ TrainingPosition FromJson(const json& in) {
   TrainingPosition position;
   position.run = checkpoint::RunFromJson(in.at("run"));
   position.script = ScriptFromJson(in.at("script"));
-  for (const int action : in.at("sent")) {
-    position.sent.push_back(static_cast<Action>(std::clamp(action, 0, kActions - 1)));
-  }
   if (in.contains("saving")) position.saving = checkpoint::RunFromJson(in.at("saving"));
   return position;
 }
@@ -49,11 +44,8 @@ TrainingPosition FromJson(const json& in) {
 }  // namespace
 
 std::string PositionJson(const checkpoint::RunState& run, const ScriptPlace& script,
-                         const std::vector<Action>& sent, const checkpoint::RunState* saving) {
-  json out = {{"run", checkpoint::RunJsonWithoutEvals(run)},
-              {"script", ScriptJson(script)},
-              {"sent", json::array()}};
-  for (const Action action : sent) out["sent"].push_back(static_cast<int>(action));
+                         const checkpoint::RunState* saving) {
+  json out = {{"run", checkpoint::RunJsonWithoutEvals(run)}, {"script", ScriptJson(script)}};
   if (saving != nullptr) out["saving"] = checkpoint::RunJsonWithoutEvals(*saving);
   return out.dump();
 }

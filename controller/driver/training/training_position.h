@@ -12,19 +12,16 @@
 
 namespace coxswain::driver {
 
-// Behind the commands whose answers were taken.
+// Behind the commands whose answers were taken. The ranks know which commands came behind it.
 struct TrainingPosition {
   checkpoint::RunState run;
   ScriptPlace script;
-  // Commands that were on their way, in order. They are sent again as they were, also where a
-  // checkpoint that was being written then kept a snapshot from being due.
-  std::vector<Action> sent;
   std::optional<checkpoint::RunState> saving;  // of the checkpoint that is being written
 };
 
 // Of such a position, as store::PositionRow holds it; the evaluations are rows of their own.
 std::string PositionJson(const checkpoint::RunState& run, const ScriptPlace& script,
-                         const std::vector<Action>& sent, const checkpoint::RunState* saving);
+                         const checkpoint::RunState* saving);
 // `evals`: all that were made, by step. DataLoss says what cannot be read.
 absl::StatusOr<TrainingPosition> ParsePosition(const std::string& text,
                                                const std::vector<checkpoint::EvalPoint>& evals);

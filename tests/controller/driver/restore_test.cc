@@ -66,6 +66,30 @@ TEST_F(RestoreTest, AJobGoesOnAmongWorkersThatHaveSeenLaterTerms) {
   ExpectClean(sim);
 }
 
+// Ranks hold the newest snapshot alone, and name the order of those that the backup does not know.
+TEST_F(RestoreTest, AJobGoesOnBehindCheckpointsThatTheBackupDoesNotKnow) {
+  for (const int64_t save_ms : {1, 150, 400}) {
+    SCOPED_TRACE(save_ms);
+    Simulation::Options options = SlowSteps();
+    options.shape.answer_tokens = 64;  // asked for in pieces; answers end after 10 and 20
+    Simulation sim(options);
+    for (int slot = 0; slot < 2; ++slot) sim.workers().SlowSave(slot, save_ms, absl::OkStatus());
+    const std::string id = sim.Submit({.steps = 40, .eval_steps = 7, .save_steps = 2});
+    ASSERT_TRUE(RunToStep(sim, id, 1));
+    const store::MemoryStore backup = sim.store();
+    ASSERT_TRUE(RunToStep(sim, id, 20));
+    RestoreAndStart(sim, backup);
+    ASSERT_TRUE(RunToStep(sim, id, 1));
+    EXPECT_EQ(sim.Job(id).epoch(), 1u);
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.history();
+    EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 0) << sim.history();
+    EXPECT_EQ(CountOf(sim, id, "ReadoptionFailed"), 0) << sim.history();
+    EXPECT_EQ(sim.Job(id).epoch(), 1u);
+    EXPECT_EQ(sim.rules().steps_trained_again(id), 0);
+    ExpectClean(sim);
+  }
+}
+
 // The backup is of a time before the job's gangs: what the restored controller calls gang 1, these
 // workers have had already.
 TEST_F(RestoreTest, NumbersOfGangsThatWorkersHaveHadAreUsedAgain) {

@@ -139,7 +139,7 @@ absl::Status FakeWorkers::Accept(Process& process, const v1::Command& command) {
   }
   if (command.seq() == process.last_seq + 1) {
     process.last_seq = command.seq();
-    process.kept[command.seq()].identity = agent::IdentityOf(command);
+    process.kept[command.seq()] = {agent::KindOf(command), agent::IdentityOf(command), {}};
     Meet(process, command);
     return absl::OkStatus();
   }

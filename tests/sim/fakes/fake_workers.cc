@@ -114,6 +114,7 @@ v1::RegisterRequest FakeWorkers::Hello(int slot) const {
   *hello.mutable_current() = process.fence();
   hello.set_last_queued_seq(process.last_seq);
   hello.set_last_done_seq(process.done_seq);
+  for (const auto& [seq, kept] : process.kept) hello.add_queued(kept.kind);
   return hello;
 }
 

@@ -166,6 +166,7 @@ class FakeWorkers : public WorkerTransport {
     uint64_t done_seq = 0;
     std::map<uint64_t, int64_t> arrived_ms;  // when it began to wait for the others, by command
     struct Kept {
+      v1::CommandKind kind = v1::COMMAND_KIND_UNSPECIFIED;
       uint64_t identity = 0;
       std::optional<v1::Event> event;  // nothing until it is done
     };

@@ -7,6 +7,32 @@
 
 namespace coxswain::agent {
 
+v1::CommandKind KindOf(const v1::Command& command) {
+  switch (command.kind_case()) {
+    case v1::Command::kTrain:
+      return v1::COMMAND_KIND_TRAIN;
+    case v1::Command::kEval:
+      return v1::COMMAND_KIND_EVAL;
+    case v1::Command::kSnapshot:
+      return v1::COMMAND_KIND_SNAPSHOT;
+    case v1::Command::kStop:
+      return v1::COMMAND_KIND_STOP;
+    case v1::Command::kGenerate:
+      return v1::COMMAND_KIND_GENERATE;
+    case v1::Command::kLogProbs:
+      return v1::COMMAND_KIND_LOG_PROBS;
+    case v1::Command::kForwardBackward:
+      return v1::COMMAND_KIND_FORWARD_BACKWARD;
+    case v1::Command::kUpdate:
+      return v1::COMMAND_KIND_UPDATE;
+    case v1::Command::kLoad:
+      return v1::COMMAND_KIND_LOAD;
+    case v1::Command::KIND_NOT_SET:
+      break;
+  }
+  return v1::COMMAND_KIND_UNSPECIFIED;
+}
+
 const char* PhaseOf(const v1::Command& command) {
   switch (command.kind_case()) {
     case v1::Command::kTrain:

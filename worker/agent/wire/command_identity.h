@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <string>
 
+#include "coxswain/v1/registry_service.pb.h"
 #include "coxswain/v1/worker_service.pb.h"
 
 namespace coxswain::agent {
+
+v1::CommandKind KindOf(const v1::Command& command);
 
 // "train", "eval", ... as v1::Error names the phase.
 const char* PhaseOf(const v1::Command& command);

@@ -10,6 +10,10 @@ namespace coxswain::driver {
 namespace {
 
 constexpr int64_t kAllPieces = 1000;
+constexpr v1::CommandKind kTrain = v1::COMMAND_KIND_TRAIN;
+constexpr v1::CommandKind kEval = v1::COMMAND_KIND_EVAL;
+constexpr v1::CommandKind kSnapshot = v1::COMMAND_KIND_SNAPSHOT;
+constexpr v1::CommandKind kGenerate = v1::COMMAND_KIND_GENERATE;
 
 std::string Letter(const gang::Order& order) {
   return std::string(1, order.phase == std::string("stop") ? '.' : order.phase[0]) +
@@ -75,7 +79,8 @@ class TrainingTest : public testing::Test {
   std::unique_ptr<Training> Make(sim::SyntheticShape shape, ScriptRules rules,
                                  std::optional<int64_t> patience = {},
                                  std::optional<TrainingPosition> position = {},
-                                 std::optional<int64_t> drains_at = {}) {
+                                 std::optional<int64_t> drains_at = {},
+                                 std::vector<v1::CommandKind> sent_before = {}) {
     gang_.ranks.resize(2);
     rules.total_steps = shape.steps;
     rules.has_eval = shape.eval_bins > 0;
@@ -108,7 +113,8 @@ class TrainingTest : public testing::Test {
                      .patience = patience,
                      .drains_at = drains_at,
                      .work = {},
-                     .position = position},
+                     .position = position,
+                     .sent_before = std::move(sent_before)},
         std::move(events));
   }
 
@@ -133,16 +139,80 @@ TEST_F(TrainingTest, OneThatGoesOnAtAPositionSendsTheSameCommands) {
   const auto position = ParsePosition(first->Position()->state, first->state().evals);
   ASSERT_TRUE(position.ok()) << position.status();
   EXPECT_EQ(position->run, first->state());
-  EXPECT_EQ(position->sent.size(), 4u);
   EXPECT_FALSE(position->saving);
   const std::string rest = gang.Send(4);
   EXPECT_EQ(rest, "e6 s6 t6 e7 ");
 
-  const auto second = Make(shape, rules, {}, *position);
+  const auto second = Make(shape, rules, {}, *position, {}, {kTrain, kEval, kTrain, kTrain});
   Player other(second.get());
   EXPECT_EQ(other.Send(4), "t3 e4 t4 t5 ");  // not s4: it was owed
   EXPECT_EQ(other.Send(4), rest);
   EXPECT_EQ(second->state(), first->state());
+}
+
+// Of two controllers the first one left no record of its checkpoints.
+TEST_F(TrainingTest, CheckpointsBeforeTheLastSnapshotThatRanksHaveAreNotWrittenAgain) {
+  const sim::SyntheticShape shape{.steps = 9, .eval_bins = 0};
+  const ScriptRules rules{.save_steps = 2};
+  const auto first = Make(shape, rules);
+  Player gang(first.get());
+  EXPECT_EQ(gang.Send(3), "t0 t1 s2 ");
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(gang.Answer());
+  const auto position = ParsePosition(first->Position()->state, {});
+  ASSERT_TRUE(position.ok()) << position.status();
+  EXPECT_EQ(position->saving->step, 2);
+  EXPECT_EQ(gang.Send(3), "t2 t3 t4 ");
+  first->SaveFinished();
+  EXPECT_EQ(gang.Send(1), "s5 ");
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(gang.Answer());
+  first->SaveFinished();
+  EXPECT_EQ(gang.Send(4), "t5 s6 t6 t7 ");
+
+  told_.clear();
+  const auto second = Make(shape, rules, {}, *position, {},
+                           {kTrain, kTrain, kTrain, kSnapshot, kTrain, kSnapshot, kTrain, kTrain});
+  EXPECT_FALSE(second->saving());  // of step 2
+  Player other(second.get());
+  EXPECT_EQ(other.Send(8), "t2 t3 t4 s5 t5 s6 t6 t7 ");
+  EXPECT_TRUE(second->saving());  // of step 6
+  EXPECT_EQ(other.Send(), "t8 ");
+  for (int i = 0; i < 9; ++i) EXPECT_FALSE(other.Answer());
+  EXPECT_EQ(told_, "t2 t3 t4 t5 s6 t6 t7 t8 ");
+  second->SaveFinished();
+  EXPECT_EQ(other.Send(), "s9 ");
+}
+
+// How many pieces were asked for depended on when the answers came.
+TEST_F(TrainingTest, AnswersAreAskedForAgainAsOftenAsBefore) {
+  const sim::SyntheticShape shape{.steps = 1, .eval_bins = 0, .answer_tokens = 40};
+  const ScriptRules rules{.eval_steps = 1};
+  const auto first = Make(shape, rules);
+  const auto position = ParsePosition(first->Position()->state, {});
+  ASSERT_TRUE(position.ok()) << position.status();
+
+  const auto fewer = Make(shape, rules, {}, *position, {}, {kGenerate, kGenerate, kTrain});
+  Player gang(fewer.get());
+  gang.ended = true;
+  EXPECT_EQ(gang.Send(), "g0 g0 ");  // and waits for them
+  EXPECT_FALSE(gang.Answer());
+  EXPECT_EQ(gang.Send(1), "t0 ");
+
+  const auto more = Make(shape, rules, {}, *position, {}, {kGenerate, kGenerate, kTrain});
+  Player other(more.get());
+  other.ended = true;
+  EXPECT_EQ(other.Send(1), "g0 ");
+  EXPECT_FALSE(other.Answer());
+  EXPECT_EQ(other.Send(2), "g0 t0 ");
+}
+
+// The ranks have other commands than the script: they say so.
+TEST_F(TrainingTest, OneThatWasSentOtherCommandsSendsItsOwn) {
+  const sim::SyntheticShape shape{.steps = 1, .eval_bins = 0, .answer_tokens = 8};
+  const auto first = Make(shape, {.eval_steps = 1});
+  const auto position = ParsePosition(first->Position()->state, {});
+  ASSERT_TRUE(position.ok()) << position.status();
+  const auto training = Make(shape, {.eval_steps = 1}, {}, *position, {}, {kTrain});
+  EXPECT_EQ(Player(training.get()).Send(1), "g0 ");
 }
 
 // The drain is no part of the position: it may be older.
