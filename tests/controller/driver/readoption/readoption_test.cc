@@ -49,12 +49,52 @@ class ReadoptionTest : public support::JobTest {
     EXPECT_EQ(sim.store().AllSteps(id).size(), static_cast<size_t>(steps));
     ExpectClean(sim);
   }
+  // A gang with a rank of each name, whose first `taken` answers are recorded.
+  static std::optional<driver::Readoption> Found(const std::vector<std::string>& names,
+                                                 uint64_t taken) {
+    std::vector<gang::Rank> ranks;
+    for (const std::string& name : names) {
+      gang::Rank& rank = ranks.emplace_back();
+      rank.target.id = "sim/" + name;
+      rank.target.incarnation = name;
+    }
+    store::MemoryStore store;
+    store::Batch batch;
+    batch.plans = {{"plan", "bytes"}};
+    batch.epochs = {
+        {.job = "job", .epoch = 1, .plan_hash = "plan", .ranks = gang::RanksJson(ranks)}};
+    batch.positions = {{"job", 1, taken, driver::ToldJson({.bytes = {3}})}};
+    EXPECT_TRUE(store.Commit(batch).ok());
+    v1::Job job;
+    job.set_id("job");
+    job.set_epoch(1);
+    auto found = driver::Readoption::Find(&store, job, /*trains=*/false);
+    EXPECT_TRUE(found.ok() && found->has_value()) << found.status();
+    return *std::move(found);
+  }
+  static scheduler::Worker WorkerOf(const std::string& name) {
+    scheduler::Worker worker;
+    worker.target.id = "sim/" + name;
+    worker.target.incarnation = name;
+    v1::Fence& fence = *worker.hello.mutable_current();
+    fence.set_job("job");
+    fence.set_epoch(1);
+    fence.set_plan_hash("plan");
+    return worker;
+  }
 };
 
 // Invariant gang-5.
 TEST_F(ReadoptionTest, KilledAtAnyWriteOrMessageItRepeatsNoStep) {
   for (int effects = 0; effects < 90; ++effects) {
     KillAfter(effects, 1 + effects % 3, {.eval_steps = 3, .save_steps = 2});
+  }
+}
+
+// Answers that end before as many tokens as they may have leave pieces unasked.
+TEST_F(ReadoptionTest, KilledWhileItAnswersItRepeatsNoStep) {
+  for (int effects = 0; effects < 60; ++effects) {
+    KillAfter(effects, 1 + effects % 3, {.eval_steps = 3, .save_steps = 2}, {.answer_tokens = 64});
   }
 }
 
@@ -231,33 +271,41 @@ TEST_F(ReadoptionTest, APositionThatCannotBeReadIsNamed) {
 
 // Answers that are no longer kept cannot be asked for again: that is known before any is.
 TEST_F(ReadoptionTest, ARankThatHasForgottenWhatIsNeededIsNamed) {
-  gang::Rank rank;
-  rank.target.id = "sim/0";
-  rank.target.incarnation = "a";
-  store::MemoryStore store;
-  store::Batch batch;
-  batch.plans = {{"plan", "bytes"}};
-  batch.epochs = {
-      {.job = "job", .epoch = 1, .plan_hash = "plan", .ranks = gang::RanksJson({rank})}};
-  batch.positions = {{"job", 1, 0, driver::ToldJson({.bytes = {3}})}};
-  ASSERT_TRUE(store.Commit(batch).ok());
-  v1::Job job;
-  job.set_id("job");
-  job.set_epoch(1);
-  auto found = driver::Readoption::Find(&store, job, /*trains=*/false);
-  ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
-  EXPECT_EQ((*found)->told().bytes, std::vector<size_t>{3});
-  scheduler::Worker worker;
-  worker.target = rank.target;
-  v1::Fence& fence = *worker.hello.mutable_current();
-  fence.set_job("job");
-  fence.set_epoch(1);
-  fence.set_plan_hash("plan");
+  auto found = Found({"a"}, /*taken=*/0);
+  EXPECT_EQ(found->told().bytes, std::vector<size_t>{3});
+  scheduler::Worker worker = WorkerOf("a");
   worker.hello.set_last_done_seq(kKeptAnswers);
-  EXPECT_EQ(*(*found)->Return(worker), 0);
+  EXPECT_EQ(*found->Return(worker), 0);
   worker.hello.set_last_done_seq(kKeptAnswers + 1);
-  EXPECT_NE((*found)->Return(worker).status().message().find("keeps the answers of the newest 256"),
+  EXPECT_NE(found->Return(worker).status().message().find("keeps the answers of the newest 256"),
             absl::string_view::npos);
+}
+
+// What ranks have behind the position is sent again in their order: the one that has most knows.
+TEST_F(ReadoptionTest, TheRankThatHasMostNamesWhatIsSentAgain) {
+  auto found = Found({"a", "b"}, /*taken=*/3);
+  scheduler::Worker worker = WorkerOf("a");
+  worker.hello.set_last_done_seq(4);
+  worker.hello.set_last_queued_seq(5);
+  for (const v1::CommandKind kind : {v1::COMMAND_KIND_EVAL, v1::COMMAND_KIND_TRAIN,
+                                     v1::COMMAND_KIND_TRAIN, v1::COMMAND_KIND_TRAIN}) {
+    worker.hello.add_queued(kind);
+  }
+  EXPECT_EQ(*found->Return(worker), 0);
+  EXPECT_EQ(found->queued(), 5u);
+  EXPECT_EQ(found->sent(), std::vector<v1::CommandKind>(2, v1::COMMAND_KIND_TRAIN));
+  worker.target.id = "sim/b";
+  worker.target.incarnation = "b";
+  worker.hello.set_last_queued_seq(6);
+  worker.hello.add_queued(v1::COMMAND_KIND_SNAPSHOT);
+  EXPECT_EQ(*found->Return(worker), 1);
+  EXPECT_EQ(found->sent(),
+            (std::vector<v1::CommandKind>{v1::COMMAND_KIND_TRAIN, v1::COMMAND_KIND_TRAIN,
+                                          v1::COMMAND_KIND_SNAPSHOT}));
+  worker.hello.set_last_queued_seq(9);
+  EXPECT_EQ(found->Return(worker).status().message(),
+            "rank 1 (sim/b) has 9 commands and names the newest 5; needed are those after command "
+            "3");
 }
 
 // What was drained is drained by the next controller, and saved.
