@@ -8,7 +8,6 @@
 #include "controller/driver/output/output_claim.h"
 
 namespace coxswain::driver {
-
 namespace {
 
 // What cannot be read costs its row, not the gang.
