@@ -7,6 +7,7 @@
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
 # Without arguments: tests, kernels and every row of steps, in less than 9 minutes. FILTER is GoogleTest's.
+# --tests: a process for every four cores, four at most, of which each takes a share of the tests (shards.py).
 # --gpus N: what needs N GPUs of the host, in less than 9 minutes: NCCL's tests, bandwidth of the collectives, rows of
 # gang_jobs.py over N GPUs beside one (from an earlier --steps, or measured), a worker killed and one stopped; --gang
 # alone runs the rows named. --overlap-off runs each a second time, without overlap. --set goes to those jobs.
@@ -36,7 +37,7 @@
 # --large: row 0.5b_full_1024 as a job; after --steps 0.5b_full_1024 it is compared with it.
 # --dispatch: dispatch_bench without TLS, on the cores of this host alone.
 # Environment: COXSWAIN_BUNDLE (default .carry/bundle, else .carry/bundle.tar.gz unpacked); OUT (default
-# ./out) gets log.txt, clocks.csv, tests.xml, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, sanitize.json, job.json, nccl.xml,
+# ./out) gets log.txt, clocks.csv, tests.xml, tests.txt, kernels.json, energy.json, optimizers.json, steps.json, checks.txt, sanitize.json, job.json, nccl.xml,
 # comm.json, gang.json, fault.txt, checkpoints.txt, checkpoint_cost.json, checkpoint_recovery.json, hosts-played.txt, dispatch.json, peer_fsdp.json, peer_ROW_VARIANT.txt, torch_train.json, torch_ops.txt and others of those tests, papers_*.json; PEER_OPTIONS: more options of peer_fsdp.py;
 # STEP_SECONDS (20) of each row, STEP_OPTIONS more of gpu_step_bench's; DEADLINE (525) seconds after which no row begins and no checker runs. The exit code
 # is the number of parts that failed.
@@ -108,9 +109,8 @@ failed=()
 
 run_tests() {
   have gpu_tests || return 1
-  timeout "$((deadline - SECONDS))" env LD_PRELOAD="$bundle/lib/libsync_counter.so" \
-    "$bundle/bin/gpu_tests" --gtest_brief=1 --gtest_filter="$tests_filter" --gtest_output="xml:$out/tests.xml" ||
-    return 1
+  python3 "$repository/bench/shards.py" --filter "$tests_filter" --seconds "$((deadline - SECONDS))" --out "$out" \
+    -- env LD_PRELOAD="$bundle/lib/libsync_counter.so" "$bundle/bin/gpu_tests" || return 1
   [[ $tests_filter == '*' ]] || return 0
   python3 -c 'import bitsandbytes, peft' 2>/dev/null ||
     { echo "no peft or no bitsandbytes here: errors are not compared with torch's"; return 0; }

@@ -30,10 +30,13 @@ def print_tests(folder):
     if not os.path.exists(path):
         return
     root = ElementTree.parse(path).getroot()
-    failed = [f"{c.get('classname')}.{c.get('name')}" for c in root.iter('testcase') if c.find('failure') is not None]
-    print(f"\ntests: {root.get('tests')} run, {len(failed)} failed, {float(root.get('time')):.0f} s")
-    for name in failed:
-        print(f'  failed: {name}')
+    cases = list(root.iter('testcase'))
+    failed = [case for case in cases if case.find('failure') is not None]
+    skipped = sum(case.get('result') == 'skipped' for case in cases)
+    print(f'\ntests: {len(cases) - skipped} run, {len(failed)} failed, {skipped} skipped, '
+          f"{float(root.get('time')):.0f} s in {root.get('processes')} processes")
+    for case in failed:
+        print(f"  failed: {case.get('classname')}.{case.get('name')}: {case.find('failure').get('message').splitlines()[0]}")
 
 
 def print_kernels(kernels):
