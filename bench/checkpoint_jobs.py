@@ -15,6 +15,7 @@ import argparse, glob, json, os, shutil, signal, statistics, sys, time
 from datetime import datetime
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gang_needs
 from gang_jobs import Cluster, prepare, wait_for, write_job
 
 GOALS = {'7b_full_x1': 25, '0.5b_lora': 8}  # seconds from the kill to the first step again
@@ -203,6 +204,7 @@ def main():
     args = parser.parse_args()
     args.row = args.row or (['1.5b_full'] if args.mode == 'cost' else ['0.5b_lora', '7b_full_x1'])
     args.output = args.output or [os.path.join(args.folder, 'out')]
+    gang_needs.check('checkpoint_jobs.py', args.model, args.gpus, [args.folder, *args.output])
     prepare(args.folder, args.model)
     sys.exit({'cost': cost, 'recovery': recovery}[args.mode](args))
 

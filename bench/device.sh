@@ -46,7 +46,7 @@ repository=$(cd "$(dirname "$0")/.." && pwd)
 out=$(realpath -m "${OUT:-out}")
 step_seconds=${STEP_SECONDS:-20}
 deadline=${DEADLINE:-525}
-mkdir -p "$out"
+mkdir -p "$out" && [[ -w $out ]] || { echo "device.sh: cannot write into OUT=$out" >&2; exit 2; }
 
 parts=() tests_filter='*' nccl_filter='*' sanitize_filter='-*Model*:*Thousand*:*Elements:*Long*:*Many*:*Gemm*:*Death*:*Golden*:Checkpoint*:Gradient*:Packing*:StepModes*:SelfVerification*:Weights*' kernels=() energy=() rows=()
 gpus=0 peer_rows=() gang_rows=() gang_settings=() peer_batches=() torch_rows=() papers=() dispatch_workers=1,64,1024
@@ -259,15 +259,14 @@ run_comm() {
 }
 
 run_gang() {
-  have coxswain-worker-cuda || return 1
   local work code
   work=$(mktemp -d)
-  local options=(--gpus "$gpus" --deadline "$((deadline - SECONDS))" --single "$out/steps.json" "${gang_settings[@]}")
+  local options=(--gpus "$gpus" --deadline "$((deadline - SECONDS))" --single "$out/steps.json" --json "$out/gang.json"
+                 "${gang_settings[@]}")
   [[ ${#gang_rows[@]} -gt 0 ]] && options+=(--rows "${gang_rows[@]}")
   python3 "$repository/bench/gang_jobs.py" run "$work" "$bundle/models/qwen2.5-0.5b" "${options[@]}"
   code=$?
-  cp "$work/gang.json" "$out/" 2>/dev/null
-  [[ $code -eq 0 ]] || tail -n 15 "$work"/state-*/coxswain/*/*.log
+  [[ $code -eq 0 ]] || tail -n 15 "$work"/state-*/coxswain/*/*.log 2>/dev/null
   rm -rf "$work"
   return "$code"
 }
@@ -348,7 +347,6 @@ run_fault() { play_gang fault 150 fault.txt 'state-*/coxswain/*/*.log'; }
 
 # What checkpoints cost, to memory and to the disk, and from a kill to training again.
 run_checkpoints() {
-  have coxswain-worker-cuda || return 1
   local work memory bad=0
   work=$(mktemp -d) memory=$(mktemp -d -p /dev/shm)
   for mode in "cost --output $memory/out $work/out" "recovery --output $memory"; do
@@ -356,7 +354,7 @@ run_checkpoints() {
     set -- $mode
     timeout 420 python3 "$repository/bench/checkpoint_jobs.py" "$1" "$work" "$bundle/models/qwen2.5-0.5b" \
       --gpus "$gpus" "${@:2}" 2>&1 | tee -a "$out/checkpoints.txt"
-    [[ ${PIPESTATUS[0]} -eq 0 ]] || { bad=1; tail -n 30 "$work"/state-*/coxswain/*/*.log; }
+    [[ ${PIPESTATUS[0]} -eq 0 ]] || { bad=1; tail -n 30 "$work"/state-*/coxswain/*/*.log 2>/dev/null; }
     cp "$work"/checkpoint_*.json "$out" 2>/dev/null
   done
   rm -rf "$work" "$memory"
@@ -367,7 +365,6 @@ run_hosts-played() { play_gang hosts 500 hosts-played.txt '*.log' 'part-*/*.log'
 
 # MODE SECONDS FILE LOG...: gang_jobs.py MODE, what it says in FILE too; the ends of LOG (patterns) where it fails.
 play_gang() {
-  have coxswain-worker-cuda || return 1
   local mode=$1 limit=$2 file=$3 work code
   shift 3
   work=$(mktemp -d)
@@ -375,7 +372,7 @@ play_gang() {
     --gpus "$gpus" 2>&1 | tee "$out/$file"
   code=${PIPESTATUS[0]}
   # shellcheck disable=SC2068  # patterns
-  [[ $code -eq 0 ]] || tail -n 30 ${@/#/$work/}
+  [[ $code -eq 0 ]] || tail -n 30 ${@/#/$work/} 2>/dev/null
   rm -rf "$work"
   return "$code"
 }

@@ -2,8 +2,8 @@
 """Rows of gpu_step_bench as jobs over one GPU and over several of a host, through the controller.
 
   gang_jobs.py run FOLDER MODEL --gpus N [--rows ROW...] [--single STEPS_JSON] [--overlap-off] [--set KEY=VALUE]...
-                   [--deadline S]
-      FOLDER gets gang.json and the logs. MODEL holds a tokenizer of the Qwen2.5 family. Speed of one GPU, for rows
+                   [--deadline S] [--json FILE]
+      FILE (FOLDER/gang.json) gets the rows, FOLDER the logs. MODEL holds a tokenizer of the Qwen2.5 family. Speed of one GPU, for rows
       that are compared with it: measured as a job on each, all at once, or taken from a report of gpu_step_bench.
       --set goes to cox submit: parallelism, for example. --overlap-off runs each row a second time with
       parallelism.overlap=false. Without --rows: those with a goal.
@@ -13,9 +13,10 @@
       hosts played on this machine (--host-id): N / 2 GPUs on each of two, one of which dies and comes back as part of
       the other; then the other way round. The job must not end by steps replayed with other bits. Two GPUs: 1 + 1
       ranks; four: 2 x 2 of a mesh
-  gang_jobs.py table FOLDER
+  gang_jobs.py table FOLDER [--json FILE]
 
-Programs (cox, coxswain-controller, ...) come from PATH. Exposed communication of a step: the time in which compute
+Programs (cox, coxswain-controller, ...) come from PATH. What is missing is said at once, before a GPU is taken
+(gang_needs.py). Exposed communication of a step: the time in which compute
 waits for collectives, by events of the device, of the rank that waits least: it is the slowest, for which the others
 wait (the longest wait is in gang.json). With overlap off that is all their time, and hidden = 1 - exposed with overlap /
 exposed without. Predicted: what the plan held before step 1.
@@ -25,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gang_needs
 from large_job import write_documents
 
 NEVER = 100000
@@ -39,10 +41,8 @@ SEVEN = dict(vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_h
 LLAMA = dict(architectures=['LlamaForCausalLM'], model_type='llama', vocab_size=151936, hidden_size=4096,
              intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
              rms_norm_eps=1e-5, rope_theta=500000.0, tie_word_embeddings=False)
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'models/qwen3_30b_a3b/config.json'),
-          encoding='utf-8') as config_file:
-    EXPERTS = json.load(config_file)
-MODELS = {'0.5b': HALF, '1.5b': ONE_AND_HALF, '7b': SEVEN, 'llama8b': LLAMA, '30b_a3b': EXPERTS}
+MODELS = {'0.5b': HALF, '1.5b': ONE_AND_HALF, '7b': SEVEN, 'llama8b': LLAMA}
+PUBLISHED = {'30b_a3b': gang_needs.EXPERTS}  # the file of the shape
 STATE = 'precision: {master_weights: bfloat16, gradients: bfloat16}'
 LORA = 'adapter: lora\n  lora: {r: 16, alpha: 32}'
 
@@ -126,7 +126,11 @@ class Cluster:
 def prepare(folder, model):
     """Models and documents that all rows share."""
     os.makedirs(folder, exist_ok=True)
-    for name, shape in MODELS.items():
+    shapes = dict(MODELS)
+    for name, path in PUBLISHED.items():
+        with open(path, encoding='utf-8') as file:
+            shapes[name] = json.load(file)
+    for name, shape in shapes.items():
         path = os.path.join(folder, 'models', name)
         if os.path.exists(path):
             continue
@@ -257,7 +261,7 @@ def run(args):
     report, alone = [], {}
     for name in args.rows or [name for name, row in ROWS.items() if row.goal]:
         report.append(run_entry(args, name, known, alone))
-        with open(os.path.join(args.folder, 'gang.json'), 'w', encoding='utf-8') as file:
+        with open(args.json, 'w', encoding='utf-8') as file:
             json.dump({'rows': report}, file, indent=1)
     table(args)
     return sum('gang' not in entry for entry in report)
@@ -290,7 +294,7 @@ def cells(entry):
 
 def table(args):
     """Times in milliseconds. predicted: a step, and how far off; no overlap: a step; comm: its collectives."""
-    with open(os.path.join(args.folder, 'gang.json'), encoding='utf-8') as file:
+    with open(args.json, encoding='utf-8') as file:
         rows = json.load(file)['rows']
     width = lambda title: max(len(title) + 2, 9)
     line = lambda name, texts: f'{name:17}' + ''.join(f'{text:>{width(title)}}' for title, text in texts.items())
@@ -465,7 +469,11 @@ def main():
     parser.add_argument('--overlap-off', action='store_true')
     parser.add_argument('--set', action='append', default=[])
     parser.add_argument('--deadline', type=float, default=480)
+    parser.add_argument('--json', type=os.path.abspath)
     args = parser.parse_args()
+    args.json = args.json or os.path.join(args.folder, 'gang.json')
+    if args.command != 'table':
+        gang_needs.check('gang_jobs.py', args.model, args.gpus, {args.folder, os.path.dirname(args.json)})
     sys.exit({'run': run, 'fault': fault, 'hosts': hosts, 'table': table}[args.command](args))
 
 
