@@ -267,11 +267,8 @@ const char* Fp8Quality(plan::Fp8Recipe recipe) {
       return "held-back loss within 0.2 % of bfloat16's (0.5B, 1,000 steps, two seeds)";
     case plan::Fp8Recipe::kBlockwise:
       return "held-back loss within 0.1 % of bfloat16's (0.5B, 1,000 steps, two seeds)";
-    case plan::Fp8Recipe::kDelayed:
-      return "not recommended: held-back loss beside bfloat16's was not measured on a GPU; that of "
-             "tensorwise and blockwise was";
     default:
-      return "held-back loss beside bfloat16's not measured; tensorwise and blockwise were";
+      return "held-back loss beside bfloat16's not measured; that of tensorwise and blockwise was";
   }
 }
 
