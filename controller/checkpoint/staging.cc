@@ -89,4 +89,10 @@ absl::Status SweepStaging(Files* files, const std::string& output_dir) {
   return absl::OkStatus();
 }
 
+absl::Status LeaveStaging(Files* files, const std::string& output_dir) {
+  RETURN_IF_ERROR(SweepStaging(files, output_dir));
+  const std::string root = StagingRoot(output_dir);
+  return files->Exists(root) ? files->RemoveIfEmpty(root) : absl::OkStatus();
+}
+
 }  // namespace coxswain::checkpoint

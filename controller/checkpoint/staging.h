@@ -27,6 +27,8 @@ std::string EndingOf(const StagingOwner& owner);
 // goes back when its place is empty. Only the owner of output_dir may call it, while it writes
 // nothing there. Foreign names stay, and so does a folder with a file that no job wrote.
 absl::Status SweepStaging(Files* files, const std::string& output_dir);
+// SweepStaging of an owner that goes: .staging goes too where nothing stays in it.
+absl::Status LeaveStaging(Files* files, const std::string& output_dir);
 
 }  // namespace coxswain::checkpoint
 

@@ -171,6 +171,12 @@ absl::Status DiskFiles::RemoveAll(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status DiskFiles::RemoveIfEmpty(const std::string& path) {
+  if (rmdir(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  if (errno == ENOTEMPTY || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus(errno, "remove", path);
+}
+
 absl::StatusOr<std::string> DiskFiles::Identity(const std::string& path) {
   std::filesystem::path existing = path;
   std::string rest;

@@ -72,6 +72,8 @@ class Files {
   // move durable in both parents.
   virtual absl::Status RenameDirectory(const std::string& from, const std::string& to) = 0;
   virtual absl::Status RemoveAll(const std::string& path) = 0;  // absent is fine
+  // Removes a directory in which nothing lies. One that holds anything stays, and absent is fine.
+  virtual absl::Status RemoveIfEmpty(const std::string& path) = 0;
   // Equal for two paths that lead to one file or directory, through any links and mounts. For a
   // path that does not exist: the identity of its last existing directory, "/" and the rest.
   virtual absl::StatusOr<std::string> Identity(const std::string& path) = 0;
@@ -102,6 +104,7 @@ class DiskFiles : public Files {
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;
+  absl::Status RemoveIfEmpty(const std::string& path) override;
   absl::StatusOr<std::string> Identity(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<HeldFile>> Hold(const std::string& path) override;  // held_file.cc
   absl::StatusOr<bool> IsHeld(const std::string& path) override;

@@ -34,6 +34,10 @@ class KillingFiles : public DiskFiles {
     Count();
     return DiskFiles::RemoveAll(path);
   }
+  absl::Status RemoveIfEmpty(const std::string& path) override {
+    Count();
+    return DiskFiles::RemoveIfEmpty(path);
+  }
 
  private:
   void Count() {

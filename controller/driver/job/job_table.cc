@@ -159,7 +159,7 @@ void JobTable::SweepLeftovers() {
           if (!files->Exists(checkpoint::StagingRoot(output_dir))) continue;
           OutputClaim claim(files, output_dir, leftover.second);
           if (!claim.Take().ok()) continue;
-          claim.WhileHeld([&] { return checkpoint::SweepStaging(files, output_dir); })
+          claim.WhileHeld([&] { return checkpoint::LeaveStaging(files, output_dir); })
               .IgnoreError();
           claim.Release();
         }

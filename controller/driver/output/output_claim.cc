@@ -201,7 +201,7 @@ void OutputHold::LetGo(std::function<void()> gone) {
       Lane::kFiles,
       [files, directory = job_.spec.output_dir, claim = std::exchange(claim_, nullptr)] {
         // What stays is swept by the next owner.
-        claim->WhileHeld([&] { return checkpoint::SweepStaging(files, directory); }).IgnoreError();
+        claim->WhileHeld([&] { return checkpoint::LeaveStaging(files, directory); }).IgnoreError();
         claim->Release();
       },
       life_.Wrap([this, gone = std::move(gone)] {

@@ -92,8 +92,8 @@ class OutputHold {
   std::shared_ptr<OutputClaim> Claim();
   const std::shared_ptr<OutputClaim>& claim() const { return claim_; }  // null: not claimed
 
-  // Sweeps what is left there and gives the directory up, then calls `gone`. Nothing where it is
-  // not claimed.
+  // Sweeps what is left in .staging, with it where nothing stays, and gives the directory up, then
+  // calls `gone`. Nothing where it is not claimed.
   void LetGo(std::function<void()> gone);
   bool letting_go() const { return letting_go_; }
 

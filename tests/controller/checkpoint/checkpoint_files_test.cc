@@ -285,6 +285,21 @@ TEST_F(CheckpointFilesTest, SweepsWhatUnfinishedWorkLeftAndNothingElse) {
   EXPECT_TRUE(files_.Exists(root + "notes"));
 }
 
+TEST_F(CheckpointFilesTest, WhoLeavesTakesTheStagingDirectoryAlongUnlessAFileStaysInIt) {
+  ASSERT_TRUE(files_.MakeDirs("/out").ok());
+  ASSERT_TRUE(LeaveStaging(&files_, "/out").ok());  // none there
+  const std::string root = "/out/.staging";
+  ASSERT_TRUE(files_.MakeDirs(root + "/step-10.job-1.t1.e1").ok());
+  ASSERT_TRUE(SweepStaging(&files_, "/out").ok());
+  EXPECT_TRUE(files_.Exists(root));  // more is written there
+  ASSERT_TRUE(files_.WriteDurably(root + "/mine.txt", "a user's").ok());
+  ASSERT_TRUE(LeaveStaging(&files_, "/out").ok());
+  EXPECT_TRUE(files_.Exists(root + "/mine.txt"));
+  ASSERT_TRUE(files_.RemoveAll(root + "/mine.txt").ok());
+  ASSERT_TRUE(LeaveStaging(&files_, "/out").ok());
+  EXPECT_FALSE(files_.Exists(root));
+}
+
 // A user's file got into a checkpoint as it was moved aside, and it could not go back.
 TEST_F(CheckpointFilesTest, ASweepLeavesWhatNoJobWrote) {
   ASSERT_TRUE(Save(10, "job-1").ok());

@@ -66,7 +66,7 @@ TEST_F(JobOutputTest, IsHeldWhileTheJobWritesAndLeftClean) {
   ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED));
   sim.RunFor(10);
   EXPECT_FALSE(sim.files().Exists(kOwner));
-  EXPECT_TRUE(sim.files().List("/out/job/.staging")->empty());
+  EXPECT_FALSE(sim.files().Exists("/out/job/.staging"));
 }
 
 TEST_F(JobOutputTest, ALinkToTheSameDirectoryMakesJobsTakeTurns) {

@@ -40,6 +40,17 @@ TEST_F(DiskFilesTest, AFileThatIsTooShortIsNotFilledUp) {
   EXPECT_EQ(Content(), "abc");
 }
 
+TEST_F(DiskFilesTest, ADirectoryGoesOnlyWhenItIsEmpty) {
+  const std::string folder = folder_.path() + "/folder";
+  ASSERT_TRUE(files_.MakeDirs(folder + "/within").ok());
+  EXPECT_TRUE(files_.RemoveIfEmpty(folder).ok());
+  EXPECT_TRUE(files_.Exists(folder + "/within"));
+  EXPECT_TRUE(files_.RemoveIfEmpty(folder + "/within").ok());
+  EXPECT_TRUE(files_.RemoveIfEmpty(folder).ok());
+  EXPECT_FALSE(files_.Exists(folder));
+  EXPECT_TRUE(files_.RemoveIfEmpty(folder).ok());  // absent
+}
+
 TEST_F(DiskFilesTest, AnErrorNamesThePath) {
   const absl::Status status = files_.WriteAt(path_ + "/below", 0, "a", true);
   EXPECT_TRUE(absl::IsNotFound(status)) << status;

@@ -88,6 +88,10 @@ absl::Status FaultyFiles::RemoveAll(const std::string& path) {
   RETURN_IF_ERROR(BeforeWrite("removal", path));
   return Changed(base_->RemoveAll(path), path);
 }
+absl::Status FaultyFiles::RemoveIfEmpty(const std::string& path) {
+  RETURN_IF_ERROR(BeforeWrite("removal", path));
+  return Changed(base_->RemoveIfEmpty(path), path);
+}
 absl::StatusOr<std::string> FaultyFiles::Identity(const std::string& path) {
   RETURN_IF_ERROR(BeforeRead(path));
   return base_->Identity(path);

@@ -52,6 +52,7 @@ class FaultyFiles : public Files {
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
   absl::Status RenameDirectory(const std::string& from, const std::string& to) override;
   absl::Status RemoveAll(const std::string& path) override;
+  absl::Status RemoveIfEmpty(const std::string& path) override;
   absl::StatusOr<std::string> Identity(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<HeldFile>> Hold(const std::string& path) override;
   absl::StatusOr<bool> IsHeld(const std::string& path) override;

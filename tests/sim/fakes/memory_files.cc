@@ -249,6 +249,17 @@ absl::Status MemoryFiles::RemoveAll(const std::string& name) {
   return absl::OkStatus();
 }
 
+absl::Status MemoryFiles::RemoveIfEmpty(const std::string& name) {
+  std::lock_guard lock(mu_);
+  const std::string path = Resolve(name);
+  const auto in_it = [&](const std::string& entry) { return entry != path && Below(entry, path); };
+  const bool holds_any = std::any_of(directories_.begin(), directories_.end(), in_it) ||
+                         std::any_of(files_.begin(), files_.end(),
+                                     [&](const auto& file) { return in_it(file.first); });
+  if (!holds_any) directories_.erase(path);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> MemoryFiles::Identity(const std::string& path) {
   std::lock_guard lock(mu_);
   return Resolve(path);
