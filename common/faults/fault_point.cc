@@ -145,7 +145,9 @@ absl::Status Act(const Fault& fault) {
     ::kill(getpid(), SIGKILL);
     while (true) ::pause();
   }
-  if (fault.action == "stop") ::kill(getpid(), SIGSTOP);
+  // To this thread: of a signal to the process another thread may hear first, while this one goes
+  // on.
+  if (fault.action == "stop") ::raise(SIGSTOP);
   if (fault.action == "delay") std::this_thread::sleep_for(std::chrono::milliseconds(fault.ms));
   const std::string point = absl::StrCat("fault point ", fault.row->name);
   if (fault.action == "enospc") return ErrnoStatus(ENOSPC, "pass", point);

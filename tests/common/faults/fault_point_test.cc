@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "common/faults/fault_table.h"
 #include "tests/support/scratch_folder.h"
@@ -87,6 +90,35 @@ TEST_F(FaultPointTest, KillsAndStopsItsProcess) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
+}
+
+// Also where another thread would hear the signal first.
+TEST_F(FaultPointTest, AThreadThatStopsItsProcessDoesNothingMore) {
+  void* const page = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto& passed = *new (page) std::atomic<int>(0);
+  for (int round = 0; round < 20; ++round) {  // a race would be won now and then
+    passed = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+      if (!Arm("formed:stop", Process::kController).ok()) _exit(1);
+      std::thread([&passed] {
+        Pass(Point::kFormed);
+        passed = 1;
+        _exit(0);
+      }).detach();
+      while (true) pause();
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+    ASSERT_TRUE(WIFSTOPPED(status));
+    EXPECT_EQ(passed, 0) << "round " << round;
+    kill(child, SIGCONT);
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(passed, 1);
+  }
+  munmap(page, sizeof(std::atomic<int>));
 }
 
 TEST_F(FaultPointTest, TheWallClockJumpsAndStaysThere) {
