@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <random>
 
@@ -128,11 +128,11 @@ TEST(RecipeCurriculumTest, PassesAfterTakesNoLongerLateInALongPass) {
   planner::Recipe recipe = RecipeOf(job, data);
   ASSERT_EQ(recipe.total_steps(), kSteps);
   const RecipeCurriculum curriculum(planner::SmallModel(), std::move(data), std::move(recipe));
-  const auto began = std::chrono::steady_clock::now();
+  const std::clock_t began = std::clock();  // CPU time: on a busy machine others' is no part of it
   double sum = 0;
   for (int64_t step = 1; step <= kSteps; ++step) sum += curriculum.passes_after(step);
   EXPECT_NEAR(sum, (kSteps + 1) / 2.0, 1e-3);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(500));
+  EXPECT_LT(std::clock() - began, CLOCKS_PER_SEC / 2);
 }
 
 TEST(RecipeCurriculumTest, ARecipeThatIsCancelledStopsInItsFirstPass) {

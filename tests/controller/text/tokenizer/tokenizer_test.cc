@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -144,9 +144,9 @@ TEST(TokenizerTest, LongWordsAreFastAndMergeAlike) {
   }
   std::string word;
   for (int i = 0; i < 200000; ++i) word.push_back("aeinorst"[random() % 8]);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // CPU time: on a busy machine others' is no part of it
   EXPECT_EQ(tokenizer->Decode(Ids(*tokenizer, word), false), word);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(std::clock() - start, 5 * CLOCKS_PER_SEC);
 }
 
 std::vector<std::string> ManyTexts() {
