@@ -167,7 +167,7 @@ TEST(GlooTest, AbortWakesACallInProgressAndEndsTheGroup) {
       auto result = std::async(std::launch::async, [&] { return Sum(group, data.data(), n); });
       EXPECT_EQ(result.wait_for(milliseconds(50)), std::future_status::timeout);
       group.Abort();
-      ASSERT_EQ(result.wait_for(milliseconds(5000)), std::future_status::ready);
+      ASSERT_EQ(result.wait_for(milliseconds(20000)), std::future_status::ready);
       EXPECT_EQ(result.get().code(), absl::StatusCode::kCancelled);
       EXPECT_EQ(group.Barrier().code(), absl::StatusCode::kCancelled);
       done.set_value();
@@ -183,7 +183,7 @@ TEST(GlooTest, AbortOfOneRankFailsTheOthersAtOnce) {
     }
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(group.Barrier().code(), absl::StatusCode::kUnavailable);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(10000));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(20000));  // below the timeout
   });
 }
 
@@ -221,7 +221,7 @@ TEST(GlooTest, LatePeerGivesUnavailableAfterTheTimeout) {
         EXPECT_NE(status.message().find("#1"), std::string::npos) << status;
         done.set_value();
       },
-      milliseconds(1000));
+      milliseconds(5000));  // the group is formed within it too
 }
 
 // Invariant comm-4: no group without all ranks.
