@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """An export is read back by the workers that trained it, before it gets its name. Real processes, one machine."""
-import glob, json, os, signal, struct, sys, unittest
+import glob, json, math, os, signal, struct, sys, time, unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fault_cluster import state_of
 from processes import Cluster, wait_for
 
 SHORT = {'global_batch_size: 4': 'global_batch_size: 2', 'max_steps: 40': 'max_steps: 3', 'eval_steps: 20': 'eval_steps: 100'}
 RESOURCES = '  resources: {device: cpu, workers: 2}'
+RECORDS = 8  # that a proof compares at most
 
 
 def exporting(options):
@@ -34,22 +35,29 @@ class VerifyTest(Cluster):
         self.assertIn('Read back:', self.cox('describe', job).stdout)
         return manifest, event
 
+    def assert_equal_bits(self, manifest):
+        """Of as many records as there is time for: all of them, or fewer where a machine is slow."""
+        self.assertEqual((manifest['outcome'], manifest['difference'], manifest['bound']), ('verified', 0, 0))
+        self.assertIn(manifest['records'], range(1, RECORDS + 1))
+
     def test_an_adapter_has_the_trained_bits_and_a_merged_model_is_within_its_bound(self):
         self.begin()
+        submitted = time.monotonic()
         job = self.submit(self.job_file(replace=exporting('{merge: true}')))
         self.wait_state(job, 'SUCCEEDED', 240)
+        took = time.monotonic() - submitted
         info = self.cox_json('get', job)
         manifest, event = self.verified(job, info['artifact_dir'])
-        self.assertEqual((manifest['outcome'], manifest['records'], manifest['difference'], manifest['bound']),
-                         ('verified', 8, 0, 0))
+        self.assert_equal_bits(manifest)
         self.assertTrue(event[0]['verified'])
         merged, _ = self.verified(job, info['merged_dir'])
         print('merged:', merged)
         self.assertEqual(merged['outcome'], 'verified')
         self.assertLess(0, merged['difference'])
         self.assertLess(merged['difference'], merged['bound'])
-        self.assertLess(merged['bound'], 0.1, 'it would let a wrong model pass')
-        self.assertLess(merged['seconds'], 10)
+        widened = math.sqrt(RECORDS / merged['records'])  # what fewer records add: controller/driver/output/proof_plan.h
+        self.assertLess(merged['bound'], 0.1 * widened, 'it would let a wrong model pass')
+        self.assertTrue(0 < merged['seconds'] < took, (merged['seconds'], took))
 
     def test_a_model_has_the_trained_bits_rounded_as_its_files_are(self):
         self.begin()
@@ -100,7 +108,7 @@ class VerifyTest(Cluster):
             folder = self.cox_json('get', job)['artifact_dir']
             manifest, event = self.verified(job, folder)
             self.assertEqual(json.load(open(os.path.join(folder, 'coxswain_manifest.json')))['job'], job)
-            self.assertEqual((manifest['outcome'], manifest['records'], manifest['difference']), ('verified', 8, 0))
+            self.assert_equal_bits(manifest)
         self.assertEqual(self.staged('*'), [])
 
     def test_a_disk_that_is_full_meanwhile_is_waited_for_and_nothing_is_called_verified(self):
@@ -118,14 +126,11 @@ class VerifyTest(Cluster):
     def damage(self, job, pattern, change):
         """Changes the file that was written aside while the controller stands."""
         wait_for('the export is written', lambda: state_of(self.controller.pid) == 'T', 240)
-        self.change(pattern, change)
-        os.kill(self.controller.pid, signal.SIGCONT)
-        return self.failure(job)
-
-    def change(self, pattern, change):
         path = self.staged(pattern)[0]
         with open(path, 'r+b') as file:
             change(path, file)
+        os.kill(self.controller.pid, signal.SIGCONT)
+        return self.failure(job)
 
     def failure(self, job):
         """Nothing was published and the checkpoint is there; the message."""
@@ -166,7 +171,7 @@ class VerifyTest(Cluster):
         self.assertIn('is not what was trained: record ', self.damage(job, 'export-model*/model.safetensors', turn))
 
     def test_other_settings_of_an_adapter_fail_the_export(self):
-        self.begin('export.staged:delay=5000')  # what is read in the controller is read right behind
+        self.begin('export.staged:stop')
         job = self.submit(self.job_file(replace=SHORT))
 
         def other_alpha(path, file):
@@ -174,9 +179,7 @@ class VerifyTest(Cluster):
             file.seek(0)
             file.write(text)
 
-        wait_for('the export is written', lambda: self.staged('export-adapter*/tokenizer.json'), 240)
-        self.change('export-adapter*/adapter_config.json', other_alpha)
-        message = self.failure(job)
+        message = self.damage(job, 'export-adapter*/adapter_config.json', other_alpha)
         self.assertIn('cannot be read back: ', message)
         self.assertIn('46', message)
 
