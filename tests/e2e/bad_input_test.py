@@ -88,7 +88,7 @@ class BadInputTest(Cluster):
         self.start_controller()
         second = self.start('coxswain-controller', '--listen', self.endpoint['grpc'], '--metrics', '', '--state-dir',
                             os.path.join(self.dir, 'other'))
-        self.assertEqual(second.wait(20), 1)
+        self.assertEqual(second.wait(60), 1)
         self.assertIn(self.endpoint['grpc'].split(':')[1], open(second.log_path).read())
 
     def test_unreachable_server_and_unknown_job(self):
@@ -104,11 +104,11 @@ class BadInputTest(Cluster):
             wait_for('two workers', lambda: len([w for w in self.cox_json('workers')['workers'] if w['state'] == 'READY']) == 2)
             workers = [int(w['pid']) for w in self.cox_json('workers')['workers']]
             supervisor.send_signal(number)
-            self.assertEqual(supervisor.wait(30), 0)
+            self.assertEqual(supervisor.wait(60), 0)
             for pid in workers:
                 self.assertFalse(os.path.exists(f'/proc/{pid}'), f'worker {pid} outlives its supervisor')
             controller.send_signal(number)
-            self.assertEqual(controller.wait(30), 0)
+            self.assertEqual(controller.wait(60), 0)
 
 
 if __name__ == '__main__':

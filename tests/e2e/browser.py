@@ -71,7 +71,7 @@ class Browser:
             raise RuntimeError(f'{method}: {answer["error"]}')
         return answer['result']
 
-    def read_until(self, condition, what, seconds=30):
+    def read_until(self, condition, what, seconds=60):
         deadline = time.monotonic() + seconds
         while not condition():
             left = deadline - time.monotonic()
@@ -126,10 +126,10 @@ class Browser:
         def entry():
             found = self.js('performance.getEntriesByName("first-contentful-paint").map(e => e.startTime)')
             return found and found[0]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (paint := entry()) is None or paint == []:
             if time.monotonic() > deadline:
-                raise AssertionError('browser: no paint within 10 s')
+                raise AssertionError('browser: no paint within 60 s')
             time.sleep(0.02)
         return paint
 

@@ -9,21 +9,24 @@ BIN = os.path.abspath(os.environ.get('COXSWAIN_BIN', os.path.join(ROOT, 'build/c
 QUICKSTART = os.path.join(ROOT, 'deploy/quickstart')
 
 
-def wait_for(what, condition, seconds=60):
-    """The first true value of condition(), polled until the deadline."""
-    deadline = time.monotonic() + seconds
+def wait_for(what, condition, seconds=60, progress=lambda: None):
+    """The first true value of condition(), polled until progress() has been the same for so long: a machine that is slow is
+    no failure, one where nothing happens is."""
+    seen, deadline = None, time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if (now := progress()) != seen:
+            seen, deadline = now, time.monotonic() + seconds
+        elif time.monotonic() > deadline:
             raise AssertionError(f'{what}: not within {seconds} s')
         time.sleep(0.15)  # each poll starts a cox, on cores that the workers need
 
 
 def metrics(address):
     """{'name{labels}': value} of one /metrics page."""
-    text = urllib.request.urlopen(f'http://{address}/metrics', timeout=10).read().decode()
+    text = urllib.request.urlopen(f'http://{address}/metrics', timeout=60).read().decode()
     return {m[1]: float(m[2]) for m in re.finditer(r'^([^#\s][^ \n]*(?: [^ \n]*=[^ \n]*)*) (\S+)$', text, re.M)}
 
 
@@ -79,7 +82,7 @@ class Cluster(unittest.TestCase):
             if process.poll() is not None:
                 raise AssertionError(f'controller exited {process.returncode}:\n{open(process.log_path).read()[-2000:]}')
             return os.path.exists(endpoint_file)
-        wait_for('controller endpoint', ready, 30)
+        wait_for('controller endpoint', ready)
         self.endpoint = json.load(open(endpoint_file))
         return process
 
@@ -129,12 +132,16 @@ class Cluster(unittest.TestCase):
         return self.cox_json('get', job)['state']
 
     def wait_state(self, job, state, seconds=120):
+        """Waits until the job is in that state, for so long after each of its steps. It may not end in another one."""
+        last = {}
         def reached():
-            current = self.state(job)
+            last.update(self.cox_json('get', job))
+            current = last['state']
             if current != state and current in ('FAILED', 'CANCELLED', 'SUCCEEDED'):
                 raise AssertionError(f'{job} is {current}, not {state}:\n{self.cox("events", job).stdout[-3000:]}')
             return current == state
-        wait_for(f'{job} {state}', reached, seconds)
+        wait_for(f'{job} {state}', reached, seconds,
+                 progress=lambda: (last['state'], last.get('epoch'), (last.get('progress') or {}).get('step')))
 
     def step_events(self, job):
         """[(step, loss, grad_norm)] of the job's StepDone events, in order."""
