@@ -13,7 +13,7 @@ VARIABLES = {'$__rate_interval': '30s', '$namespace': '.*', '$job': '.*', '$rank
 
 def ask(address, path, **parameters):
     url = f'http://{address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}'
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return json.load(answer)['data']
 
 
@@ -41,8 +41,8 @@ class PrometheusTest(Cluster):
         again = json.loads(self.cox('up', '--workers', '2', '--with-prometheus', '-o', 'json').stdout)
         self.assertEqual(again, up)
         job = self.submit(self.job_file(replace={'save_steps: 20': 'save_steps: 3', 'eval_steps: 20': 'eval_steps: 8',
-                                                 'max_steps: 40': 'max_steps: 400'}))
-        self.wait_state(job, 'RUNNING', 60)
+                                                 'max_steps: 40': 'max_steps: 4000'}))
+        self.wait_state(job, 'RUNNING')
         missing = dict.fromkeys(queries(dashboard()))
         def all_answered():
             for where, query in list(missing):
@@ -53,7 +53,7 @@ class PrometheusTest(Cluster):
                 del missing[where, query]
             return not missing
         try:
-            wait_for('data for every query', all_answered, 90)
+            wait_for('data for every query', all_answered, 240)
         except AssertionError as error:
             raise AssertionError(f'{error}: {[where for where, _ in missing]}')
         self.assertEqual(self.state(job), 'RUNNING')
@@ -94,14 +94,14 @@ class PrometheusTest(Cluster):
                 return urllib.request.urlopen(f'http://{address}/-/ready', timeout=5).status == 200
             except OSError:
                 return False
-        wait_for('Prometheus', ready, 30)
+        wait_for('Prometheus', ready)
         self.prometheus = address
 
     def firing(self):
         return {(a['labels']['alertname'], a['labels'].get('job')) for a in ask(self.prometheus, 'alerts')['alerts']
                 if a['state'] == 'firing'}
 
-    def wait_alert(self, name, job=None, seconds=60):
+    def wait_alert(self, name, job=None, seconds=240):
         wait_for(f'{name} fires', lambda: any(n == name and job in (None, j) for n, j in self.firing()), seconds)
 
     def test_alerts_fire_on_real_processes(self):
@@ -110,16 +110,16 @@ class PrometheusTest(Cluster):
         controller = self.start_controller()
         self.start_workers(2)
         self.start_prometheus()
-        job = self.submit(self.job_file(replace={'max_steps: 40': 'max_steps: 400'}))
-        self.wait_state(job, 'RUNNING', 60)
-        wait_for('steps in Prometheus', lambda: rows(self.prometheus, f'coxswain_step{{job="{job}"}} > 2'), 60)
+        job = self.submit(self.job_file(replace={'max_steps: 40': 'max_steps: 4000'}))
+        self.wait_state(job, 'RUNNING')
+        wait_for('steps in Prometheus', lambda: rows(self.prometheus, f'coxswain_step{{job="{job}"}} > 2'), 240)
         # CoxswainGoodputLow's 15 minutes are cut to 3 s here; CoxswainControllerDown may stand from before the first scrape.
         def quiet():
             return not {n for n, _ in self.firing()} - {'CoxswainGoodputLow'}
-        wait_for('no alert while nothing is wrong', quiet, 20)
+        wait_for('no alert while nothing is wrong', quiet)
         os.kill(int(self.cox_json('workers')['workers'][0]['pid']), signal.SIGKILL)
         self.wait_alert('CoxswainWorkerLost')
-        self.wait_state(job, 'RUNNING', 60)
+        self.wait_state(job, 'RUNNING')
         self.wait_alert('CoxswainGoodputLow', job)
         self.cox('cancel', job)
         self.wait_state(job, 'CANCELLED')
