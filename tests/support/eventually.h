@@ -8,7 +8,7 @@
 namespace coxswain::support {
 
 // How long a test waits for what ought to come at once: a busy machine is not a failure.
-inline constexpr std::chrono::seconds kTestDeadline{20};
+inline constexpr std::chrono::seconds kTestDeadline{60};
 
 // Polls `condition`; false when it does not hold within `limit`.
 bool Eventually(const std::function<bool()>& condition, std::chrono::seconds limit = kTestDeadline);

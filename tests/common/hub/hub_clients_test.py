@@ -178,7 +178,7 @@ class KillTest(HubTest):
     def test_an_interrupt_keeps_what_came(self):
         cox = self.kill_half_way()
         cox.send_signal(signal.SIGINT)
-        _, err = cox.communicate(timeout=20)
+        _, err = cox.communicate(timeout=120)
         self.assertEqual(cox.returncode, 130, err)
         self.assertIn('was cancelled', err)
         self.assertGreater(self.partial_bytes(), 2 << 20)
@@ -319,7 +319,7 @@ class PushTest(HubTest):
         cox = self.start_push()
         wait_for('the small weights are there', lambda: self.tell()['uploads'] >= 1)
         cox.send_signal(sent)
-        _, err = cox.communicate(timeout=20)
+        _, err = cox.communicate(timeout=120)
         self.tell('set?hold_received=-1')
         wait_for('nothing comes from the dead', lambda: self.tell()['open_uploads'] == 0)
         self.assertEqual(self.tell()['commits'], 0)
