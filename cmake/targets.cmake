@@ -80,12 +80,12 @@ function(coxswain_binary)
 endfunction()
 
 # coxswain_test(NAME data_packing_test SRCS packing_test.cc DEPS ...): GoogleTest main included.
-# Each TEST becomes one ctest test, with its folder below tests/ as label. TIMEOUT in seconds, default 120. COMPUTES: see
+# Each TEST becomes one ctest test, with its folder below tests/ as label. TIMEOUT in seconds, default 600. COMPUTES: see
 # _coxswain_quick_build.
 function(coxswain_test)
   cmake_parse_arguments(ARG "COMPUTES" "NAME;TIMEOUT" "SRCS;DEPS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 600)
   endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
   set(level 0)
