@@ -78,7 +78,7 @@ class ServerTest : public testing::Test {
     return pid;
   }
   bool WaitForEndpoint() {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!std::filesystem::exists(flags_.endpoint_file)) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();
