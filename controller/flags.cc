@@ -42,6 +42,12 @@ std::optional<Flags> ParseFlags(int argc, char** argv, int* exit_code) {
                  "left as they are")
       ->check(CLI::Range(0, 3600))
       ->capture_default_str();
+  app.add_option("--silence-seconds", flags.silence_seconds,
+                 "a worker without a heartbeat for so long is lost, and its job goes on from its "
+                 "last checkpoint; more where hosts stall for longer. A process that ends is "
+                 "noticed at once")
+      ->check(CLI::Range(3, 600))
+      ->capture_default_str();
   app.add_option("--upload-gib", flags.upload_gib,
                  "GiB of files that each user, and the operators together, may keep in --state-dir "
                  "by cox upload; 0: none")

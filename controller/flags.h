@@ -23,6 +23,7 @@ struct Flags {
   std::string hub_tokens_dir;                // sources::HubAccess::tokens_dir
   int credits = 2;
   int grace_seconds = 30;   // for running jobs to stop with a checkpoint, at SIGTERM
+  int silence_seconds = 5;  // without a heartbeat, then a worker is lost
   int64_t upload_gib = 10;  // of each owner; 0: nobody uploads
   TlsFiles tls;
   bool insecure = false;

@@ -130,8 +130,10 @@ absl::Status Server::Impl::Build(const Flags& flags) {
       loop.get(), flags.tls, flags.insecure,
       access::SignByJoinToken(access::Role::kController, [this] { return join_token->Held(); }));
   fan_out = std::make_unique<FanOut>(FanOut::DefaultThreads());
-  registry =
-      std::make_unique<scheduler::Registry>(loop.get(), transport.get(), scheduler::LeaseTimes{});
+  const std::chrono::milliseconds silence = std::chrono::seconds(flags.silence_seconds);
+  registry = std::make_unique<scheduler::Registry>(
+      loop.get(), transport.get(),
+      scheduler::LeaseTimes{.suspect = 3 * silence / 5, .lost = silence});
   journal = std::make_unique<driver::Journal>(loop.get(), store.get());
   journal->OnEvents([this](const std::set<std::string>& changed) { events.Notify(changed); });
   journal->OnCommit([this](double seconds) { metrics->StoreCommit(seconds); });
@@ -157,6 +159,9 @@ absl::Status Server::Impl::Build(const Flags& flags) {
                     .incidents_dir = std::filesystem::absolute(flags.state_dir) / "incidents",
                     .settings = {}};
   deps.settings.credits = flags.credits;
+  // Who is silent is lost before it is suspected of keeping others waiting.
+  deps.settings.collective_floor =
+      std::max(deps.settings.collective_floor, silence + std::chrono::seconds(2));
   jobs = std::make_unique<driver::JobTable>(deps);
   context.deps = deps;
   context.jobs = jobs.get();

@@ -11,7 +11,7 @@ CHANGES = {'global_batch_size: 4': 'global_batch_size: 2',
 class DumpTest(Cluster):
     def setUp(self):
         super().setUp()
-        self.start_controller()
+        self.start_controller('--silence-seconds', '8')  # a rank that is stopped is dumped before it is lost
         self.start_workers(2)
 
     def lineage(self, job):

@@ -147,7 +147,7 @@ class RecoveryTest(Cluster):
 
     def test_worker_stopped_while_training(self):
         """A process that hangs: its heartbeat ends, the other rank waits in a collective; its supervisor ends it."""
-        self.start_controller()
+        self.start_controller('--silence-seconds', '4')
         self.start_workers(2)
         job = self.submit(self.job_file(replace={**TRAINS_ALONE, 'save_steps: 20': 'save_steps: 40'}))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
@@ -158,7 +158,8 @@ class RecoveryTest(Cluster):
         with self.assertRaises(ProcessLookupError):
             os.kill(victim, 0)
         self.wait_state(job, 'SUCCEEDED', 240)
-        self.assert_named(job, r'^rank 1 \(\S+\), train: .*collectives: rank 0 in #\d+ \((all_reduce|all_gather|reduce_scatter) of ')
+        self.assert_named(job, r'^rank 1 \(\S+\), train: worker lost: no heartbeat for \d+ ms, limit 4000 ms; '
+                          r'collectives: rank 0 in #\d+ \((all_reduce|all_gather|reduce_scatter) of ')
 
     def test_worker_that_comes_back_on_another_host(self):
         """Hosts played on one machine. CPU ranks add up alike wherever they are: the replay is compared, and equal."""
@@ -181,7 +182,7 @@ class RecoveryTest(Cluster):
 
     def test_controller_stopped_while_training(self):
         """Nobody is heard while the controller itself stands still: that is not the workers' silence."""
-        controller = self.start_controller()
+        controller = self.start_controller('--silence-seconds', '5')
         self.start_workers(2)
         expected = self.undisturbed(SHORT)
         job = self.submit(self.job_file(replace={**SHORT, 'max_steps: 40': 'max_steps: 400'}))
