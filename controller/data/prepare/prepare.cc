@@ -1,6 +1,7 @@
 #include "controller/data/prepare/prepare.h"
 
 #include <algorithm>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -150,32 +151,43 @@ class Builder {
 
 constexpr size_t kShownPlaces = 10;  // of the records of a source
 
-// "; such records: a.jsonl:3, 7, b.jsonl:1", of all sources; empty: no places are known.
-std::string SuchRecords(const config::JobSpec& job, const std::vector<Findings>& findings,
-                        NoteKind kind) {
+// Where a source is split into both parts, its findings are those of both.
+struct PartSources {
+  const char* name = "";  // "train" or "eval"
+  std::span<const config::DatasetSpec> datasets;
+  std::span<const Findings> findings;  // of each
+  bool split = false;
+};
+
+PartSources SourcesOf(bool trained, const config::JobSpec& job, const PreparedData& data) {
+  const bool split = data.eval != nullptr && job.test_datasets.empty();
+  const std::span<const Findings> findings(data.findings);
+  const size_t datasets = std::min(job.datasets.size(), findings.size());
+  const char* const name = trained ? "train" : "eval";
+  if (trained || split) return {name, job.datasets, findings.first(datasets), split};
+  return {name, job.test_datasets, findings.subspan(datasets), split};
+}
+
+// "; such records: a.jsonl:3, 7, b.jsonl:1", of all sources of a part; empty: no places are known.
+std::string SuchRecords(const PartSources& part, NoteKind kind) {
   std::string text;
-  auto of_source = findings.begin();
-  for (const auto* datasets : {&job.datasets, &job.test_datasets}) {
-    for (const config::DatasetSpec& dataset : *datasets) {
-      if (of_source == findings.end()) return text;
-      const auto files = ListDatasetFiles(dataset);
-      const std::string places =
-          files.ok() ? PlacesOf(*of_source, kind, files->paths, kShownPlaces) : "";
-      if (!places.empty()) {
-        absl::StrAppend(&text, text.empty() ? "; such records: " : ", ", places);
-      }
-      ++of_source;
-    }
+  for (size_t i = 0; i < std::min(part.datasets.size(), part.findings.size()); ++i) {
+    const auto files = ListDatasetFiles(part.datasets[i]);
+    const std::string places =
+        files.ok() ? PlacesOf(part.findings[i], kind, files->paths, kShownPlaces) : "";
+    if (places.empty()) continue;
+    const char* const before = part.split ? "; such records of both parts: " : "; such records: ";
+    absl::StrAppend(&text, text.empty() ? before : ", ", places);
   }
   return text;
 }
 
-void WarnOfLosses(const config::JobSpec& job, const std::vector<Findings>& findings,
-                  const DatasetStats& stats, const char* part, std::vector<std::string>* warnings) {
+void WarnOfLosses(const PartSources& part, const DatasetStats& stats,
+                  std::vector<std::string>* warnings) {
   const auto warn = [&](int64_t count, const char* what, NoteKind kind) {
     if (count == 0) return;
-    warnings->push_back(absl::StrCat(part, ": ", count, " of ", stats.records_read, " records ",
-                                     what, SuchRecords(job, findings, kind)));
+    warnings->push_back(absl::StrCat(part.name, ": ", count, " of ", stats.records_read,
+                                     " records ", what, SuchRecords(part, kind)));
   };
   warn(stats.truncated, "were truncated to sequence_len", NoteKind::kTruncated);
   warn(stats.dropped_too_long, "were dropped: above sequence_len", NoteKind::kTooLong);
@@ -186,10 +198,10 @@ void WarnOfLosses(const config::JobSpec& job, const std::vector<Findings>& findi
        "sequence_len",
        NoteKind::kEqualOnceCut);
   for (const std::string& note : TurnNotes(stats.turns)) {
-    warnings->push_back(absl::StrCat(part, ": ", note));
+    warnings->push_back(absl::StrCat(part.name, ": ", note));
   }
   if (stats.split > 0 && stats.no_target > 0) {  // of them some are pieces of a record
-    warnings->push_back(absl::StrCat(part, ": ", stats.no_target,
+    warnings->push_back(absl::StrCat(part.name, ": ", stats.no_target,
                                      " documents or pieces of split ones were dropped: no "
                                      "trainable token"));
   } else {
@@ -322,10 +334,10 @@ absl::StatusOr<PreparedData> PrepareData(const config::JobSpec& given,
   ASSIGN_OR_RETURN(std::vector<std::string> warnings, CheckTemplates(job, *tokenizer));
   data.warnings.insert(data.warnings.end(), warnings.begin(), warnings.end());
   WarnOfFindings(job, data.findings, &data.warnings);
-  WarnOfLosses(job, data.findings, data.train_stats, "train", &data.warnings);
+  WarnOfLosses(SourcesOf(/*trained=*/true, job, data), data.train_stats, &data.warnings);
   WarnOfClasses(job, data.train_stats, &data.warnings);
   if (data.eval != nullptr) {
-    WarnOfLosses(job, data.findings, data.eval_stats, "eval", &data.warnings);
+    WarnOfLosses(SourcesOf(/*trained=*/false, job, data), data.eval_stats, &data.warnings);
   }
   return data;
 }

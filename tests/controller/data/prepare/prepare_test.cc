@@ -218,6 +218,31 @@ TEST_F(PrepareTest, SkipsAndCountsBadRecordsWhenAsked) {
                                    job_.datasets[0].path + ":2, 4");
 }
 
+// A part names the records of its own sources; of one that is split into both, those of both.
+TEST_F(PrepareTest, NamesTheBadRecordsOfEachPart) {
+  job_.on_bad_record = OnBadRecord::kSkip;
+  Dataset(DatasetFormat::kCompletion, "{\"text\": \"a\"}\nnonsense\n");
+  Dataset(DatasetFormat::kCompletion, "bad\n{\"text\": \"b\"}\n");
+  job_.test_datasets = {job_.datasets.back()};
+  job_.test_datasets[0].held_out = true;
+  job_.datasets.pop_back();
+  auto data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  const std::string lost = ": 1 of 2 records were skipped: bad records; such records: ";
+  EXPECT_EQ(data->warnings,
+            (std::vector<std::string>{"train" + lost + job_.datasets[0].path + ":2",
+                                      "eval" + lost + job_.test_datasets[0].path + ":1"}));
+
+  job_.test_datasets.clear();
+  job_.datasets.clear();
+  job_.val_set_size = 4;
+  Dataset(DatasetFormat::kCompletion, Numbered(40) + "nonsense\n");
+  data = Prepare();
+  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_EQ(data->warnings.size(), 1u);
+  EXPECT_TRUE(Contains(data->warnings[0], "such records of both parts: ")) << data->warnings[0];
+}
+
 TEST_F(PrepareTest, SkippingDoesNotCoverABrokenArray) {
   job_.on_bad_record = OnBadRecord::kSkip;
   Dataset(DatasetFormat::kCompletion, "[{\"text\": \"a\"},\n{\"text\": \"b\"");
