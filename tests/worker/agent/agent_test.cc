@@ -265,42 +265,6 @@ TEST_F(AgentTest, AnotherCommandOfAKnownNumberIsRefusedNamingBoth) {
             "command 1 was train step 0, 1 bins and comes again as train step 4, 1 bins");
 }
 
-// For a controller that comes back: in what order it was sent them depended on time.
-TEST_F(AgentTest, CommandsAreNamedWhenItRegistersAgain) {
-  Valve valve;
-  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
-  auto run = rank_->Run();
-  v1::Command snapshot;
-  *snapshot.mutable_fence() = rank_->fence;
-  snapshot.set_seq(2);
-  snapshot.mutable_snapshot()->set_step(1);
-  run->Send(rank_->Train(1, 0, bins_, 3));
-  run->Send(snapshot);
-  ASSERT_TRUE(Eventually([&] { return node_->agent().progress().last_queued_seq == 2; }));
-  registry_.AskToRegisterAgain();
-  ASSERT_TRUE(Eventually([&] { return registry_.registrations().size() == 2; }));
-  valve.open = true;
-  const v1::RegisterRequest hello = registry_.registrations().back();
-  EXPECT_EQ(hello.last_queued_seq(), 2u);
-  EXPECT_EQ(std::vector<int>(hello.queued().begin(), hello.queued().end()),
-            (std::vector<int>{v1::COMMAND_KIND_TRAIN, v1::COMMAND_KIND_SNAPSHOT}));
-  EXPECT_TRUE(run->Receive()->has_done());
-  EXPECT_TRUE(run->Receive()->has_done());
-}
-
-// As many as a controller may ask again for, and those that wait.
-TEST_F(AgentTest, CommandsAreNamedAsLongAsTheirAnswersAreKept) {
-  ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
-  auto run = rank_->Run();
-  for (uint64_t seq = 1; seq <= 258; ++seq) {
-    run->Send(rank_->Train(seq, seq - 1, bins_, 3));
-    ASSERT_TRUE(run->Receive().has_value());
-  }
-  EXPECT_EQ(node_->agent().progress().last_done_seq, 258u);
-  // The last one was accepted when 257 were done.
-  EXPECT_EQ(node_->agent().progress().queued.size(), 257u);
-}
-
 // A stream answers each of its messages once: that is how it counts those it may still read.
 TEST_F(AgentTest, ACommandThatComesTwiceOnOneStreamIsRefused) {
   ASSERT_EQ(rank_->Prepare().status(), absl::OkStatus());
