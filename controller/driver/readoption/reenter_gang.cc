@@ -30,13 +30,15 @@ std::vector<checkpoint::Manifest> UnknownCheckpoints(const ReentryInput& input) 
 }  // namespace
 
 absl::Status ReenterGang(const ReentryInput& input, Reentry* reentry) {
-  // Where it is not, the output is another file system than the gang's.
-  if (!input.checkpoints.empty()) {
+  reentry->unknown_checkpoints = UnknownCheckpoints(input);
+  if (!reentry->unknown_checkpoints.empty()) {
+    reentry->origin = checkpoint::OriginOf(reentry->unknown_checkpoints.back(), input.job);
+  } else if (!input.checkpoints.empty()) {
+    // Where it is not, the output is another file system than the gang's.
     ASSIGN_OR_RETURN(const checkpoint::Manifest newest,
                      checkpoint::ReadManifest(input.files, input.checkpoints.back()));
     reentry->origin = checkpoint::OriginOf(newest, input.job);
   }
-  reentry->unknown_checkpoints = UnknownCheckpoints(input);
   ASSIGN_OR_RETURN(reentry->plan, input.lane_work->read_plan(input.plan_bytes, *input.curriculum));
   RETURN_IF_ERROR(EnterOutput(input.files, input.output.get(), input.spec));
   ASSIGN_OR_RETURN(reentry->output_identity, input.files->Identity(input.spec.output_dir));

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "controller/api/operations.h"
 #include "controller/scheduler/registry.h"
 #include "tests/sim/controller.h"
@@ -68,24 +70,29 @@ TEST_F(RestoreTest, AJobGoesOnAmongWorkersThatHaveSeenLaterTerms) {
 
 // Ranks hold the newest snapshot alone, and name the order of those that the backup does not know.
 TEST_F(RestoreTest, AJobGoesOnBehindCheckpointsThatTheBackupDoesNotKnow) {
-  for (const int64_t save_ms : {1, 150, 400}) {
-    SCOPED_TRACE(save_ms);
+  for (const auto& [backup_step, save_ms] :
+       {std::pair<int64_t, int64_t>{1, 1}, {1, 150}, {1, 400}, {5, 1}, {5, 150}}) {
+    SCOPED_TRACE(absl::StrCat("backup at step ", backup_step, ", saves of ", save_ms, " ms"));
     Simulation::Options options = SlowSteps();
     options.shape.answer_tokens = 64;  // asked for in pieces; answers end after 10 and 20
     Simulation sim(options);
     for (int slot = 0; slot < 2; ++slot) sim.workers().SlowSave(slot, save_ms, absl::OkStatus());
     const std::string id = sim.Submit({.steps = 40, .eval_steps = 7, .save_steps = 2});
-    ASSERT_TRUE(RunToStep(sim, id, 1));
+    ASSERT_TRUE(RunToStep(sim, id, backup_step));
     const store::MemoryStore backup = sim.store();
-    ASSERT_TRUE(RunToStep(sim, id, 20));
+    ASSERT_TRUE(RunToStep(sim, id, 20));  // checkpoints of the backup are superseded
     RestoreAndStart(sim, backup);
-    ASSERT_TRUE(RunToStep(sim, id, 1));
-    EXPECT_EQ(sim.Job(id).epoch(), 1u);
+    const int known = sim.Job(id).checkpoints_size();
+    ASSERT_TRUE(sim.RunUntil([&] { return CountOf(sim, id, "GangReadopted") == 1; }, 60'000))
+        << sim.history();
+    EXPECT_GT(sim.Job(id).checkpoints_size(), known);
     ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.history();
     EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 0) << sim.history();
-    EXPECT_EQ(CountOf(sim, id, "ReadoptionFailed"), 0) << sim.history();
     EXPECT_EQ(sim.Job(id).epoch(), 1u);
     EXPECT_EQ(sim.rules().steps_trained_again(id), 0);
+    for (const v1::CheckpointInfo& info : sim.Job(id).checkpoints()) {
+      EXPECT_TRUE(sim.files().Exists(info.directory())) << info.directory();
+    }
     ExpectClean(sim);
   }
 }
