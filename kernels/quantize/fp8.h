@@ -53,7 +53,8 @@ struct Fp8QuantizeArgs {
   // Above 0 it is believed as amax is, and a GPU reads x once; at 0 amax is found here.
   const float* expected = nullptr;
   // kTensor: a float32 on the device, >= 0, that becomes the amax of x where this is larger, as
-  // bits of integers are: infinity is above all numbers and NaN above infinity. Null: not wanted.
+  // bits of integers are: infinity is above all numbers and NaN above infinity. It may be all that
+  // is wanted. Null: not wanted.
   float* observed = nullptr;
   Fp8Straight straight = {};
   Fp8Turned turned = {};

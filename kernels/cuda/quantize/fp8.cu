@@ -477,7 +477,8 @@ void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream) {
   Validate(args);
   const bool tensor = args.scaling == Fp8Scaling::kTensor;
   if (args.rows * args.cols == 0 && !tensor) return;
-  if (args.straight.codes == nullptr && args.turned.codes == nullptr) return;
+  const bool wants_codes = args.straight.codes != nullptr || args.turned.codes != nullptr;
+  if (!wants_codes && args.observed == nullptr) return;
   const int64_t tiles = std::max<int64_t>(1, Fp8Blocks(args.rows) * Fp8Blocks(args.cols));
   const cudaStream_t handle = cuda::Handle(stream);
   cuda::ForDType(args.dtype, [&](auto zero) {

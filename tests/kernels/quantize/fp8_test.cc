@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "kernels/quantize/fp8_blocks.h"
 #include "tests/kernels/quantized_memory.h"
 #include "tests/reference/fp8.h"
 
@@ -405,6 +406,50 @@ TEST(Fp8Test, FindsWhatIsNotExpectedYet) {
   // One that is known is observed too, and nothing needs to be.
   const float amax = 3.0f;
   ExpectCodesBy(amax, c, x, Quantized(c, x, {.expected = &amax}));
+}
+
+// No codes are wanted, with an amax that is given so that x is read once.
+TEST(Fp8Test, ObservesAlone) {
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 64}, {140, 150}, {3, 1}}) {
+    Case c{Fp8Format::kE4M3, Fp8Scaling::kTensor, rows, cols, 5};
+    c.straight = c.turned = false;
+    const std::vector<float> x = Varied(rows, cols, 37);
+    const float one = 1.0f;
+    const OnDevice<float> on_device(Spread(c, x)), known = Given(&one), observed = Given(nullptr);
+    const OnDevice<uint8_t> scratch(Fp8QuantizeWorkspaceBytes(c.scaling, rows, cols));
+    Fp8Quantize({.rows = rows,
+                 .cols = cols,
+                 .x = on_device.data(),
+                 .ldx = cols + c.beside,
+                 .amax = known.data(),
+                 .observed = observed.data(),
+                 .workspace = {.data = scratch.data(),
+                               .bytes = Fp8QuantizeWorkspaceBytes(c.scaling, rows, cols)}},
+                nullptr);
+    Synchronize(nullptr);
+    EXPECT_EQ(observed.Read()[0], AmaxOf(x)) << rows << " x " << cols;
+  }
+}
+
+// Codes, their values with a scale of 1, and their codes again, turned: those of x turned.
+TEST(Fp8Test, CodesAreTurnedByTheirValues) {
+  const Case c{Fp8Format::kE4M3, Fp8Scaling::kTensor, 144, 80, 0};
+  const std::vector<float> x = Varied(c.rows, c.cols, 39);
+  const Operands got = Quantized(c, x);
+  const OnDevice<uint8_t> codes(got.straight.codes);
+  const OnDevice<float> ones(std::vector<float>(4, 1.0f));
+  const OnDevice<float> values(c.rows * c.cols);
+  Fp8BlocksDequantize({.rows = c.rows,
+                       .cols = c.cols,
+                       .codes = codes.data(),
+                       .scales = ones.data(),
+                       .out = values.data()},
+                      nullptr);
+  Synchronize(nullptr);
+  const float largest = Fp8Largest(Fp8Format::kE4M3);
+  const Operands again = Quantized(c, values.Read(), {.known = &largest});
+  EXPECT_EQ(again.turned.codes, got.turned.codes);
+  EXPECT_EQ(again.turned.scales[0], 1.0f);
 }
 
 TEST(Fp8Test, ObservedOnlyGrows) {
