@@ -49,6 +49,14 @@ inline const char* NameOf(Fp8Recipe recipe) {
   }
 }
 
+// Whether a weight has one scale, so that ranks that hold parts of it can quantise these apart.
+inline bool ScalesWholeWeights(Fp8Recipe recipe) {
+  return recipe == Fp8Recipe::kTensorwise || recipe == Fp8Recipe::kDelayed;
+}
+
+// Whether ranks gather codes (fp8_gather.h).
+inline bool GathersCodes(const Plan& plan) { return plan.fp8.gathers_codes && plan.zero == 3; }
+
 // Widths that the products take are multiples of this.
 inline constexpr int64_t kFp8Width = 16;
 

@@ -122,6 +122,9 @@ struct Fp8 {
   bool keeps_activations = true;
   // Codes of all weights are made once a command; else for each product.
   bool keeps_weights = false;
+  // Under ZeRO 3 ranks gather codes of these weights instead of values (fp8_gather.h). Of recipes
+  // with a scale of each weight.
+  bool gathers_codes = false;
   std::vector<LinearPlace> excluded;  // ascending
   bool operator==(const Fp8&) const = default;
 };

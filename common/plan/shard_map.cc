@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "common/plan/expert_ranges.h"
 #include "common/plan/fp8_history.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/optimizer_states.h"
 #include "common/plan/routers.h"
 
@@ -29,8 +31,24 @@ int Turn(const Flat& flat) {
   return flat.storage.gradient == Storage::kBfloat16 ? 0 : 1;
 }
 
+// By parameter: whether it is a weight that ranks gather as codes.
+std::vector<bool> AreCoded(const Plan& plan) {
+  std::vector<bool> coded(plan.parameters.size());
+  if (!GathersCodes(plan)) return coded;
+  std::set<std::pair<int64_t, int32_t>> weights;
+  VisitFp8Linears(plan, [&weights](const model::LinearOp& linear, int64_t layer) {
+    for (const model::LinearMember& member : linear.members) weights.insert({layer, member.weight});
+  });
+  for (size_t i = 0; i < coded.size(); ++i) {
+    const model::Parameter& p = plan.parameters[i];
+    coded[i] = p.part == model::Part::kBase && weights.count({p.layer, p.tensor}) != 0;
+  }
+  return coded;
+}
+
 // The flats of every unit, their tensors in the order of the table.
 std::vector<std::vector<Flat>> FlatsOfUnits(const Plan& plan) {
+  const std::vector<bool> coded = AreCoded(plan);
   std::vector<std::vector<Flat>> units(static_cast<size_t>(plan.model.num_layers + 2));
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
     const model::Parameter& parameter = plan.parameters[i];
@@ -38,13 +56,14 @@ std::vector<std::vector<Flat>> FlatsOfUnits(const Plan& plan) {
     const bool in_ranges = InRanges(plan, parameter);
     std::vector<Flat>& flats = units[static_cast<size_t>(parameter.unit)];
     auto flat = std::find_if(flats.begin(), flats.end(), [&](const Flat& one) {
-      return one.storage == storage && one.in_ranges == in_ranges;
+      return one.storage == storage && one.in_ranges == in_ranges && one.coded == coded[i];
     });
     if (flat == flats.end()) {
       flat = flats.insert(flat, Flat{});
       flat->unit = parameter.unit;
       flat->storage = storage;
       flat->in_ranges = in_ranges;
+      flat->coded = coded[i];
     }
     flat->parameters.push_back(i);
   }
@@ -92,7 +111,10 @@ void PlaceWeights(const Plan& plan, Flat* flat, SlotFill* slot, ShardMap* map) {
   const Storage storage = flat->storage.weights;
   if (IsQuantized(storage)) return PlaceQuantized(plan, flat, slot, map);
   const bool slotted = plan.zero == 3 && IsBlock(plan, flat->unit);
-  if (slotted) flat->weight_slot = Take(&slot->weights, StorageBytes(storage, flat->elements));
+  // Answers to prompts read values.
+  const int64_t whole = flat->coded && !plan.generates() ? Aligned(flat->elements)
+                                                         : StorageBytes(storage, flat->elements);
+  if (slotted) flat->weight_slot = Take(&slot->weights, whole);
   flat->weights =
       Take(&map->weights, StorageBytes(storage, slotted ? flat->owned : flat->elements));
 }

@@ -8,6 +8,7 @@
 // Quantised weights are a flat by themselves, which no optimizer sees: it lies in a slot whenever a
 // sweep reads it, as all flats of blocks do under ZeRO 3, dequantised from "weights". Experts that
 // are dequantised in ranges (expert_ranges.h) are another, which is never in a slot.
+// Weights that ranks gather as codes (fp8_gather.h) are flats by themselves too.
 // A flat is padded to a multiple of shard x kShardAlignment elements, and rank r of a shard group
 // owns elements [r n / shard, (r + 1) n / shard) of it, wherever that cuts a tensor: it alone holds
 // masters and optimizer states of them and updates them.
@@ -58,6 +59,9 @@ struct Flat {
   int64_t packed = 0;  // padded; 0: not quantised
   int64_t packed_slot = -1;
   bool in_ranges = false;  // of experts that are dequantised in ranges
+  // Of weights that ranks gather as codes: its slot holds these, a byte each, during a sweep with
+  // products in FP8; the values only while prompts are answered.
+  bool coded = false;
   // "gradients": where backward accumulates. Slotted: the owned range alone, always float32.
   int64_t gradient = -1;
   int64_t gradient_slot = -1;  // "gradient_slots", inside either slot

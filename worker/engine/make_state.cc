@@ -11,6 +11,7 @@
 #include "common/plan/routers.h"
 #include "common/status_macros.h"
 #include "worker/engine/device/device.h"
+#include "worker/engine/exchange/weight_codes.h"
 #include "worker/engine/memory/parameter_store.h"
 #include "worker/engine/memory/rope_tables.h"
 #include "worker/engine/memory/router_corrections.h"
@@ -134,6 +135,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
+  FillFp8Constants(plan, buffers, state->stream);
   if (plan.trains()) FillRecords(plan, state->layout, buffers);
   RETURN_IF_ERROR(LoadParameters(*state, plan, Change(), doing));
   *doing = "verify";

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/buffer_names.h"
 #include "common/plan/buffers/activation_rows.h"
+#include "common/plan/fp8_gather.h"
+#include "common/plan/storage.h"
 
 namespace coxswain::plan {
 namespace {
@@ -16,7 +18,7 @@ int64_t Align(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // The largest of each operand over all linears.
 struct Widest {
-  int64_t x = 0, x_turned = 0, dy = 0, dy_turned = 0, weight = 0;
+  int64_t x = 0, x_turned = 0, dy = 0, dy_turned = 0, weight = 0, weight_values = 0;
 };
 
 class Rows {
@@ -46,6 +48,7 @@ class Rows {
     Put(MemoryClass::kWorkspace, buffers::kFp8Dy, widest_.dy);
     Put(MemoryClass::kWorkspace, buffers::kFp8DyTurned, widest_.dy_turned);
     Put(MemoryClass::kWorkspace, buffers::kFp8Weight, widest_.weight);
+    Put(MemoryClass::kWorkspace, buffers::kFp8WeightValues, widest_.weight_values);
     return std::move(rows_);
   }
 
@@ -54,7 +57,12 @@ class Rows {
     const int64_t in = linear.in_features, out = linear.out_features;
     const int64_t straight = Fp8OperandBytes(formats_.weights, out, in);
     const int64_t turned = plan_.trains() ? Fp8OperandBytes(formats_.weights, in, out) : 0;
-    if (plan_.fp8.keeps_weights) {
+    if (GathersCodes(plan_)) {
+      Grow(&widest_.weight, turned);
+      if (plan_.trains()) {
+        Grow(&widest_.weight_values, StorageBytes(ComputeStorage(plan_), in * out));
+      }
+    } else if (plan_.fp8.keeps_weights) {
       Put(MemoryClass::kWeights, KeptWeightRow(linear, layer), straight);
       Put(MemoryClass::kWeights, KeptTurnedWeightRow(linear, layer), turned);
     } else {
@@ -95,7 +103,9 @@ std::vector<Buffer> Fp8Rows(const Plan& plan, int64_t tokens) {
   if (plan.fp8.recipe == Fp8Recipe::kNone) return {};
   Rows rows(plan, tokens);
   VisitFp8Linears(plan, [&rows](const auto& linear, int64_t layer) { rows.Add(linear, layer); });
-  return rows.Take();
+  std::vector<Buffer> table = rows.Take();
+  for (Buffer& row : CodedWeightRows(plan)) table.push_back(std::move(row));
+  return table;
 }
 
 }  // namespace coxswain::plan

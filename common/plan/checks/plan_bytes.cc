@@ -325,6 +325,7 @@ void ToProto(const Fp8& fp8, v1::Fp8* out) {
   out->set_e4m3_gradients(fp8.e4m3_gradients);
   out->set_keeps_activations(fp8.keeps_activations);
   out->set_keeps_weights(fp8.keeps_weights);
+  out->set_gathers_codes(fp8.gathers_codes);
   for (const LinearPlace& place : fp8.excluded) {
     v1::LinearPlace* excluded = out->add_excluded();
     excluded->set_layer(place.layer);
@@ -338,6 +339,7 @@ Fp8 FromProto(const v1::Fp8& in) {
   fp8.e4m3_gradients = in.e4m3_gradients();
   fp8.keeps_activations = in.keeps_activations();
   fp8.keeps_weights = in.keeps_weights();
+  fp8.gathers_codes = in.gathers_codes();
   for (const v1::LinearPlace& place : in.excluded()) {
     fp8.excluded.push_back({place.layer(), place.op()});
   }

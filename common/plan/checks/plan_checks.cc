@@ -12,6 +12,7 @@
 #include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/checks/architecture_checks.h"
 #include "common/plan/expert_ranges.h"
+#include "common/plan/fp8_linears.h"
 #include "common/plan/fusions/fused_ops.h"
 #include "common/plan/routers.h"
 #include "common/plan/storage.h"
@@ -373,6 +374,16 @@ absl::Status CheckFp8(const Plan& plan) {
   if (fp8.recipe != Fp8Recipe::kNone && plan.quantization != Quantization::kNone) {
     return OutOfRange("quantization beside fp8",
                       absl::StrCat("\"", ToString(plan.quantization), "\""), "none");
+  }
+  if (fp8.gathers_codes && !ScalesWholeWeights(fp8.recipe)) {
+    return OutOfRange("fp8.gathers_codes beside fp8.recipe", NameOf(fp8.recipe),
+                      "tensorwise or delayed");
+  }
+  if (fp8.gathers_codes && plan.lora.dora) {
+    return OutOfRange("fp8.gathers_codes beside lora.dora", "true", "false");
+  }
+  if (fp8.gathers_codes && fp8.keeps_weights && plan.zero == 3) {
+    return OutOfRange("fp8.keeps_weights beside fp8.gathers_codes", "true", "false");
   }
   if (!std::is_sorted(fp8.excluded.begin(), fp8.excluded.end())) {
     return OutOfRange("fp8.excluded", "unsorted", "ascending");

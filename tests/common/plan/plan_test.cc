@@ -343,6 +343,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.fp8.e4m3_gradients = !p.fp8.e4m3_gradients; },
       [](Plan& p) { p.fp8.keeps_activations = !p.fp8.keeps_activations; },
       [](Plan& p) { p.fp8.keeps_weights = !p.fp8.keeps_weights; },
+      [](Plan& p) { p.fp8.gathers_codes = !p.fp8.gathers_codes; },
       [](Plan& p) {
         p.fp8.excluded.push_back({1, 3});
       },
@@ -469,6 +470,22 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.predicted.exposed_seconds = -1; }, "predicted.exposed_seconds");
   ExpectRefused([](Plan& p) { p.experts_at_once = 1; }, "experts_at_once is 1");
   ExpectRefused([](Plan& p) { p.fp8.recipe = static_cast<Fp8Recipe>(5); }, "fp8.recipe is 5");
+  ExpectRefused([](Plan& p) { p.fp8.recipe = Fp8Recipe::kRowwise, p.fp8.gathers_codes = true; },
+                "fp8.gathers_codes beside fp8.recipe is rowwise, expected tensorwise or delayed");
+  ExpectRefused(
+      [](Plan& p) {
+        p.fp8.recipe = Fp8Recipe::kDelayed;
+        p.fp8.gathers_codes = p.fp8.keeps_weights = true;
+        p.zero = 3;
+      },
+      "fp8.keeps_weights beside fp8.gathers_codes");
+  ExpectRefused(
+      [](Plan& p) {
+        p.fp8.recipe = Fp8Recipe::kTensorwise;
+        p.fp8.gathers_codes = p.lora.dora = true;
+        p.lora.dropout = 0;
+      },
+      "fp8.gathers_codes beside lora.dora");
   ExpectRefused([](Plan& p) { p.fp8.excluded = {{1, 0}, {0, 0}}; }, "fp8.excluded is unsorted");
   ExpectRefused([](Plan& p) { p.fp8.excluded = {{99, 0}}; }, "fp8.excluded layer is 99");
   ExpectRefused(

@@ -14,9 +14,9 @@ using comm::Communicator;
 std::string ExchangeScript::Key() const {
   std::string key =
       absl::StrCat(start.stale ? " gather" : "", start.embedding ? " but the embedding" : "",
-                   last_micro_step ? " reduce" : "");
+                   last_micro_step ? " reduce" : "", codes && !start.scales ? " scales" : "");
   for (const Residency::Slot& slot : start.slots) {
-    absl::StrAppend(&key, " ", slot.unit, slot.current ? "" : "*");
+    absl::StrAppend(&key, " ", slot.unit, slot.current ? "" : "*", slot.codes ? "c" : "");
   }
   return key;
 }
@@ -32,6 +32,7 @@ UnitExchange::UnitExchange(const plan::Plan& plan, const ParameterLayout& layout
                  : nullptr),
       comm_(owned_ != nullptr ? owned_.get() : compute),
       fetches_(plan::UnitFetches(plan, layout.map)),
+      codes_(plan, layout, buffers),
       flats_of_unit_(fetches_.size()),
       extents_(plan),
       arrived_(fetches_.size()) {
@@ -62,15 +63,18 @@ void UnitExchange::Updated() {
   residency_.stale = plan_.shard > 1;
   residency_.embedding = FetchesEmbeddingEarly() && group_ != nullptr;
   for (Residency::Slot& slot : residency_.slots) slot.current = false;
+  if (codes_.trained()) residency_.scales = false;
 }
 
 Residency UnitExchange::After(const ExchangeScript& script) const {
   Residency end;
   end.stale = false;
+  end.scales = script.start.scales;
   end.slots = script.start.slots;
   if (layout_.map.weight_slot == 0) return end;
   for (const int32_t unit : script.visits) {
-    if (IsSlotted(unit)) end.slots[SlotOf(unit)] = {unit, true};
+    if (IsSlotted(unit)) end.slots[SlotOf(unit)] = {unit, true, script.codes};
+    if (script.codes && HasCodes(unit)) end.scales = true;
   }
   return end;
 }
@@ -86,10 +90,30 @@ void UnitExchange::GatherFloats(float* data, int64_t n) {
                          kernels::DType::kFloat32, compute_));
 }
 
-void UnitExchange::Fetch(int32_t unit, const plan::Lacking& lacking) {
+bool UnitExchange::HasCodes(int32_t unit) const {
+  const std::vector<size_t>& flats = flats_of_unit_[static_cast<size_t>(unit)];
+  return std::any_of(flats.begin(), flats.end(),
+                     [this](size_t f) { return layout_.map.flats[f].coded; });
+}
+
+void UnitExchange::FindScales() {
+  if (!status_.ok()) return;
+  codes_.FindAmaxes(comm_);
+  if (group_ == nullptr) return codes_.FindScales(comm_);
+  Keep(group_->AllGather(Communicator::kShard, codes_.OwnAmaxes(), codes_.AllAmaxes(),
+                         codes_.AmaxesOfRank(), kernels::DType::kFloat32, comm_));
+  codes_.FindScales(comm_);
+}
+
+void UnitExchange::Fetch(int32_t unit, const plan::Lacking& lacking, bool codes) {
   const plan::UnitFetch& fetch = FetchOf(unit);
   for (const plan::GatherPart& part : fetch.gathers) {
-    if (plan::UnitFetch::Gathers(part, lacking)) Gather(part.flat);
+    if (!plan::UnitFetch::Gathers(part, lacking)) continue;
+    if (codes && layout_.map.flats[part.flat].coded) {
+      GatherCodes(part.flat);
+    } else {
+      Gather(part.flat);
+    }
   }
   // Before ranks have met there is nothing to dequantise of what lies with others.
   if (!lacking.slot || (plan_.zero == 3 && group_ == nullptr)) return;
@@ -97,11 +121,23 @@ void UnitExchange::Fetch(int32_t unit, const plan::Lacking& lacking) {
 }
 
 void UnitExchange::Gather(size_t f) {
-  if (group_ == nullptr || !status_.ok()) return;
-  if (layout_.map.flats[f].quantized()) return GatherPacked(f);
+  if (!status_.ok()) return;
+  const plan::Flat& flat = layout_.map.flats[f];
   const FlatMemory& memory = buffers_.flats[f];
-  Keep(group_->AllGather(Communicator::kShard, memory.owned, memory.values,
-                         layout_.map.flats[f].owned, memory.dtype, comm_));
+  if (group_ == nullptr) {
+    if (!flat.coded) return;
+    return RepeatOwn(f, memory.owned, flat.owned * kernels::DTypeBytes(memory.dtype));
+  }
+  if (flat.quantized()) return GatherPacked(f);
+  Keep(group_->AllGather(Communicator::kShard, memory.owned, memory.values, flat.owned,
+                         memory.dtype, comm_));
+}
+
+void UnitExchange::RepeatOwn(size_t f, const void* own, int64_t bytes) {
+  for (int32_t rank = 0; rank < plan_.shard; ++rank) {
+    char* const part = static_cast<char*>(buffers_.flats[f].values) + rank * bytes;
+    if (part != own) kernels::CopyMemory(part, own, bytes, comm_);
+  }
 }
 
 void UnitExchange::GatherPacked(size_t f) {
@@ -116,6 +152,15 @@ void UnitExchange::GatherPacked(size_t f) {
          plan::StorageBytes(flat.storage.weights, owned));
   gather(memory.owned_packed.scales, memory.packed.scales,
          plan::ScaleBytes(flat.storage.weights, owned));
+}
+
+void UnitExchange::GatherCodes(size_t f) {
+  if (!status_.ok()) return;
+  const int64_t owned = layout_.map.flats[f].owned;
+  codes_.Quantize(f, comm_);
+  if (group_ == nullptr) return RepeatOwn(f, codes_.OwnCodes(f), owned);
+  Keep(group_->AllGatherBytes(Communicator::kShard, codes_.OwnCodes(f), buffers_.flats[f].codes,
+                              owned, comm_));
 }
 
 void UnitExchange::Reduce(size_t f, bool last_micro_step) {
@@ -159,6 +204,7 @@ UnitSweep::UnitSweep(UnitExchange& exchange, const ExchangeScript& script, Stopw
       script_(script),
       exposed_(exposed),
       slots_(script.start.slots),
+      scales_(script.start.scales),
       in_flight_(exchange.flats_of_unit_.size(), false),
       stale_(exchange.flats_of_unit_.size(), script.start.stale) {
   if (script.start.embedding) stale_[plan::kEmbeddingUnit] = false;
@@ -186,20 +232,23 @@ plan::Lacking UnitSweep::LackingOf(int32_t unit) const {
   plan::Lacking lacking{.beside = stale_[static_cast<size_t>(unit)]};
   if (!exchange_.IsSlotted(unit)) return lacking;
   const Residency::Slot& slot = slots_[exchange_.SlotOf(unit)];
-  lacking.slot = slot.unit != unit;
+  lacking.slot = slot.unit != unit || slot.codes != script_.codes;
   lacking.updated = !slot.current;
   return lacking;
 }
 
 void UnitSweep::Fetch(int32_t unit) {
   const plan::Lacking lacking = LackingOf(unit);
+  const bool finds_scales = script_.codes && !scales_ && exchange_.HasCodes(unit);
   Communicate([&] {
-    exchange_.Fetch(unit, lacking);
+    if (finds_scales) exchange_.FindScales();
+    exchange_.Fetch(unit, lacking, script_.codes);
     exchange_.arrived_[static_cast<size_t>(unit)].Record(exchange_.comm_);
   });
   in_flight_[static_cast<size_t>(unit)] = true;
   stale_[static_cast<size_t>(unit)] = false;
-  if (exchange_.IsSlotted(unit)) slots_[exchange_.SlotOf(unit)] = {unit, true};
+  scales_ = scales_ || finds_scales;
+  if (exchange_.IsSlotted(unit)) slots_[exchange_.SlotOf(unit)] = {unit, true, script_.codes};
 }
 
 void UnitSweep::FetchAhead(size_t now) {
@@ -264,7 +313,7 @@ void UnitSweep::ReduceGradients(int32_t unit) {
 
 void UnitSweep::FetchEmbedding() {
   if (exchange_.group_ == nullptr) return;
-  Communicate([&] { exchange_.Fetch(plan::kEmbeddingUnit, {.beside = true}); });
+  Communicate([&] { exchange_.Fetch(plan::kEmbeddingUnit, {.beside = true}, script_.codes); });
 }
 
 bool UnitSweep::ExchangesRows() const {

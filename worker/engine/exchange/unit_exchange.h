@@ -5,7 +5,8 @@
 //              fetched when a sweep needs it and the slot holds another unit. If the slot holds the
 //              unit as it was before the update, only its trained parts are fetched. Slot by slot,
 //              the next unit is fetched while this one computes. Units without a slot are all
-//              fetched at once.
+//              fetched at once. Of weights whose codes are gathered (weight_codes.h) a slot holds
+//              these in all sweeps but those that answer prompts.
 //   gradients  Reduced over the shard group right after the unit's backward: whole gradients in the
 //              last micro-step; slotted ones in every micro-step, and added to the owned range in
 //              float32. In the last micro-step they are then reduced over the replicas. Where
@@ -32,6 +33,7 @@
 #include "worker/comm/collectives.h"
 #include "worker/engine/device/device_handles.h"
 #include "worker/engine/device/stopwatch.h"
+#include "worker/engine/exchange/weight_codes.h"
 #include "worker/engine/memory/buffers.h"
 #include "worker/engine/memory/model.h"
 
@@ -42,10 +44,12 @@ struct Residency {
   struct Slot {
     int32_t unit = -1;     // -1: none
     bool current = false;  // its trained flats in the slot are as after the last update
+    bool codes = false;    // weights whose codes are gathered are there as codes
     bool operator==(const Slot&) const = default;
   };
   bool stale = true;        // trained flats beside the slots are outdated
   bool embedding = false;   // the trained flats of the embedding are up to date
+  bool scales = false;      // those of weights whose codes are gathered are up to date
   std::vector<Slot> slots;  // slots of weights
   bool operator==(const Residency&) const = default;
 };
@@ -55,6 +59,7 @@ struct ExchangeScript {
   std::vector<int32_t> visits;  // units in the order in which the sweep reads their weights
   Residency start;
   bool last_micro_step = false;  // whole gradients are reduced
+  bool codes = false;            // codes of weights are read where they are gathered
 
   std::string Key() const;  // the part that differs between sweeps over the same visits
 };
@@ -94,6 +99,7 @@ class UnitExchange {
 
   // Sums n doubles over all ranks in place, in the compute stream.
   void SumDoubles(double* data, int64_t n);
+  bool GathersCodes() const { return codes_.any(); }
   // Gathers n floats of every rank likewise: data[r n, (r + 1) n) is rank r's.
   void GatherFloats(float* data, int64_t n);
 
@@ -110,10 +116,18 @@ class UnitExchange {
   Residency Nothing() const;  // without any weights of other ranks
   const plan::UnitFetch& FetchOf(int32_t unit) const { return fetches_[static_cast<size_t>(unit)]; }
   bool IsSlotted(int32_t unit) const { return FetchOf(unit).slotted; }
-  // Fetches what lacks of the weights of `unit`, in the communication stream.
-  void Fetch(int32_t unit, const plan::Lacking& lacking);
+  bool HasCodes(int32_t unit) const;
+  // Of all weights whose codes are gathered, in the communication stream.
+  void FindScales();
+  // Fetches what lacks of the weights of `unit`, in the communication stream; as codes where they
+  // are gathered and wanted.
+  void Fetch(int32_t unit, const plan::Lacking& lacking, bool codes);
   void Gather(size_t flat);
   void GatherPacked(size_t flat);
+  void GatherCodes(size_t flat);
+  // Of a coded flat, before ranks have met: what others would send is what this rank has. A warm-up
+  // then multiplies numbers as large as those of a step.
+  void RepeatOwn(size_t flat, const void* own, int64_t bytes);
   size_t SlotOf(int32_t unit) const { return static_cast<size_t>(plan::WeightSlotOf(plan_, unit)); }
   void Reduce(size_t flat, bool last_micro_step);
   void GatherOfWorld(const void* own, void* all, int64_t bytes);  // bytes per rank
@@ -134,6 +148,7 @@ class UnitExchange {
   kernels::Stream* const comm_;
   comm::Collectives* group_ = nullptr;          // null: no collective is launched
   const std::vector<plan::UnitFetch> fetches_;  // by unit
+  const WeightCodes codes_;
   std::vector<std::vector<size_t>> flats_of_unit_;
   // By flat: elements to which gradients are added.
   std::vector<std::vector<plan::Range>> accumulated_;
@@ -185,6 +200,7 @@ class UnitSweep {
   std::vector<Residency::Slot> slots_;
   size_t position_ = 0;          // visits entered
   size_t fetched_ = 0;           // visits whose weights are there or on their way
+  bool scales_;                  // as Residency::scales
   std::vector<bool> in_flight_;  // by unit: fetched in this sweep and not waited for
   std::vector<bool> stale_;      // by unit: what lies beside the slots is outdated
   std::array<bool, plan::kGradientSlots> reducing_ = {false, false};

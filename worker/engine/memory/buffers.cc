@@ -34,6 +34,7 @@ void PlaceWeights(const plan::Plan& plan, const plan::Flat& flat, const Paramete
   if (flat.weights_slotted()) {
     const int64_t slot = plan::WeightSlotOf(plan, flat.unit) * layout.map.weight_slot;
     out->values = rows.weight_slots + slot + flat.weight_slot;
+    if (flat.coded) out->codes = static_cast<uint8_t*>(out->values);
     out->owned = in_row;
   } else {
     out->values = in_row;
@@ -100,6 +101,9 @@ void ViewParameters(const Views& view, Buffers* out) {
   view.Set(plan::buffers::kFp8History, out->fp8_history);
   view.Set(plan::buffers::kFp8Expected, out->fp8_expected);
   view.Set(plan::buffers::kFp8Observed, out->fp8_gathered);
+  view.Set(plan::buffers::kFp8WeightAmaxes, out->fp8_weight_amaxes);
+  view.Set(plan::buffers::kFp8WeightScales, out->fp8_weight_scales);
+  view.Set(plan::buffers::kFp8Constants, out->fp8_constants);
 }
 
 void ViewSweep(const Views& view, Buffers* out) {

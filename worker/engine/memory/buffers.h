@@ -135,6 +135,10 @@ struct Buffers {
   float* fp8_expected = nullptr;  // [O]
   float* fp8_gathered = nullptr;  // [W, O rounded up]: what each rank observed
   float* fp8_observed = nullptr;  // [O]: this rank's part of that
+  // Of weights whose codes are gathered, N of them (common/plan/fp8_gather.h); null without.
+  float* fp8_weight_amaxes = nullptr;  // [shard + 1, N rounded up]
+  float* fp8_weight_scales = nullptr;  // [N + 1, plan::kFloatsOfScale]
+  float* fp8_constants = nullptr;
   // [T]: the generated text to which a row belongs, -1: none; null unless the plan generates
   int32_t* cached_sequences = nullptr;
   // [texts] int32: chosen tokens. It has room for as many doubles, in which rank 0 sends them to

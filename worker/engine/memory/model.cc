@@ -141,6 +141,7 @@ class Table {
     tensor.dtype = flat.dtype;
     if (layout_.FlatOf(i).in_ranges) return tensor;
     tensor.value = After(flat.values, place.offset * kernels::DTypeBytes(flat.dtype));
+    if (flat.codes != nullptr) tensor.codes = flat.codes + place.offset;
     if (!plan_.parameters[i].trainable()) return tensor;
     tensor.gradient_dtype = flat.gradient_dtype;
     tensor.gradient_slotted = flat.gradient_slotted;

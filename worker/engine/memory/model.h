@@ -21,7 +21,10 @@ namespace coxswain::engine {
 
 // One tensor: its values as sweeps read them and, if it is trained, its accumulated gradient.
 struct Tensor {
-  void* value = nullptr;     // null: the model has no such tensor
+  void* value = nullptr;  // null: the model has no such tensor
+  // E4M3, where ranks gather codes (common/plan/fp8_gather.h), else null. They lie where `value`
+  // does: it is read in answers to prompts alone.
+  uint8_t* codes = nullptr;
   void* gradient = nullptr;  // null: frozen
   kernels::DType dtype = kernels::DType::kFloat32;
   kernels::DType gradient_dtype = kernels::DType::kFloat32;
@@ -161,7 +164,9 @@ struct ParameterLayout {
 // A flat in this rank's memory. Null: the rank has no such memory.
 struct FlatMemory {
   void* values = nullptr;  // [elements], read by sweeps; a slot holds them only during a sweep
-  void* owned = nullptr;   // [owned] of them, written by updates
+  // [elements], E4M3, in the same slot instead of `values`; null: ranks gather no codes of it.
+  uint8_t* codes = nullptr;
+  void* owned = nullptr;  // [owned] of them, written by updates
   // Quantised: values are dequantised from `packed`. `owned_packed` are this rank's elements of it.
   // Values are null where experts are dequantised in ranges.
   PackedMemory packed, owned_packed;

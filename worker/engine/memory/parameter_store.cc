@@ -196,6 +196,7 @@ void ParameterStore::DequantizeBlock(int32_t layer) const {
 bool ParameterStore::IsQuantized(size_t i) const { return layout_.FlatOf(i).quantized(); }
 
 void ParameterStore::FillAbsent(size_t i, kernels::RandomFillArgs fill) const {
+  if (layout_.FlatOf(i).coded) return;  // unit_exchange.h, RepeatOwn
   const Values all = Compute(i);
   // In a slot not even the owned elements are there.
   const plan::Range here = layout_.FlatOf(i).weights_slotted() ? plan::Range{} : Loaded(i);

@@ -11,6 +11,7 @@
 #include "common/plan/buffers/buffer_rows.h"
 #include "common/plan/buffers/fp8_rows.h"
 #include "common/plan/buffers/gradient_rows.h"
+#include "common/plan/fp8_gather.h"
 #include "common/plan/fp8_history.h"
 #include "common/plan/fusions/fused_ops.h"
 #include "common/plan/routers.h"
@@ -306,6 +307,12 @@ class BlockBinder {
     if (bound.keeps_weight) {
       bound.weight = buffers_.At(plan::KeptWeightRow(op, layer_));
       bound.weight_turned = buffers_.At(plan::KeptTurnedWeightRow(op, layer_));
+    }
+    if (linear.weight.codes != nullptr) {
+      bound.weight = linear.weight.codes;
+      bound.weight_scale = buffers_.fp8_weight_scales +
+                           plan::kFloatsOfScale * plan::CodedWeightOf(plan_, op, layer_);
+      bound.weight_values = buffers_.At(plan::buffers::kFp8WeightValues);
     }
     bound.dy = buffers_.At(plan::buffers::kFp8Dy);
     bound.dy_turned = buffers_.At(plan::buffers::kFp8DyTurned);

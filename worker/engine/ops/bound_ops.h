@@ -52,6 +52,9 @@ struct BoundFp8 {
   bool keeps_weight = false;  // weight and weight_turned are this linear's alone
   void *x = nullptr, *x_turned = nullptr;
   void *weight = nullptr, *weight_turned = nullptr;
+  // Codes of the weight are gathered: `weight` is the slot's. Null: its scale is behind its codes.
+  const float* weight_scale = nullptr;
+  void* weight_values = nullptr;  // of one weight: the values of its codes, before they are turned
   void *dy = nullptr, *dy_turned = nullptr;
   BoundFp8Amax amax_of_x = {}, amax_of_dy = {};
 };

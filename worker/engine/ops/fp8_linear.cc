@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/buffers/fp8_rows.h"
+#include "common/plan/fp8_gather.h"
 #include "kernels/products/fp8_gemm.h"
 #include "kernels/quantize/fp8.h"
+#include "kernels/quantize/fp8_blocks.h"
 #include "worker/engine/ops/gradient_sum.h"
 
 namespace coxswain::engine {
@@ -53,6 +55,29 @@ void QuantizeWeight(const Sweep& sweep, const BoundLinear& op, void* straight, v
   const Linear& linear = *op.linear;
   Quantize(sweep, {linear.weight.value, linear.out, linear.in, straight, turned},
            op.fp8.formats.weights, Fp8Format::kE4M3);
+}
+
+// The codes of a weight whose codes are gathered, turned: their values, whose scale is taken as 1,
+// have the same codes again.
+void TurnGathered(const Sweep& sweep, const BoundLinear& op) {
+  const Linear& linear = *op.linear;
+  const float* const constants = sweep.buffers.fp8_constants;
+  kernels::Fp8BlocksDequantize({.dtype = sweep.model.compute_dtype,
+                                .rows = linear.out,
+                                .cols = linear.in,
+                                .codes = linear.weight.codes,
+                                .scales = constants + plan::kFp8FirstOne,
+                                .out = op.fp8.weight_values},
+                               sweep.stream);
+  kernels::Fp8QuantizeArgs args;
+  args.dtype = sweep.model.compute_dtype;
+  args.rows = linear.out;
+  args.cols = args.ldx = linear.in;
+  args.x = op.fp8.weight_values;
+  args.amax = constants;
+  args.turned = {CodesOf(op.fp8.weight_turned),
+                 ScalesOf(op.fp8.weight_turned, linear.in, linear.out)};
+  kernels::Fp8Quantize(args, sweep.stream);
 }
 
 Fp8GemmSpec OfForward(const plan::Fp8Formats& formats, kernels::DType dtype) {
@@ -119,9 +144,15 @@ void WeightGradient(const Sweep& sweep, const BoundLinear& op) {
 
 void InputGradient(const Sweep& sweep, const BoundLinear& op) {
   const Linear& linear = *op.linear;
-  if (!op.fp8.keeps_weight) QuantizeWeight(sweep, op, nullptr, op.fp8.weight_turned);
+  const bool gathered = op.fp8.weight_scale != nullptr;
+  if (gathered) {
+    TurnGathered(sweep, op);
+  } else if (!op.fp8.keeps_weight) {
+    QuantizeWeight(sweep, op, nullptr, op.fp8.weight_turned);
+  }
   kernels::Fp8GemmArgs gemm =
       ProductOf(sweep, sweep.batch.tokens, linear.in, linear.out, op.fp8.dy, op.fp8.weight_turned);
+  if (gathered) gemm.b_scales = op.fp8.weight_scale;
   gemm.spec = OfInputGradient(op.fp8.formats, sweep.model.compute_dtype);
   gemm.beta = op.accumulates ? 1.0f : 0.0f;
   gemm.c = op.dx;
@@ -153,9 +184,11 @@ void Fp8Forward(const Sweep& sweep, const BoundLinear& op, const DenseForwardArg
   void* const kept = sweep.batch.train && op.fp8.keeps_x ? op.fp8.x_turned : nullptr;
   Quantize(sweep, {args.x, tokens, linear.in, op.fp8.x, kept, op.fp8.amax_of_x},
            op.fp8.formats.rows, Fp8Format::kE4M3);
-  if (!op.fp8.keeps_weight) QuantizeWeight(sweep, op, op.fp8.weight, nullptr);
+  const bool gathered = op.fp8.weight_scale != nullptr;
+  if (!gathered && !op.fp8.keeps_weight) QuantizeWeight(sweep, op, op.fp8.weight, nullptr);
   kernels::Fp8GemmArgs gemm =
       ProductOf(sweep, tokens, linear.out, linear.in, op.fp8.x, op.fp8.weight);
+  if (gathered) gemm.b_scales = op.fp8.weight_scale;
   gemm.spec = OfForward(op.fp8.formats, sweep.model.compute_dtype);
   gemm.beta = args.accumulate ? 1.0f : 0.0f;
   gemm.c = args.y;
@@ -209,6 +242,10 @@ int64_t Fp8ScratchBytes(const Model& model, const Linear& linear, const plan::Fp
                             quantize(formats.weights, out, in),
                             kernels::Fp8GemmWorkspaceBytes(forward, tokens, out, in),
                             kernels::Fp8GemmWorkspaceBytes(input, tokens, in, out)});
+  if (linear.weight.codes != nullptr) {
+    const int64_t columns = kernels::kFp8Block;  // as weight_codes.cc reads a rank's part
+    bytes = std::max(bytes, quantize(formats.weights, (in * out + columns - 1) / columns, columns));
+  }
   if (linear.weight.gradient == nullptr) return bytes;
   const Fp8GemmSpec weight = OfWeightGradient(formats, linear.weight.gradient_dtype);
   return std::max(bytes, kernels::Fp8GemmWorkspaceBytes(weight, out, in, tokens));

@@ -1,6 +1,6 @@
 // The products of a linear in FP8 (kernels/products/fp8_gemm.h). Operands are quantised right
 // before their product, x of a trained linear once for forward and backward, where the plan keeps
-// it.
+// it. Weights whose codes ranks gather come quantised, and are turned here.
 #ifndef COXSWAIN_WORKER_ENGINE_OPS_FP8_LINEAR_H_
 #define COXSWAIN_WORKER_ENGINE_OPS_FP8_LINEAR_H_
 

@@ -58,7 +58,11 @@ void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vect
               void (*body)(const State&, const Sweep&)) {
   CountWork();
   const Range range(kind.name);
-  const ExchangeScript script{std::move(visits), state.exchange.residency(), kind.last_micro_step};
+  const ExchangeScript script{
+      .visits = std::move(visits),
+      .start = state.exchange.residency(),
+      .last_micro_step = kind.last_micro_step,
+      .codes = state.exchange.GathersCodes() && sweep.cache == CacheUse::kNone};
   const bool first = sweep.first && kind.differs_first;
   Sweep seen = sweep;
   if (!kind.reads_targets) seen.batch.target_rows = seen.batch.scored = 0;
