@@ -120,6 +120,7 @@ Json Fp8Json(const plan::Plan& plan) {
           {"gradients", plan.fp8.e4m3_gradients ? "e4m3" : "e5m2"},
           {"keeps_activations", plan.fp8.keeps_activations},
           {"keeps_weights", plan.fp8.keeps_weights},
+          {"gathers_codes", plan::GathersCodes(plan)},
           {"linears", count.in_fp8},
           {"of_linears", count.all}};
 }

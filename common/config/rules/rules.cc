@@ -278,6 +278,7 @@ void CheckFp8(Validated* job) {
   for (const auto& [name, usual] : {std::pair<const char*, Json>("recipe", "auto"),
                                     std::pair<const char*, Json>("gradients", "auto"),
                                     std::pair<const char*, Json>("activations", "kept"),
+                                    std::pair<const char*, Json>("gather", "auto"),
                                     std::pair<const char*, Json>("exclude", Json::array())}) {
     const std::string path = absl::StrCat("spec.precision.fp8.", name);
     const Json& value = At(job->effective, path);

@@ -47,6 +47,21 @@ void AppendExecutionKeys(std::vector<Key>* t) {
               "weights is kept in 8 bits alone. `bfloat16`: it is kept as it is (float32 on cpu), "
               "and quantised again.",
        .short_forms = FloatShortForms()},
+      {.path = "spec.precision.fp8.gather", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "bfloat16", "fp8"},
+       .doc = "How ranks gather the weights of these linears under `parallelism.zero: 3`; without "
+              "it none are gathered block by block, and the key has no effect. `bfloat16`: as they "
+              "are (float32 on cpu), and quantised as they are read. `fp8`: as codes, a byte an "
+              "element, which slots of blocks hold too. On cpu losses and gradients have the same "
+              "bits as with `bfloat16`. The norm of the gradients is equal up to the rounding of "
+              "float64: each rank owns other elements of a block, so that squares are added in "
+              "another order. The factor of a clipped update is the same float32 or the next one. "
+              "On GPUs NCCL may also add gradients in another order. `fp8` goes with tensorwise "
+              "and delayed: ranks hold parts of weights that are no whole rows or blocks. Models "
+              "that answer prompts have slots as with bfloat16, as answers read whole weights; "
+              "DoRA reads them too, and is refused. `auto`: bfloat16, as the time of `fp8` is not "
+              "measured on a GPU yet.",
+       .short_forms = FloatShortForms()},
       {.path = "spec.precision.fp8.exclude", .type = Type::kStringList, .def = "[]",
        .doc = "Linears whose products stay as with `auto`: `down_proj`, `layers.0`, or a pattern "
               "of a whole name. Of q, k and v, or gate and up, one name means all, as their "

@@ -108,6 +108,23 @@ absl::Status Exclude(const std::string& text, const plan::Plan& plan,
                                                  example, "\""));
 }
 
+absl::Status ChooseGather(const config::JobSpec& job, plan::Plan* plan) {
+  if (!job.fp8->gathers_codes) return absl::OkStatus();
+  if (!plan::ScalesWholeWeights(plan->fp8.recipe)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "precision.fp8.gather is fp8, precision.fp8.recipe is ", plan::NameOf(plan->fp8.recipe),
+        ", whose scales are of rows or blocks, and ranks hold parts of weights that are none; set "
+        "gather: bfloat16, or recipe: tensorwise"));
+  }
+  if (plan->lora.dora) {
+    return absl::InvalidArgumentError(
+        "precision.fp8.gather is fp8, lora.use_dora is true, whose norms are of weights in the "
+        "compute dtype; set gather: bfloat16, or lora.use_dora: false");
+  }
+  plan->fp8.gathers_codes = true;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, plan::Plan* plan) {
@@ -134,6 +151,7 @@ absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, p
     RETURN_IF_ERROR(Exclude(text, *plan, &excluded));
   }
   fp8.excluded.assign(excluded.begin(), excluded.end());
+  RETURN_IF_ERROR(ChooseGather(job, plan));
   if (CountFp8(*plan).in_fp8 > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "precision.compute is fp8, no linear of a block is left for it: widths must be multiples of ",

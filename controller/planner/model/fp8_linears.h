@@ -9,9 +9,9 @@
 namespace coxswain::planner {
 
 // Fills plan->fp8; the plan has its model, architecture and parameters. InvalidArgument: a name of
-// precision.fp8.exclude means no linear of a block, no linear is left, or the weights are
-// quantised. FailedPrecondition: the GPU's compute capability (x 10, 0: not known) has no such
-// products.
+// precision.fp8.exclude means no linear of a block, no linear is left, the weights are quantised,
+// or precision.fp8.gather is fp8 beside a recipe or an adapter that reads more than codes.
+// FailedPrecondition: the GPU's compute capability (x 10, 0: not known) has no such products.
 absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, plan::Plan* plan);
 
 // Linears whose products are in FP8, and all linears of blocks.

@@ -148,11 +148,15 @@ class Timeline {
     for (const plan::GatherPart& part : FetchOf(unit).gathers) {
       if (!plan::UnitFetch::Gathers(part, lacking)) continue;
       const plan::Flat& flat = map_.flats[part.flat];
-      Send(flat.quantized() ? PackedBytes(flat) : Bytes(flat.storage.weights, flat.elements),
-           plan_.shard, 1);
+      Send(GatheredBytes(flat), plan_.shard, 1);
       fetched_[static_cast<size_t>(unit)] = busy_;
     }
     if (lacking.slot) now_ += DequantizeSeconds(unit);
+  }
+
+  static double GatheredBytes(const plan::Flat& flat) {
+    if (flat.coded) return static_cast<double>(flat.elements);
+    return flat.quantized() ? PackedBytes(flat) : Bytes(flat.storage.weights, flat.elements);
   }
 
   static double PackedBytes(const plan::Flat& flat) {

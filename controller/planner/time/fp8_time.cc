@@ -2,6 +2,7 @@
 
 #include "common/plan/buffers/activation_rows.h"
 #include "common/plan/fp8_linears.h"
+#include "common/plan/storage.h"
 
 namespace coxswain::planner {
 namespace {
@@ -64,7 +65,20 @@ class Sum {
   double OfWeights(double elements, int layouts) const {
     return Seconds(elements, FindsScaleOfWeights(plan_.fp8.recipe), layouts);
   }
+  // A rank reads its part of each weight for the amax, and again for each gather. Backward makes
+  // values of the codes, and codes of them, turned.
+  void AddGatheredWeight(double elements, bool trained) {
+    const double part = elements / plan_.shard;
+    const double gather = Seconds(part, /*scale_is_found=*/false, 1);
+    const double bytes = static_cast<double>(plan::StorageBytes(plan::ComputeStorage(plan_), 1));
+    if (trained) seconds_.step += part * bytes / rates_.copy_bytes_per_second;
+    seconds_.forward_micro_step += gather;
+    if (!plan_.trains()) return;
+    seconds_.backward_micro_step += gather + elements * (1 + bytes) / rates_.copy_bytes_per_second +
+                                    Seconds(elements, /*scale_is_found=*/false, 1);
+  }
   void AddWeight(double elements, bool trained) {
+    if (plan::GathersCodes(plan_)) return AddGatheredWeight(elements, trained);
     if (plan_.fp8.keeps_weights) {
       if (trained) seconds_.step += OfWeights(elements, 2);
       return;

@@ -242,6 +242,8 @@ TEST(JobErrorsTest, RulesOfFp8) {
        "qlora keeps its base in fewer bits"},
       {"  precision: {compute: bfloat16, fp8: {recipe: rowwise}}\n", "spec.precision.fp8.recipe", 7,
        "goes with precision.compute: fp8"},
+      {"  precision: {fp8: {gather: fp8}}\n", "spec.precision.fp8.gather", 7,
+       "goes with precision.compute: fp8"},
       {"  precision: {fp8: {exclude: [o_proj]}}\n", "spec.precision.fp8.exclude", 7,
        "goes with precision.compute: fp8"},
       {"  resources: {device: cpu}\n  precision: {compute: fp8, gradients: bf16}\n",

@@ -184,6 +184,16 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.zero = 2;
                                                 model.intermediate_size = 144;
                                               }},
+                                         Case{"Fp8DelayedGathersCodes",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.fp8.emplace().recipe =
+                                                    config::Fp8Recipe::kDelayed;
+                                                job.fp8->gathers_codes = true;
+                                                job.workers = 3;
+                                                job.zero = 3;
+                                                model.intermediate_size = 144;
+                                              }},
                                          Case{"Fp8RowwiseWithFfnRecompute",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

@@ -139,6 +139,28 @@ TEST_F(PlanPageTest, SaysOfARecipeInFp8WhatWasMeasured) {
   }
 }
 
+TEST_F(PlanPageTest, SaysWhatGatheredCodesSave) {
+  job_.adapter = config::Adapter::kNone;
+  job_.fp8.emplace().gathers_codes = true;
+  job_.zero = 2;
+  model_.intermediate_size = 48;
+  Make();
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_)
+                .find("  gather       fp8 has no effect: no blocks are gathered without ZeRO 3"),
+            std::string::npos);
+  job_.zero = 3;
+  Make();
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("weights quantised as they are gathered"), std::string::npos) << page;
+  EXPECT_NE(page.find(" of a block instead of "), std::string::npos) << page;
+  EXPECT_NE(page.find("; it saves "), std::string::npos) << page;
+  const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+  EXPECT_EQ(json["layout"]["fp8"]["gathers_codes"], true);
+  job_.fp8->gathers_codes = false;
+  Make();
+  EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("  gather "), std::string::npos);
+}
+
 TEST_F(PlanPageTest, SaysWhatAPreferenceMethodTrains) {
   Make();
   EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("Loss  "), std::string::npos);

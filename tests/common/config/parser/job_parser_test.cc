@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/common/config/job_text.h"
 
 namespace coxswain::config {
@@ -172,11 +173,17 @@ TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
   EXPECT_EQ(cpu.fp8->recipe, Fp8Recipe::kTensorwise);
   EXPECT_FALSE(cpu.fp8->e4m3_gradients);
   EXPECT_TRUE(cpu.fp8->keeps_activations);
+  EXPECT_FALSE(cpu.fp8->gathers_codes);
   EXPECT_TRUE(cpu.fp8->exclude.empty());
   const JobSpec delayed = ParseSpec(
       "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {recipe: delayed}}\n");
   EXPECT_EQ(delayed.fp8->recipe, Fp8Recipe::kDelayed);
   EXPECT_FALSE(delayed.fp8->e4m3_gradients);
+  for (const auto& [word, codes] : {std::pair{"fp8", true}, {"bf16", false}, {"auto", false}}) {
+    const JobSpec gathers = ParseSpec(absl::StrCat(
+        "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {gather: ", word, "}}\n"));
+    EXPECT_EQ(gathers.fp8->gathers_codes, codes) << word;
+  }
   const JobSpec cuda = ParseSpec(
       "  resources: {device: cuda}\n"
       "  precision: {compute: fp8, gradients: bf16, fp8: {recipe: rowwise, activations: bf16, "

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "common/model/family.h"
 #include "common/model/parameter_table.h"
 #include "common/plan/fp8_linears.h"
@@ -99,6 +100,41 @@ TEST(Fp8LinearsTest, TilesOnAGpuTakeAMultipleOfFourTokens) {
             std::string::npos);
   plan.device = DeviceKind::kCpu;
   EXPECT_EQ(Refusal(job, 0, plan), "");
+}
+
+TEST(Fp8LinearsTest, GathersCodesOfWeightsWithOneScale) {
+  for (const config::Fp8Recipe recipe :
+       {config::Fp8Recipe::kTensorwise, config::Fp8Recipe::kDelayed}) {
+    config::JobSpec job = JobOf(recipe);
+    for (const bool codes : {false, true}) {
+      job.fp8->gathers_codes = codes;
+      plan::Plan plan = PlanOf(EvenModel());
+      ASSERT_TRUE(ChooseFp8(job, 90, &plan).ok());
+      EXPECT_EQ(plan.fp8.gathers_codes, codes);
+      EXPECT_FALSE(plan::GathersCodes(plan));
+      plan.zero = 3;
+      EXPECT_EQ(plan::GathersCodes(plan), codes);
+    }
+  }
+}
+
+TEST(Fp8LinearsTest, RefusesToGatherCodesOfRowsOrBlocksOrBesideDora) {
+  for (const auto& [recipe, name] : {std::pair{config::Fp8Recipe::kRowwise, "rowwise"},
+                                     {config::Fp8Recipe::kBlockwise, "blockwise"}}) {
+    config::JobSpec job = JobOf(recipe);
+    job.fp8->gathers_codes = true;
+    plan::Plan plan = PlanOf(EvenModel());
+    plan.sequence_len = 64;
+    EXPECT_EQ(Refusal(job, 90, plan),
+              absl::StrCat("precision.fp8.gather is fp8, precision.fp8.recipe is ", name,
+                           ", whose scales are of rows or blocks, and ranks hold parts of weights "
+                           "that are none; set gather: bfloat16, or recipe: tensorwise"));
+  }
+  config::JobSpec job = JobOf(config::Fp8Recipe::kTensorwise);
+  job.fp8->gathers_codes = true;
+  plan::Plan plan = PlanOf(EvenModel());
+  plan.lora.dora = true;
+  EXPECT_NE(Refusal(job, 90, plan).find("lora.use_dora is true"), std::string::npos);
 }
 
 TEST(Fp8LinearsTest, RefusesAQuantisedBaseAndAModelWithoutALinearLeft) {

@@ -1,5 +1,7 @@
 #include "controller/planner/time/comm_time.h"
 
+#include "common/model/family.h"
+#include "common/plan/fp8_gather.h"
 #include "controller/planner/model/parameter_groups.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
@@ -60,6 +62,23 @@ TEST_F(CommTimeTest, StagesSendWhatTheyMust) {
   plan_.weight_slots = 2;
   const double replicas = Predict(2, 4, 1, slow).comm_seconds;
   EXPECT_NEAR(replicas - Predict(1, 4, 1, slow).comm_seconds, 1e-9 * elements, 1e-10 * elements);
+}
+
+// A byte of a weight of a linear travels instead of two, forward and backward: 3/4 of them each.
+TEST_F(CommTimeTest, CodesOfWeightsAreHalfOfThem) {
+  plan_.model.intermediate_size = 48;
+  plan_.architecture = model::ArchitectureOf(plan_.model);
+  ASSERT_TRUE(MakeParameters(job_, &plan_).ok());
+  plan_.fp8.recipe = plan::Fp8Recipe::kTensorwise;
+  const double slow = 1e3, values = Predict(1, 4, 3, slow).comm_seconds;
+  plan_.fp8.gathers_codes = true;
+  const double codes = Predict(1, 4, 3, slow).comm_seconds;
+  // Three blocks in two slots: backward finds the two that forward left.
+  const auto of_block = static_cast<double>(plan::GatheredBytesOf(plan_).codes);
+  EXPECT_NEAR(values - codes, 1e-9 * 0.75 * 4 * of_block, 1e-12);
+  const double whole = Predict(1, 4, 2, slow).comm_seconds;
+  plan_.fp8.gathers_codes = false;
+  EXPECT_EQ(Predict(1, 4, 2, slow).comm_seconds, whole);
 }
 
 TEST_F(CommTimeTest, ComputeHidesCommunication) {

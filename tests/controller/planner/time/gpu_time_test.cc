@@ -84,6 +84,28 @@ TEST_F(GpuTimeTest, DelayedScalesSaveARead) {
   EXPECT_EQ(found.micro_step, expected.micro_step);
 }
 
+// Of two ranks, bytes an element of a weight: values are read for the amax, read and written, 5
+// forward and 5 backward. Codes are made of half of them, 3 of each half, and turned by their
+// values, 3 and 3; the amax is found once an update, 2 of a half.
+TEST_F(GpuTimeTest, GatheredCodesAreMadeOfAPartAndTurned) {
+  plan_.fp8.recipe = plan::Fp8Recipe::kTensorwise;
+  plan_.shard = 2;
+  plan_.zero = 3;
+  const GpuTime values = Time();
+  plan_.fp8.gathers_codes = true;
+  const GpuTime codes = Time();
+  double elements = 0;
+  bool trained = true;
+  plan::VisitFp8Linears(plan_, [&](const auto& linear, int64_t layer) {
+    elements += static_cast<double>(linear.in_features * linear.out_features);
+    trained = trained && plan::TrainsWeight(plan_, linear, layer);
+  });
+  const double byte = elements / kRates.copy_bytes_per_second;
+  EXPECT_NEAR(values.forward_micro_step - codes.forward_micro_step, (5 - 1.5) * byte, 1e-9 * byte);
+  EXPECT_NEAR(values.micro_step - codes.micro_step, (10 - 1.5 - 7.5) * byte, 1e-9 * byte);
+  EXPECT_NEAR(codes.step - values.step, trained ? byte : 0, 1e-9 * byte);
+}
+
 TEST_F(GpuTimeTest, ACutHeadTakesItsLogitsOnceMore) {
   const double before = Time().token;
   plan_.lm_head_panel_bytes = int64_t{136} << 20;
