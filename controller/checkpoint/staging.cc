@@ -91,8 +91,7 @@ absl::Status SweepStaging(Files* files, const std::string& output_dir) {
 
 absl::Status LeaveStaging(Files* files, const std::string& output_dir) {
   RETURN_IF_ERROR(SweepStaging(files, output_dir));
-  const std::string root = StagingRoot(output_dir);
-  return files->Exists(root) ? files->RemoveIfEmpty(root) : absl::OkStatus();
+  return files->RemoveIfEmpty(StagingRoot(output_dir));
 }
 
 }  // namespace coxswain::checkpoint

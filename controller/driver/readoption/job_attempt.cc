@@ -288,11 +288,13 @@ void JobAttempt::OnReentered(const Readoption& found, Reentry* reentry) {
   origin_ = reentry->origin;
   replays_ = std::move(reentry->replays);
   replays_.KeepComparable(session().gang(), job_.deps.journal->store());
+  const auto& known = job_.record.job().checkpoints();
+  const int64_t newest = known.empty() ? -1 : known.rbegin()->step();
   for (const checkpoint::Manifest& manifest : reentry->unknown_checkpoints) {
     checkpoints_->Adopt(manifest,
                         checkpoint::CheckpointDirectory(job_.spec.output_dir, manifest.run.step));
+    if (manifest.run.step > newest) job_.record.CheckpointAdvanced();
   }
-  if (!reentry->unknown_checkpoints.empty()) job_.record.CheckpointAdvanced();
 }
 
 // Invariant driver-7.

@@ -97,6 +97,26 @@ TEST_F(RestoreTest, AJobGoesOnBehindCheckpointsThatTheBackupDoesNotKnow) {
   }
 }
 
+// What was sent again is sent again a second time, from wherever the next controller begins.
+TEST_F(RestoreTest, AControllerThatDiesWhileItSendsAgainCostsNothing) {
+  for (int effects = 0; effects < 40; ++effects) {
+    SCOPED_TRACE(effects);
+    Simulation::Options options = SlowSteps();
+    options.shape.answer_tokens = 64;
+    Simulation sim(options);
+    const std::string id = sim.Submit({.steps = 30, .eval_steps = 7, .save_steps = 2});
+    ASSERT_TRUE(RunToStep(sim, id, 1));
+    const store::MemoryStore backup = sim.store();
+    ASSERT_TRUE(RunToStep(sim, id, 16));
+    RestoreAndStart(sim, backup);
+    sim.KillControllerAfter(effects, 700);
+    ASSERT_TRUE(sim.RunUntilState(id, v1::JOB_STATE_SUCCEEDED)) << sim.history();
+    EXPECT_EQ(CountOf(sim, id, "AttemptFailed"), 0) << sim.history();
+    EXPECT_EQ(sim.rules().steps_trained_again(id), 0) << sim.history();
+    ExpectClean(sim);
+  }
+}
+
 // The backup is of a time before the job's gangs: what the restored controller calls gang 1, these
 // workers have had already.
 TEST_F(RestoreTest, NumbersOfGangsThatWorkersHaveHadAreUsedAgain) {
