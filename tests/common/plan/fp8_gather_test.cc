@@ -10,29 +10,15 @@
 #include "common/model/parameter_table.h"
 #include "common/plan/buffers/fp8_rows.h"
 #include "common/plan/fp8_linears.h"
+#include "tests/common/plan/two_layers.h"
 
 namespace coxswain::plan {
 namespace fp8_gather_test {
 namespace {
 
-// Two layers of four linears, 32 and 48 wide, on three ranks; norms are in flats of their own
-// storage or beside.
+// On three ranks, with codes gathered.
 Plan GatheringPlan() {
-  Plan plan;
-  model::ModelConfig& config = plan.model;
-  config.architecture = "LlamaForCausalLM";
-  config.vocab_size = 64;
-  config.hidden_size = 32;
-  config.intermediate_size = 48;
-  config.num_layers = 2;
-  config.num_heads = 2;
-  config.num_kv_heads = 1;
-  config.head_dim = 16;
-  config.layer_windows = {0, 0};
-  plan.architecture = model::ArchitectureOf(config);
-  plan.parameters = model::BaseParameterTable(plan.architecture);
-  for (model::Parameter& p : plan.parameters) p.group = 0;
-  plan.groups = {{.name = "weights", .lr_scale = 1.0}};
+  Plan plan = TwoLayers();
   plan.shard = 3;
   plan.zero = 3;
   plan.fp8.recipe = Fp8Recipe::kTensorwise;

@@ -11,28 +11,14 @@
 #include "common/plan/fp8_linears.h"
 #include "common/plan/shard_map.h"
 #include "common/plan/snapshot_map.h"
+#include "tests/common/plan/two_layers.h"
 
 namespace coxswain::plan {
 namespace fp8_history_test {
 namespace {
 
-// Two layers of four linears.
 Plan DelayedPlan() {
-  Plan plan;
-  model::ModelConfig& config = plan.model;
-  config.architecture = "LlamaForCausalLM";
-  config.vocab_size = 64;
-  config.hidden_size = 32;
-  config.intermediate_size = 48;
-  config.num_layers = 2;
-  config.num_heads = 2;
-  config.num_kv_heads = 1;
-  config.head_dim = 16;
-  config.layer_windows = {0, 0};
-  plan.architecture = model::ArchitectureOf(config);
-  plan.parameters = model::BaseParameterTable(plan.architecture);
-  for (model::Parameter& p : plan.parameters) p.group = 0;
-  plan.groups = {{.name = "weights", .lr_scale = 1.0}};
+  Plan plan = TwoLayers();
   plan.fp8.recipe = Fp8Recipe::kDelayed;
   return plan;
 }
