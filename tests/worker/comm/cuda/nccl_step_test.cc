@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/plan/embedding_rows.h"
+#include "common/plan/fp8_linears.h"
 #include "tests/worker/comm/cuda/nccl_rank.h"
 #include "tests/worker/engine/support/block_kinds.h"
 #include "tests/worker/engine/support/test_batch.h"
@@ -30,7 +31,21 @@ struct Setting {
   int32_t vocab = 131;  // 20011: embeddings of a size that is copied between GPUs, rows exchanged
   const char* kind = nullptr;  // of block_kinds.h, with experts
   plan::GradientSum sum = plan::GradientSum::kNearest;
+  // In FP8 a micro-step is one bin on any mesh, so that its scales are the same.
+  plan::Fp8Recipe fp8 = plan::Fp8Recipe::kNone;
+  bool codes = false;  // are gathered
 };
+
+Setting Fp8(const char* name, int64_t lora_rank, int32_t zero,
+            plan::Fp8Recipe recipe = plan::Fp8Recipe::kTensorwise) {
+  Setting setting{name, lora_rank, "bfloat16", 1, zero, 1e-2, 5e-2};
+  setting.fp8 = recipe;
+  return setting;
+}
+Setting WithCodes(Setting setting) {
+  setting.codes = true;
+  return setting;
+}
 
 constexpr const char* kShared = "SharedExperts";
 constexpr const char* kGrouped = "GroupedExperts";
@@ -42,7 +57,10 @@ PlanOptions Options(const Setting& setting, int32_t world) {
   options.shard = world / options.replicate;
   options.zero = options.shard > 1 ? setting.zero : 0;
   options.sequence_len = 48;
-  options.micro_batch_bins = 2;
+  options.micro_batch_bins = setting.fp8 == plan::Fp8Recipe::kNone ? 2 : 1;
+  options.fp8.recipe = setting.fp8;
+  options.fp8.keeps_weights = options.zero != 3;
+  options.fp8.gathers_codes = setting.codes && world > 1;
   options.lora_rank = setting.lora_rank;
   if (setting.kind != nullptr) {
     options.lora_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
@@ -64,6 +82,7 @@ model::ModelConfig Config(const Setting& setting) {
   config.vocab_size = setting.vocab;
   config.head_dim = 16;
   config.hidden_size = 64;
+  if (setting.fp8 != plan::Fp8Recipe::kNone) config.intermediate_size = 144;
   return config;
 }
 
@@ -98,7 +117,7 @@ std::vector<StepStats> Train(const plan::Plan& plan, int rank,
     const size_t first = static_cast<size_t>(2 * rank);
     const size_t count = rank + 1 == world ? all.bin_ids.size() - first : 2;
     train.bins = Slice(all, first, count);
-    if (world > 1) train.bins.micro_steps = 2;  // of the last rank
+    if (world > 1) train.bins.micro_steps = plan.micro_batch_bins == 1 ? 3 : 2;  // of the last rank
     const auto result = (*engine)->Train(train);
     EXPECT_TRUE(result.ok()) << result.status();
     if (!result.ok()) break;
@@ -142,6 +161,12 @@ INSTANTIATE_TEST_SUITE_P(
                             plan::GradientSum::kStochastic},
                     Setting{"hybrid_compensated", 0, "bfloat16", 2, 2, 1e-2, 5e-2, 20011, nullptr,
                             plan::GradientSum::kCompensated},
+                    Fp8("fp8", 0, 0), Fp8("fp8_zero1", 0, 1), Fp8("fp8_zero3", 0, 3),
+                    Fp8("fp8_lora", 4, 0), Fp8("fp8_delayed", 0, 0, plan::Fp8Recipe::kDelayed),
+                    Fp8("fp8_delayed_zero3", 0, 3, plan::Fp8Recipe::kDelayed),
+                    WithCodes(Fp8("fp8_codes_zero3", 0, 3)),
+                    WithCodes(Fp8("fp8_codes_delayed_zero3", 0, 3, plan::Fp8Recipe::kDelayed)),
+                    WithCodes(Fp8("fp8_codes_lora_zero3", 4, 3)),
                     Setting{"lora_bfloat16", 4, "bfloat16", 1, 0, 1e-2, 5e-2},
                     Setting{"lora_bfloat16_zero3", 4, "bfloat16", 1, 3, 1e-2, 5e-2},
                     Setting{"experts_float32", 0, "float32", 1, 0, 1e-5, 1e-4, 131, kShared},
@@ -185,6 +210,27 @@ TEST_P(NcclStep, RanksEqualOneAndEachOther) {
         << "step " << step;
     EXPECT_NEAR(many[step].grad_norm / one[step].grad_norm, 1.0, setting.norm_tolerance)
         << "step " << step;
+  }
+}
+
+// Ranks that gather codes of weights train with the bits of ranks that gather their values.
+TEST(NcclFp8GatherTest, CodesGiveTheLossesOfValues) {
+  for (const plan::Fp8Recipe recipe : {plan::Fp8Recipe::kTensorwise, plan::Fp8Recipe::kDelayed}) {
+    std::vector<std::vector<double>> losses;
+    for (const bool codes : {false, true}) {
+      Setting setting = Fp8("", 0, 3, recipe);
+      setting.codes = codes;
+      plan::Plan plan = MakePlan(Config(setting), Options(setting, ThisRank().world));
+      plan.max_grad_norm = 0;  // a clipped update has the norm's rounding
+      auto group = comm::Form(absl::StrCat("gather-", static_cast<int>(recipe), codes), plan.shard);
+      ASSERT_NE(group, nullptr);
+      losses.emplace_back();
+      for (const StepStats& step : Train(plan, ThisRank().rank, std::move(group))) {
+        losses.back().push_back(step.global_loss_sum);
+      }
+      ASSERT_EQ(losses.back().size(), static_cast<size_t>(kSteps));
+    }
+    EXPECT_EQ(losses[0], losses[1]) << plan::NameOf(recipe);
   }
 }
 
