@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Does FP8 train as bfloat16 does? Held-back loss after the same steps on the same text, by seed and recipe.
 
-  bench/papers/fp8.py --shape FOLDER [--text FILE] [--steps 1000] [--earlier FILE] [--budget SECONDS] [--json FILE]
+  bench/papers/fp8.py --shape FOLDER [--text FILE] [--steps 1000] [--earlier FILE] [--runs VARIANT:SEED...] [--budget SECONDS]
+                      [--json FILE]
 
 A model of the shape, a folder of config.json and a tokenizer, from random weights of the seed, pretrained by train_bench
 on a text whose documents are cut to bins (documents.py): the dictionary GCIDE from .carry, of which 1,000 steps of 8 x
 1,024 tokens are 0.87 of a pass. Rate 5e-4, cosine after 10 % of warm-up; AdamW with betas of 0.9 and 0.95, decay of 0.1.
 The seed is that of the weights and of the order. `cut`: bfloat16 in micro-steps of a quarter of the bins, so what another
 order of sums makes. The runs that the goal needs come first; --earlier: the file of a call that ran out of time, whose
-runs are kept. A run does not begin where one as long as the longest would not end in the budget. Differences are percents
-of the loss of bfloat16 with the same seed, and that of a tensorwise or blockwise run may be 0.3 at most: exit code 1 else,
-or where a run failed. A CPU computes in float32, which is its control.
+runs are kept; --runs: these alone, for calls on several GPUs at once. A run does not begin where one as long as the
+longest would not end in the budget. Differences are percents of the loss of bfloat16 with the same seed, and that of a
+tensorwise or blockwise run may be 0.3 at most: exit code 1 else, or where a run failed. A CPU computes in float32, which is its control.
 """
 import argparse, json, os, statistics, sys, time
 
@@ -19,7 +20,7 @@ import runs
 from fp8_losses import HELD, LIMIT_PERCENT, above_limit, cell, differences, losses, spread
 
 CONTROL = 'bfloat16' if runs.DEVICE == 'cuda' else 'float32'
-RUNS = [(variant, seed) for seed in (1, 2, 3) for variant in (CONTROL, *HELD)] + [('cut', 1), ('rowwise', 1)]
+RUNS = [(variant, seed) for seed in (1, 2, 3) for variant in (CONTROL, *HELD)] + [('cut', 1), ('rowwise', 1), ('delayed', 1)]
 JOB = """apiVersion: coxswain/v1
 kind: FineTuneJob
 metadata: {{name: fp8}}
@@ -43,6 +44,14 @@ spec:
   checkpoint: {{output_dir: ./out, save_steps: 100000, resume: never}}
   resources: {{device: {device}, workers: 1}}
 """
+
+
+def run_of(text):
+    variant, _, seed = text.partition(':')
+    run = (variant, int(seed))
+    if run not in RUNS:
+        raise argparse.ArgumentTypeError(f'{text} is none of {", ".join("%s:%d" % run for run in RUNS)}')
+    return run
 
 
 def write_job(args):
@@ -105,7 +114,7 @@ def verdict(rows):
 def run_all(job, table, args):
     """Adds a row of each run that the table does not have."""
     done = {(row['variant'], row['seed']) for row in table.rows}
-    for variant, seed in (run for run in RUNS if run not in done):
+    for variant, seed in (run for run in args.runs or RUNS if run not in done):
         longest = max((row.get('wall_seconds', 0) for row in table.rows), default=0)
         if table.spent(f'{variant} seed {seed}', longest):
             continue
@@ -127,6 +136,7 @@ def main():
     parser.add_argument('--steps', type=int, default=1000)
     parser.add_argument('--bins', type=int, default=8, help='of a step')
     parser.add_argument('--sequence', type=int, default=1024, help='tokens of a bin')
+    parser.add_argument('--runs', nargs='+', type=run_of, metavar='VARIANT:SEED', help='these alone')
     parser.add_argument('--earlier', help='file of an earlier call, whose runs are kept')
     runs.add_options(parser, 500)
     args = parser.parse_args()
