@@ -113,7 +113,6 @@ inline constexpr char kFp8Weight[] = "fp8.weight";
 // Of weights whose codes are gathered (fp8_gather.h).
 inline constexpr char kFp8WeightAmaxes[] = "fp8.weight_amaxes";
 inline constexpr char kFp8WeightScales[] = "fp8.weight_scales";
-inline constexpr char kFp8WeightValues[] = "fp8.weight_values";
 inline constexpr char kFp8Constants[] = "fp8.constants";
 
 // DoRA's columns, scalars, and a record for each trained tensor.

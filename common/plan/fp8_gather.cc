@@ -13,16 +13,6 @@ namespace {
 
 int64_t FloatBytes(int64_t floats) { return StorageBytes(Storage::kFloat32, floats); }
 
-// Blocks of 128 x 128 of the weight that has the most.
-int64_t MostBlocks(const Plan& plan) {
-  int64_t most = 0;
-  VisitFp8Linears(plan, [&most](const model::LinearOp& linear, int64_t /*layer*/) {
-    most = std::max(
-        most, kernels::Fp8Blocks(linear.out_features) * kernels::Fp8Blocks(linear.in_features));
-  });
-  return most;
-}
-
 }  // namespace
 
 std::vector<CodedWeight> CodedWeights(const Plan& plan, const ShardMap& map) {
@@ -70,7 +60,7 @@ std::vector<Buffer> CodedWeightRows(const Plan& plan) {
   };
   return {row(buffers::kFp8WeightAmaxes, (plan.shard + 1) * GatheredAmaxes(plan)),
           row(buffers::kFp8WeightScales, (count + 1) * kFloatsOfScale),
-          row(buffers::kFp8Constants, kFp8FirstOne + (plan.trains() ? MostBlocks(plan) : 0))};
+          row(buffers::kFp8Constants, kFloatsOfScale)};
 }
 
 GatheredBytes GatheredBytesOf(const Plan& plan) {

@@ -43,12 +43,10 @@ int64_t CodedWeightOf(const Plan& plan, const model::LinearOp& linear, int64_t l
 // Rows of float32, N weights:
 //   "fp8.weight_amaxes"  [shard, N rounded up], what each rank found, then [N]: the largest
 //   "fp8.weight_scales"  [N + 1, 4]: the first of each row; the last row is scratch
-//   "fp8.constants"      [4]: the largest number of E4M3, then 1 for each 128 x 128 of the widest
-//                        weight; of plans that train
+//   "fp8.constants"      [4]: the first is the largest number of E4M3
 std::vector<Buffer> CodedWeightRows(const Plan& plan);
 int64_t GatheredAmaxes(const Plan& plan);     // N rounded up: those of a rank
 inline constexpr int64_t kFloatsOfScale = 4;  // scales are aligned to 16 bytes
-inline constexpr int64_t kFp8FirstOne = 4;    // float of "fp8.constants"
 
 // Of the weights that are gathered as codes, those of the largest block, padding included: as
 // codes, and as values.

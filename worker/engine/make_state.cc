@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<State>> MakeState(const plan::Plan& plan, int ran
   ASSIGN_OR_RETURN(buffers.scratch, BindScratch(scratch, state->arena));
   RETURN_IF_ERROR(state->arena.CheckAllBound());
   FillRopeTables(plan, buffers, state->stream);
-  FillFp8Constants(plan, buffers, state->stream);
+  FillFp8Constants(buffers, state->stream);
   if (plan.trains()) FillRecords(plan, state->layout, buffers);
   RETURN_IF_ERROR(LoadParameters(*state, plan, Change(), doing));
   *doing = "verify";

@@ -1,6 +1,7 @@
 // Operands in FP8 made from bfloat16, both at once, and the products of a linear with them: gate
 // and up of Qwen2.5-7B and 0.5B. Tensors and rows are read twice, which `bytes` does not count.
 #include "kernels/quantize/fp8.h"
+#include "kernels/quantize/fp8_turn.h"
 
 #include "bench/kernels/cuda/harness.h"
 #include "kernels/products/fp8_gemm.h"
@@ -70,6 +71,16 @@ void BenchQuantize(Bench* bench, Fp8Scaling scaling, int64_t rows, int64_t cols)
                  args.expected = memory->Upload(std::vector<float>{5.0f});
                  args.observed = memory->Upload(std::vector<float>{0.0f});
                  return [=](Stream* s) { Fp8Quantize(args, s); };
+               }});
+  bench->Time({.name = "fp8_turn",
+               .extents = Extents(rows, cols),
+               .bytes = 2 * elements,
+               .make = [=](Memory* memory) -> Launch {
+                 const Fp8TurnArgs args{.rows = rows,
+                                        .cols = cols,
+                                        .codes = Codes(rows, cols, memory),
+                                        .turned = Codes(cols, rows, memory)};
+                 return [=](Stream* s) { Fp8Turn(args, s); };
                }});
 }
 

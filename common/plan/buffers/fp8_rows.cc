@@ -7,7 +7,6 @@
 #include "common/plan/buffer_names.h"
 #include "common/plan/buffers/activation_rows.h"
 #include "common/plan/fp8_gather.h"
-#include "common/plan/storage.h"
 
 namespace coxswain::plan {
 namespace {
@@ -18,7 +17,7 @@ int64_t Align(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // The largest of each operand over all linears.
 struct Widest {
-  int64_t x = 0, x_turned = 0, dy = 0, dy_turned = 0, weight = 0, weight_values = 0;
+  int64_t x = 0, x_turned = 0, dy = 0, dy_turned = 0, weight = 0;
 };
 
 class Rows {
@@ -48,7 +47,6 @@ class Rows {
     Put(MemoryClass::kWorkspace, buffers::kFp8Dy, widest_.dy);
     Put(MemoryClass::kWorkspace, buffers::kFp8DyTurned, widest_.dy_turned);
     Put(MemoryClass::kWorkspace, buffers::kFp8Weight, widest_.weight);
-    Put(MemoryClass::kWorkspace, buffers::kFp8WeightValues, widest_.weight_values);
     return std::move(rows_);
   }
 
@@ -59,9 +57,6 @@ class Rows {
     const int64_t turned = plan_.trains() ? Fp8OperandBytes(formats_.weights, in, out) : 0;
     if (GathersCodes(plan_)) {
       Grow(&widest_.weight, turned);
-      if (plan_.trains()) {
-        Grow(&widest_.weight_values, StorageBytes(ComputeStorage(plan_), in * out));
-      }
     } else if (plan_.fp8.keeps_weights) {
       Put(MemoryClass::kWeights, KeptWeightRow(linear, layer), straight);
       Put(MemoryClass::kWeights, KeptTurnedWeightRow(linear, layer), turned);

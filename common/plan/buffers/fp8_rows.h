@@ -22,8 +22,8 @@ int64_t Fp8CodeBytes(int64_t outer, int64_t k);  // where the scales begin
 int64_t Fp8OperandBytes(kernels::Fp8Scaling scaling, int64_t outer, int64_t k);
 
 // Adds the rows of operands: those kept by layers, and those that all linears use in turn: "fp8.x",
-// "fp8.x_turned", "fp8.dy", "fp8.dy_turned", "fp8.weight", "fp8.weight_values"; and those of codes
-// that are gathered (fp8_gather.h).
+// "fp8.x_turned", "fp8.dy", "fp8.dy_turned", "fp8.weight"; and those of codes that are gathered
+// (fp8_gather.h).
 std::vector<Buffer> Fp8Rows(const Plan& plan, int64_t tokens);
 
 }  // namespace coxswain::plan

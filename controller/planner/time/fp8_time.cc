@@ -65,8 +65,8 @@ class Sum {
   double OfWeights(double elements, int layouts) const {
     return Seconds(elements, FindsScaleOfWeights(plan_.fp8.recipe), layouts);
   }
-  // A rank reads its part of each weight for the amax, and again for each gather. Backward makes
-  // values of the codes, and codes of them, turned.
+  // A rank reads its part of each weight for the amax, and again for each gather. Backward turns
+  // the codes.
   void AddGatheredWeight(double elements, bool trained) {
     const double part = elements / plan_.shard;
     const double gather = Seconds(part, /*scale_is_found=*/false, 1);
@@ -74,8 +74,7 @@ class Sum {
     if (trained) seconds_.step += part * bytes / rates_.copy_bytes_per_second;
     seconds_.forward_micro_step += gather;
     if (!plan_.trains()) return;
-    seconds_.backward_micro_step += gather + elements * (1 + bytes) / rates_.copy_bytes_per_second +
-                                    Seconds(elements, /*scale_is_found=*/false, 1);
+    seconds_.backward_micro_step += gather + 2 * elements / rates_.copy_bytes_per_second;
   }
   void AddWeight(double elements, bool trained) {
     if (plan::GathersCodes(plan_)) return AddGatheredWeight(elements, trained);

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/quantize/fp8_turned_tile.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
@@ -22,13 +23,13 @@
 namespace coxswain::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kTileExtent = static_cast<int>(kFp8Block);
-constexpr int kSide = 8;                        // rows, and columns, of a thread
-constexpr int kAcross = kTileExtent / kSide;    // threads beside each other
+constexpr int kThreads = cuda::kTurnThreads;
+constexpr int kTileExtent = cuda::kTurnExtent;
+constexpr int kSide = cuda::kTurnSide;          // rows, and columns, of a thread
+constexpr int kAcross = cuda::kTurnAcross;      // threads beside each other
 constexpr int kWarps = kThreads / cuda::kWarp;  // each has two rows of threads
 constexpr int kMostPartials = 1024;
-static_assert(kAcross * kAcross == kThreads && 2 * kAcross == cuda::kWarp);
+static_assert(2 * kAcross == cuda::kWarp);
 
 struct Params {
   int64_t rows, cols, ldx;
@@ -249,35 +250,14 @@ __device__ __forceinline__ void WriteStraight(const Params& p, const Square<T>& 
   }
 }
 
-// The turned tile: 128 rows of 16 pieces of 8 codes. Piece q of row r lies at q ^ (r / 8), so that
-// the writes of 16 threads, and the reads of 8, are each of all banks.
-using TurnedTile = uint2[kTileExtent][kAcross];
-
 template <Fp8Format kFormat, typename T>
 __device__ __forceinline__ void TurnSquare(const Params& p, const Square<T>& square,
                                            const Inverses& inverses, int64_t row,
-                                           TurnedTile& tile) {
-  const int across = threadIdx.x % kAcross, down = threadIdx.x / kAcross;
+                                           cuda::TurnedTile& tile) {
 #pragma unroll
   for (int j = 0; j < kSide; ++j) {
-    tile[across * kSide + j][down ^ across] = Codes<kFormat>(
+    cuda::TurnedPiece(tile, j) = Codes<kFormat>(
         p.rows - row, [&](int i) { return __fmul_rn(square.Value(i, j), inverses.column[j]); });
-  }
-}
-__device__ __forceinline__ void WriteTurned(const Params& p, const Place& place,
-                                            const TurnedTile& tile) {
-  constexpr int kPairs = kAcross / 2;
-  const int64_t stride = Padded((p.rows + 3) / 4) * 4;
-#pragma unroll
-  for (int step = 0; step < kTileExtent * kPairs / kThreads; ++step) {
-    const int at = step * kThreads + threadIdx.x;
-    const int r = at / kPairs, pair = at % kPairs, turn = r / kSide;
-    const uint4 raw = *reinterpret_cast<const uint4*>(&tile[r][2 * (pair ^ turn / 2)]);
-    const uint4 codes = turn % 2 == 0 ? raw : make_uint4(raw.z, raw.w, raw.x, raw.y);
-    const int64_t to_row = place.column() + r, to_column = place.row() + 16 * pair;
-    if (to_row < p.cols && to_column < stride) {
-      *reinterpret_cast<uint4*>(p.turned.codes + to_row * stride + to_column) = codes;
-    }
   }
 }
 
@@ -392,7 +372,7 @@ __device__ __forceinline__ void FindScales(const Params& p, const Place& place,
 
 template <typename T, Fp8Format kFormat, Fp8Scaling kScaling>
 __global__ void __launch_bounds__(kThreads) QuantizeKernel(Params p) {
-  __shared__ alignas(16) TurnedTile turned;
+  __shared__ alignas(16) cuda::TurnedTile turned;
   __shared__ TileMaxima maxima;
   __shared__ SharedInverses shared;
   __shared__ uint32_t of_warps[kWarps];
@@ -410,7 +390,7 @@ __global__ void __launch_bounds__(kThreads) QuantizeKernel(Params p) {
   if (p.turned.codes == nullptr) return;
   TurnSquare<kFormat>(p, square, inverses, row, turned);
   __syncthreads();
-  WriteTurned(p, place, turned);
+  cuda::WriteTurnedTile(turned, p.rows, p.cols, place.row(), place.column(), p.turned.codes);
 }
 
 // The maxima that the scales of tensors and rows need.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/plan/buffer_names.h"
 #include "kernels/quantize/fp8.h"
 
 namespace coxswain::engine {
@@ -20,15 +19,11 @@ constexpr kernels::Fp8Format kFormat = kernels::Fp8Format::kE4M3;
 
 }  // namespace
 
-void FillFp8Constants(const plan::Plan& plan, const Buffers& buffers, kernels::Stream* stream) {
+void FillFp8Constants(const Buffers& buffers, kernels::Stream* stream) {
   if (buffers.fp8_constants == nullptr) return;
-  for (const plan::Buffer& row : plan::CodedWeightRows(plan)) {
-    if (row.name != plan::buffers::kFp8Constants) continue;
-    std::vector<float> constants(static_cast<size_t>(row.bytes) / sizeof(float), 1.0f);
-    constants[0] = kernels::Fp8Largest(kFormat);
-    kernels::CopyMemory(buffers.fp8_constants, constants.data(), row.bytes, stream);
-    kernels::Synchronize(stream);
-  }
+  const float largest = kernels::Fp8Largest(kFormat);
+  kernels::CopyMemory(buffers.fp8_constants, &largest, sizeof(largest), stream);
+  kernels::Synchronize(stream);
 }
 
 WeightCodes::WeightCodes(const plan::Plan& plan, const ParameterLayout& layout,

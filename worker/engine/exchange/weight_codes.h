@@ -16,9 +16,9 @@
 
 namespace coxswain::engine {
 
-// The numbers that codes of weights are turned with, "fp8.constants". It returns when they are
-// there; nothing to do where no codes are gathered.
-void FillFp8Constants(const plan::Plan& plan, const Buffers& buffers, kernels::Stream* stream);
+// "fp8.constants": the amax that is given where none is wanted. Returns when it is there. Does
+// nothing where no codes are gathered.
+void FillFp8Constants(const Buffers& buffers, kernels::Stream* stream);
 
 class WeightCodes {
  public:

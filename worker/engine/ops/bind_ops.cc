@@ -312,7 +312,6 @@ class BlockBinder {
       bound.weight = linear.weight.codes;
       bound.weight_scale = buffers_.fp8_weight_scales +
                            plan::kFloatsOfScale * plan::CodedWeightOf(plan_, op, layer_);
-      bound.weight_values = buffers_.At(plan::buffers::kFp8WeightValues);
     }
     bound.dy = buffers_.At(plan::buffers::kFp8Dy);
     bound.dy_turned = buffers_.At(plan::buffers::kFp8DyTurned);

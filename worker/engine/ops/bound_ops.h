@@ -54,7 +54,6 @@ struct BoundFp8 {
   void *weight = nullptr, *weight_turned = nullptr;
   // Codes of the weight are gathered: `weight` is the slot's. Null: its scale is behind its codes.
   const float* weight_scale = nullptr;
-  void* weight_values = nullptr;  // of one weight: the values of its codes, before they are turned
   void *dy = nullptr, *dy_turned = nullptr;
   BoundFp8Amax amax_of_x = {}, amax_of_dy = {};
 };

@@ -8,7 +8,7 @@
 #include "common/plan/fp8_gather.h"
 #include "kernels/products/fp8_gemm.h"
 #include "kernels/quantize/fp8.h"
-#include "kernels/quantize/fp8_blocks.h"
+#include "kernels/quantize/fp8_turn.h"
 #include "worker/engine/ops/gradient_sum.h"
 
 namespace coxswain::engine {
@@ -57,27 +57,14 @@ void QuantizeWeight(const Sweep& sweep, const BoundLinear& op, void* straight, v
            op.fp8.formats.weights, Fp8Format::kE4M3);
 }
 
-// The codes of a weight whose codes are gathered, turned: their values, whose scale is taken as 1,
-// have the same codes again.
+// The codes of a weight whose codes are gathered, turned.
 void TurnGathered(const Sweep& sweep, const BoundLinear& op) {
   const Linear& linear = *op.linear;
-  const float* const constants = sweep.buffers.fp8_constants;
-  kernels::Fp8BlocksDequantize({.dtype = sweep.model.compute_dtype,
-                                .rows = linear.out,
-                                .cols = linear.in,
-                                .codes = linear.weight.codes,
-                                .scales = constants + plan::kFp8FirstOne,
-                                .out = op.fp8.weight_values},
-                               sweep.stream);
-  kernels::Fp8QuantizeArgs args;
-  args.dtype = sweep.model.compute_dtype;
-  args.rows = linear.out;
-  args.cols = args.ldx = linear.in;
-  args.x = op.fp8.weight_values;
-  args.amax = constants;
-  args.turned = {CodesOf(op.fp8.weight_turned),
-                 ScalesOf(op.fp8.weight_turned, linear.in, linear.out)};
-  kernels::Fp8Quantize(args, sweep.stream);
+  kernels::Fp8Turn({.rows = linear.out,
+                    .cols = linear.in,
+                    .codes = linear.weight.codes,
+                    .turned = CodesOf(op.fp8.weight_turned)},
+                   sweep.stream);
 }
 
 Fp8GemmSpec OfForward(const plan::Fp8Formats& formats, kernels::DType dtype) {
