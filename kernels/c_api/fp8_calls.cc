@@ -4,6 +4,7 @@
 #include "kernels/c_api/calls.h"
 #include "kernels/products/fp8_gemm.h"
 #include "kernels/quantize/fp8.h"
+#include "kernels/quantize/fp8_turn.h"
 
 namespace kernels = coxswain::kernels;
 namespace c_api = coxswain::kernels::c_api;
@@ -73,6 +74,14 @@ int coxswain_fp8_quantize(const coxswain_fp8_quantize_args* args, void* stream) 
                           .turned = {.codes = args->turned_codes, .scales = args->turned_scales},
                           .workspace = c_api::Lent(args->workspace)},
                          c_api::Wrap(stream));
+  });
+}
+
+int coxswain_fp8_turn(const coxswain_fp8_turn_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::Fp8Turn(
+        {.rows = args->rows, .cols = args->cols, .codes = args->codes, .turned = args->turned},
+        c_api::Wrap(stream));
   });
 }
 

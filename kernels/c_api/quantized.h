@@ -116,6 +116,14 @@ typedef struct {
 int64_t coxswain_fp8_quantize_workspace_bytes(const coxswain_fp8_quantize_args* args);
 int coxswain_fp8_quantize(const coxswain_fp8_quantize_args* args, void* stream);
 
+/* Codes turned, each byte as it is; the stride of the turned ones is filled with 0. */
+typedef struct {
+  int64_t rows, cols;
+  const uint8_t* codes; /* [rows, cols] */
+  uint8_t* turned;      /* [cols, coxswain_fp8_stride(rows)], aligned to 16 bytes; not codes */
+} coxswain_fp8_turn_args;
+int coxswain_fp8_turn(const coxswain_fp8_turn_args* args, void* stream);
+
 /* c = a b^T + beta c (+ bias). */
 typedef struct {
   int32_t output_dtype, bias_dtype;

@@ -2,6 +2,7 @@
 // call.
 #include "kernels/products/fp8_gemm.h"
 #include "kernels/quantize/fp8.h"
+#include "kernels/quantize/fp8_turn.h"
 #include "tests/kernels/cuda/c_api/c_api_twins.h"
 
 namespace coxswain::kernels {
@@ -64,6 +65,21 @@ TEST(CApiFp8GpuTest, QuantisesBothOperands) {
   EXPECT_EQ(coxswain_fp8_scales(COXSWAIN_FP8_TILES, kRows, kCols),
             Fp8Scales(Fp8Scaling::kTile, kRows, kCols));
   EXPECT_EQ(coxswain_fp8_scales(7, 1, 1), -1);
+}
+
+TEST(CApiFp8GpuTest, TurnsCodes) {
+  std::vector<uint8_t> bytes(Size(kRows * kCols));
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(7 * i + i / 256);
+  const ValueTwins<uint8_t> codes(bytes);
+  const ValueTwins<uint8_t> turned(std::vector<uint8_t>(Size(kCols * Fp8Stride(kRows))));
+  coxswain_fp8_turn_args args{
+      .rows = kRows, .cols = kCols, .codes = codes.c.data(), .turned = turned.c.data()};
+  EXPECT_OK(coxswain_fp8_turn(&args, nullptr));
+  Fp8Turn({.rows = kRows, .cols = kCols, .codes = codes.op.data(), .turned = turned.op.data()},
+          TestStream());
+  turned.ExpectSame("turned codes");
+  args.cols = -1;
+  EXPECT_REFUSED(coxswain_fp8_turn(&args, nullptr), "Fp8Turn: cols is -1");
 }
 
 TEST(CApiFp8GpuTest, TakesWhatIsExpectedAndObserves) {
