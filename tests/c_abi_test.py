@@ -50,7 +50,7 @@ NOT_FOR_TORCH = {
     'policy_loss': "policy losses of the patched models are their trainer's",
     'score_head_forward': 'torch has linears', 'score_head_backward': 'as its forward',
     'score_loss': "losses of scores of the patched models are their trainer's",
-    'fp8_quantize': "training in FP8 is the engine's", 'fp8_gemm': 'as fp8_quantize',
+    'fp8_quantize': "training in FP8 is the engine's", 'fp8_gemm': 'as fp8_quantize', 'fp8_turn': 'as fp8_quantize',
     'fp8_stride': 'as fp8_quantize', 'fp8_scales': 'as fp8_quantize',
     'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',
 }
