@@ -3,7 +3,7 @@ from rivals import load
 from sections import missing, origin, table
 
 CLAIMED = {8: 95, 32: 87, 64: 78}  # Source: Chronicals, arXiv 2601.02609
-MEASURED = ('h200x2_gang.json', 'h200x4_experts.json')
+MEASURED = ('h200_gangs.json', 'h200x2_gang.json', 'h200x4_experts.json')
 
 
 def percent(part):
@@ -37,11 +37,12 @@ def scaling():
     results = load('papers_scaling.json')
     if not results:
         return missing('scaling'), {}
-    lines = table(['row, measured on two H200', '% of two times one GPU'],
-                  [[row, percent(of[2])] for row, of in measured().items() if 2 in of])
-    lines += [f'The least of the runs, `{MEASURED[0]}`. Beyond the GPUs of one host nothing was measured. The planner foresees, by '
-              'a simulation of the step with its collectives, for as many bins a GPU as on one, in percent of so many times one '
-              'GPU:', '']
+    lines = table(['row, measured on H200s of one host', '% of two times one GPU', '% of four times one GPU'],
+                  [[row, *(percent(of[n]) if n in of else 'not measured' for n in (2, 4))]
+                   for row, of in measured().items() if 2 in of])
+    lines += [f'The least of the runs in {", ".join(f"`{file}`" for file in MEASURED)}; the first has one, two and four GPUs of one '
+              'commit. Beyond the GPUs of one host nothing was measured. The planner foresees, by a simulation of the step '
+              'with its collectives, for as many bins a GPU as on one, in percent of so many times one GPU:', '']
     lines += table(['row, predicted for H200', 'links', *(f'{gpus} GPUs' for gpus in CLAIMED)],
                    predicted(results) + [['Chronicals claims', '', *(str(value) for value in CLAIMED.values())]])
     lines += ['NVLink: every collective at the rate that two H200 reach. Network: every collective of more than one host of 8 '

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "common/gpu_table.h"
 
@@ -33,11 +34,14 @@ std::vector<Row> GangRows() {
   };
   std::vector<Row> rows = {row("0.5b_full", "0.5b", 32, 4),
                            row("0.5b_full_x1", "0.5b", 32, 1),
+                           row("0.5b_full_zero3", "0.5b", 32, 4),
                            row("7b_full", "7b", 4, 16),
                            row("7b_full_x1", "7b", 8, 1),
                            row("7b_full_zero3", "7b", 4, 16),
                            row("7b_lora", "7b", 8, 1),
+                           row("7b_full_512", "7b", 16, 4, 512),
                            row("llama8b_full_512", "llama31_8b", 16, 4, 512),
+                           row("llama8b_full_8192", "llama31_8b", 1, 8, 8192),
                            row("30b_a3b_full", "qwen3_30b_a3b", 4, 4, 4096)};
   for (Row& r : rows) {
     if (r.name == "7b_lora") r.lora_rank = 16;
@@ -162,11 +166,24 @@ class Reader {
     found->without = absl::StrJoin(without, ", ");
   }
 
-  static void ComputeInFp8(Row* row) {
+  // Of a gang's settings those of FP8, as part of the line of precision.
+  static void ComputeInFp8(const std::vector<std::string>& settings, Row* row) {
+    if (!std::ranges::count(settings, "precision.compute=fp8")) return;
+    std::vector<std::string> fp8;
+    for (const std::string& line : settings) {
+      std::string_view rest = line;
+      if (!absl::ConsumePrefix(&rest, "precision.fp8.")) continue;
+      fp8.push_back(absl::StrReplaceAll(rest, {{"=", ": "}}));
+    }
+    const std::string words = absl::StrCat("compute: fp8, fp8: {", absl::StrJoin(fp8, ", "), "}");
     const std::string start = "precision: {";
     for (std::string& line : row->settings) {
-      if (absl::StartsWith(line, start)) line.insert(start.size(), "compute: fp8, ");
+      if (absl::StartsWith(line, start)) {
+        line.insert(start.size(), words + ", ");
+        return;
+      }
     }
+    row->settings.push_back(absl::StrCat(start, words, "}"));
   }
 
   void AddGang(const Json& object, const std::string& path) {
@@ -176,12 +193,13 @@ class Reader {
     Row& row = found.row;
     row.workers = object.value("gpus", int64_t{2});
     std::vector<std::string> parallelism;
-    const bool zero3 = row.name == "7b_full_zero3" || row.name == "30b_a3b_full";
+    const bool zero3 = absl::EndsWith(row.name, "_zero3") || row.name == "30b_a3b_full";
     if (zero3) parallelism.emplace_back("zero: 3");
-    for (const std::string& line : object.value("settings", std::vector<std::string>{})) {
+    const auto settings = object.value("settings", std::vector<std::string>{});
+    ComputeInFp8(settings, &row);
+    for (const std::string& line : settings) {
       if (line == "parallelism.zero=3") parallelism.emplace_back("zero: 3");
       if (line == "parallelism.resident_blocks=2") parallelism.emplace_back("resident_blocks: 2");
-      if (line == "precision.compute=fp8") ComputeInFp8(&row);
       if (line == "train.micro_batch_size=32") {
         row.micro_steps = row.micro_steps * row.micro_bins / 32;
         row.micro_bins = 32;
