@@ -171,7 +171,7 @@ class Reader {
     if (!std::ranges::count(settings, "precision.compute=fp8")) return;
     std::vector<std::string> fp8;
     for (const std::string& line : settings) {
-      std::string_view rest = line;
+      absl::string_view rest = line;
       if (!absl::ConsumePrefix(&rest, "precision.fp8.")) continue;
       fp8.push_back(absl::StrReplaceAll(rest, {{"=", ": "}}));
     }

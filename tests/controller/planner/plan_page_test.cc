@@ -100,12 +100,8 @@ class RecordedFp8Losses {
 
   // The row "quality" of a plan in this recipe.
   std::string Quality(const std::string& recipe) const {
-    const auto losses = losses_.find(recipe);
-    if (losses == losses_.end()) {
-      return "held-back loss beside bfloat16's not measured; that of tensorwise and blockwise was";
-    }
     double farthest = 0;  // percent
-    for (const auto& [seed, loss] : losses->second) {
+    for (const auto& [seed, loss] : losses_.at(recipe)) {
       const double control = losses_.at("bfloat16").at(seed);
       farthest = std::max(farthest, 100 * std::abs(loss / control - 1));
     }
@@ -113,7 +109,7 @@ class RecordedFp8Losses {
     EXPECT_EQ(record_["shape"], "qwen2.5-0.5b");
     EXPECT_EQ(record_["steps"], 1000);
     return absl::StrFormat("held-back loss within %.1f %% of bfloat16's (0.5B, 1,000 steps, %s)",
-                           std::ceil(10 * farthest) / 10, counts.at(losses->second.size()));
+                           std::ceil(10 * farthest) / 10, counts.at(losses_.at(recipe).size()));
   }
 
  private:
