@@ -144,6 +144,7 @@ void BenchGatedLinear(Bench* bench);
 void BenchGrouped(Bench* bench);
 void BenchGroupedGated(Bench* bench);
 void BenchAttention(Bench* bench);
+void BenchAttentionFp8(Bench* bench);
 void BenchLoss(Bench* bench);
 void BenchLmHead(Bench* bench);
 void BenchLora(Bench* bench);

@@ -38,8 +38,9 @@ void BenchAll(Bench* bench) {
   for (auto* family :
        {BenchGemmPeak,    BenchLmHead,      BenchOptimizer,   BenchNorms,        BenchRotations,
         BenchActivations, BenchGatedLinear, BenchGrouped,     BenchGroupedGated, BenchLoss,
-        BenchRows,        BenchExperts,     BenchElementwise, BenchAttention,    BenchLora,
-        BenchGemm,        BenchResidual,    BenchRotated,     BenchQuantized,    BenchFp8}) {
+        BenchRows,        BenchExperts,     BenchElementwise, BenchAttention,    BenchAttentionFp8,
+        BenchLora,        BenchGemm,        BenchResidual,    BenchRotated,      BenchQuantized,
+        BenchFp8}) {
     family(bench);
   }
 }
