@@ -217,6 +217,7 @@ struct Fp8Spec {
   Fp8Recipe recipe{};
   bool e4m3_gradients{};
   bool keeps_activations{};
+  bool keeps_weights{};  // codes of weights, where memory is left
   bool gathers_codes{};
   std::vector<std::string> exclude;  // names of linears, ends of names, patterns
 };

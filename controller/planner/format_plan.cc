@@ -271,8 +271,7 @@ std::string Fp8Text(const plan::Plan& plan) {
 // "FP8, 111 MiB of a block instead of 222 MiB; it saves 300 MiB a rank". Empty: values are
 // gathered.
 std::string GatherText(const plan::Plan& plan) {
-  if (!plan.fp8.gathers_codes) return "";
-  if (plan.zero != 3) return "fp8 has no effect: no blocks are gathered without ZeRO 3";
+  if (!plan::GathersCodes(plan)) return "";
   const plan::GatheredBytes bytes = plan::GatheredBytesOf(plan);
   std::string text =
       absl::StrCat("FP8, ", FormatBytes(static_cast<uint64_t>(bytes.codes)),

@@ -218,7 +218,8 @@ std::vector<Row> PackedRows() {
            .documents = Documents::kAlpaca}};
 }
 
-// Rows with the products of blocks in FP8; beside the tensorwise one of 7B the other recipes.
+// Rows with the products of blocks in FP8; beside the tensorwise ones of 7B the same without codes
+// of weights, and of all weights the other recipes.
 std::vector<Row> Fp8Rows(const std::vector<Row>& rows) {
   const auto in_fp8 = [](Row row, const std::string& recipe) {
     row.name += recipe == "tensorwise" ? "_fp8" : "_fp8_" + recipe;
@@ -231,6 +232,11 @@ std::vector<Row> Fp8Rows(const std::vector<Row>& rows) {
     for (const char* name :
          {"0.5b_full_1024", "1.5b_full_1024", "3b_full_1024", "7b_full_1024", "7b_lora_1024"}) {
       if (row.name == name) out.push_back(in_fp8(row, "tensorwise"));
+    }
+    if (row.name == "7b_full_1024" || row.name == "7b_lora_1024") {
+      Row least = in_fp8(row, "tensorwise, weights: bfloat16");
+      least.name = row.name + "_fp8_least";
+      out.push_back(std::move(least));
     }
     if (row.name != "7b_full_1024") continue;
     for (const char* recipe : {"rowwise", "blockwise", "delayed"})

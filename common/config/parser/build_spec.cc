@@ -303,6 +303,7 @@ void ReadFp8(const Json& spec, JobSpec* job) {
                                                    {"delayed", Fp8Recipe::kDelayed}}});
   out.e4m3_gradients = fp8["gradients"] == "e4m3";
   out.keeps_activations = fp8["activations"] == "kept";
+  out.keeps_weights = fp8["weights"] == "kept";
   out.gathers_codes = fp8["gather"] == "fp8";
   out.exclude = fp8["exclude"].get<std::vector<std::string>>();
 }

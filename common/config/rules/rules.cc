@@ -278,6 +278,7 @@ void CheckFp8(Validated* job) {
   for (const auto& [name, usual] : {std::pair<const char*, Json>("recipe", "auto"),
                                     std::pair<const char*, Json>("gradients", "auto"),
                                     std::pair<const char*, Json>("activations", "kept"),
+                                    std::pair<const char*, Json>("weights", "kept"),
                                     std::pair<const char*, Json>("gather", "auto"),
                                     std::pair<const char*, Json>("exclude", Json::array())}) {
     const std::string path = absl::StrCat("spec.precision.fp8.", name);
@@ -443,11 +444,15 @@ void ResolvePacking(Json* spec) {
 // Float8LinearConfig, recipe "rowwise": both take E4M3 for gradients too. Scales that are too small
 // for a gradient of a later step are what E5M2's range is for: Transformer Engine, recipe
 // DelayedScaling, format HYBRID.
-void ResolveFp8(Json* fp8) {
-  if ((*fp8)["recipe"] == "auto") (*fp8)["recipe"] = "tensorwise";
-  if ((*fp8)["gradients"] != "auto") return;
-  const bool whole = (*fp8)["recipe"] == "tensorwise" || (*fp8)["recipe"] == "delayed";
-  (*fp8)["gradients"] = whole ? "e5m2" : "e4m3";
+// Codes are gathered where a rank's part of a weight has the scale of the whole.
+void ResolveFp8(Json* spec) {
+  Json& fp8 = (*spec)["precision"]["fp8"];
+  if (fp8["recipe"] == "auto") fp8["recipe"] = "tensorwise";
+  const bool whole = fp8["recipe"] == "tensorwise" || fp8["recipe"] == "delayed";
+  if (fp8["gradients"] == "auto") fp8["gradients"] = whole ? "e5m2" : "e4m3";
+  if (fp8["gather"] != "auto") return;
+  const bool dora = (*spec)["adapter"] != "none" && (*spec)["lora"]["use_dora"] == true;
+  fp8["gather"] = whole && !dora ? "fp8" : "bfloat16";
 }
 
 // Source of the rates on preferences: TRL 1.10 dpo_config.py, and its page on DPO, "Train
@@ -477,7 +482,7 @@ void ResolveDefaults(Json* effective) {
   if (precision["compute"] == "auto") {
     precision["compute"] = device == "cuda" ? "bfloat16" : "float32";
   }
-  if (precision["compute"] == "fp8") ResolveFp8(&precision["fp8"]);
+  if (precision["compute"] == "fp8") ResolveFp8(&spec);
   // The planner decides the rest by memory.
   if (precision["compute"] == "bfloat16" || (precision["compute"] == "fp8" && device != "cpu")) {
     return;

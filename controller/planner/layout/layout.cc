@@ -224,8 +224,8 @@ bool FitsWithASmallHead(const config::JobSpec& job, const LayoutLimits& limits, 
 
 // Codes of weights stay beside the weights where memory is left for them. Gathered blocks have no
 // memory of their own.
-void KeepFp8Weights(const LayoutLimits& limits, plan::Plan* plan) {
-  if (plan->fp8.recipe == plan::Fp8Recipe::kNone || plan->zero == 3) return;
+void KeepFp8Weights(const config::JobSpec& job, const LayoutLimits& limits, plan::Plan* plan) {
+  if (!job.fp8.has_value() || !job.fp8->keeps_weights || plan->zero == 3) return;
   const plan::Plan before = *plan;
   plan->fp8.keeps_weights = true;
   plan->buffers = BufferTable(*plan);
@@ -238,7 +238,7 @@ void AddWhatIsLeft(const config::JobSpec& job, const LayoutLimits& limits, plan:
   if (plan->device == DeviceKind::kCuda && !job.attention_workspace_gib.has_value()) {
     AddAttentionWorkspace(limits, plan);
   }
-  KeepFp8Weights(limits, plan);
+  KeepFp8Weights(job, limits, plan);
   const bool stay = plan->zero == 3 && plan->quantization == Quantization::kNone;
   if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
 }

@@ -165,6 +165,7 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                               [](config::JobSpec& job, model::ModelConfig& model) {
                                                 job.adapter = config::Adapter::kNone;
                                                 job.fp8.emplace().keeps_activations = true;
+                                                job.fp8->keeps_weights = true;
                                                 model.intermediate_size = 48;
                                               }},
                                          Case{"Fp8BlockwiseLoraZero3",

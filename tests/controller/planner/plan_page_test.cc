@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "common/files/hash.h"
 #include "common/plan/extents.h"
+#include "controller/planner/memory/memory.h"
 #include "controller/planner/planner.h"
 #include "gtest/gtest.h"
 #include "tests/controller/planner/job_fixture.h"
@@ -141,9 +142,7 @@ TEST_F(PlanPageTest, SaysWhatGatheredCodesSave) {
   job_.zero = 2;
   model_.intermediate_size = 48;
   Make();
-  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_)
-                .find("  gather       fp8 has no effect: no blocks are gathered without ZeRO 3"),
-            std::string::npos);
+  EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("  gather "), std::string::npos);
   job_.zero = 3;
   Make();
   const std::string page = FormatPlan(job_, recipe_, planned_, data_);
@@ -155,6 +154,21 @@ TEST_F(PlanPageTest, SaysWhatGatheredCodesSave) {
   job_.fp8->gathers_codes = false;
   Make();
   EXPECT_EQ(FormatPlan(job_, recipe_, planned_, data_).find("  gather "), std::string::npos);
+}
+
+TEST_F(PlanPageTest, SaysWhetherCodesOfWeightsAreKept) {
+  job_.fp8.emplace().keeps_weights = true;
+  Make();
+  EXPECT_TRUE(planned_.plan.fp8.keeps_weights);
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_).find("codes of weights kept"),
+            std::string::npos);
+  const uint64_t kept = PlannedMemory(planned_.plan).total();
+  job_.fp8->keeps_weights = false;
+  Make();
+  EXPECT_FALSE(planned_.plan.fp8.keeps_weights);
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_).find("weights quantised as they are read"),
+            std::string::npos);
+  EXPECT_LT(PlannedMemory(planned_.plan).total(), kept);
 }
 
 TEST_F(PlanPageTest, SaysWhatAPreferenceMethodTrains) {

@@ -173,21 +173,26 @@ TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
   EXPECT_EQ(cpu.fp8->recipe, Fp8Recipe::kTensorwise);
   EXPECT_FALSE(cpu.fp8->e4m3_gradients);
   EXPECT_TRUE(cpu.fp8->keeps_activations);
-  EXPECT_FALSE(cpu.fp8->gathers_codes);
+  EXPECT_TRUE(cpu.fp8->keeps_weights);
+  EXPECT_TRUE(cpu.fp8->gathers_codes);
   EXPECT_TRUE(cpu.fp8->exclude.empty());
   const JobSpec delayed = ParseSpec(
       "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {recipe: delayed}}\n");
   EXPECT_EQ(delayed.fp8->recipe, Fp8Recipe::kDelayed);
   EXPECT_FALSE(delayed.fp8->e4m3_gradients);
-  for (const auto& [word, codes] : {std::pair{"fp8", true}, {"bf16", false}, {"auto", false}}) {
+  for (const auto& [word, codes] : {std::pair{"fp8", true}, {"bf16", false}, {"auto", true}}) {
     const JobSpec gathers = ParseSpec(absl::StrCat(
         "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {gather: ", word, "}}\n"));
     EXPECT_EQ(gathers.fp8->gathers_codes, codes) << word;
   }
+  const JobSpec dora = ParseSpec(
+      "  resources: {device: cpu}\n  precision: {compute: fp8}\n  adapter: lora\n"
+      "  lora: {use_dora: true}\n");
+  EXPECT_FALSE(dora.fp8->gathers_codes);
   const JobSpec cuda = ParseSpec(
       "  resources: {device: cuda}\n"
       "  precision: {compute: fp8, gradients: bf16, fp8: {recipe: rowwise, activations: bf16, "
-      "exclude: [down_proj]}}\n");
+      "weights: bf16, exclude: [down_proj]}}\n");
   EXPECT_EQ(cuda.compute_dtype, Precision::kBfloat16);
   EXPECT_FALSE(cuda.master_dtype.has_value());
   EXPECT_EQ(cuda.gradient_dtype, Precision::kBfloat16);
@@ -195,6 +200,7 @@ TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
   EXPECT_EQ(cuda.fp8->recipe, Fp8Recipe::kRowwise);
   EXPECT_TRUE(cuda.fp8->e4m3_gradients);
   EXPECT_FALSE(cuda.fp8->keeps_activations);
+  EXPECT_FALSE(cuda.fp8->keeps_weights);
   EXPECT_EQ(cuda.fp8->exclude, std::vector<std::string>{"down_proj"});
 }
 

@@ -461,7 +461,7 @@ TEST(RecipeTest, HashKnowsWhatIsInFp8ButNotWhatIsKept) {
   std::set<std::string> hashes = {MustMake(job, data).hash()};
   job.fp8.emplace();
   EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
-  job.fp8->keeps_activations = job.fp8->gathers_codes = true;
+  job.fp8->keeps_activations = job.fp8->keeps_weights = job.fp8->gathers_codes = true;
   EXPECT_FALSE(hashes.insert(MustMake(job, data).hash()).second);
   job.fp8->recipe = config::Fp8Recipe::kRowwise;
   EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
