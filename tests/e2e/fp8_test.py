@@ -40,7 +40,7 @@ class Fp8Test(Cluster):
         self.assertIn("held-back loss within 0.2 % of bfloat16's", page)
         delayed = self.cox('plan', self.job('delayed', '{compute: fp8, fp8: {recipe: delayed}}')).stdout
         self.assertIn('16 of 16 linears in FP8, delayed, gradients E5M2', delayed)
-        self.assertIn("held-back loss beside bfloat16's not measured", delayed)
+        self.assertIn("held-back loss within 0.1 % of bfloat16's", delayed)
         layout = json.loads(self.cox('plan', self.job('json', '{compute: fp8}'), '-o', 'json').stdout)['layout']
         self.assertEqual(layout['fp8']['linears'], 16)
 
