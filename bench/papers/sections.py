@@ -319,7 +319,7 @@ def context():
          f'{r["memory_gib"]["plan"]:.1f} / {r["memory_gib"]["peak"]:.1f}',
          f'{100 * r["tokens_per_second"] * r["flops_per_token"] / PEAK_FLOPS:.1f}'] for r in rows])
     lines += ['LoRA of rank 16, one document a step, bfloat16, exact attention. Published for Qwen3-4B at 65,536 tokens on one '
-              'H100, not measured here: prime-rl 4,160 tokens/s.', '']
+              'H100, not measured here: prime-rl 4,160 tokens/s; twice that is the goal, and missed.', '']
     return lines + origin(results, 'bench/device.sh --steps ROW'), {}
 
 
