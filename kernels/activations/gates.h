@@ -1,4 +1,9 @@
 // Gates on packed gate and up, and GELU of every element.
+//
+// `amax`, where an op has one, is a float32 on the device, >= 0. It becomes the largest size of the
+// elements that the op stores in the tensor named beside it, where this is larger: as bits of
+// integers are, so that infinity is above all numbers and NaN above infinity (Fp8QuantizeArgs::amax
+// of quantize/fp8.h). Null: not wanted.
 #ifndef COXSWAIN_KERNELS_ACTIVATIONS_GATES_H_
 #define COXSWAIN_KERNELS_ACTIVATIONS_GATES_H_
 
@@ -23,6 +28,7 @@ struct SwigluForwardArgs {
   int64_t rows = 0;               // T
   const void* gate_up = nullptr;  // [T, 2 I]: gate, up
   void* y = nullptr;              // [T, I]
+  float* amax = nullptr;          // of y
 };
 void SwigluForward(const SwigluForwardArgs& args, Stream* stream);
 
@@ -33,6 +39,7 @@ struct SwigluBackwardArgs {
   void* gate_up = nullptr;   // [T, 2 I]
   void* gradient = nullptr;  // [T, 2 I], of gate_up; null: overwrites it
   void* y = nullptr;         // [T, I], the forward's output once more; may be dy; null: not wanted
+  float* amax = nullptr;     // of the gradient of gate_up
 };
 void SwigluBackward(const SwigluBackwardArgs& args, Stream* stream);
 
@@ -54,6 +61,7 @@ struct ClampedSwigluForwardArgs {
   int64_t rows = 0;               // T
   const void* gate_up = nullptr;  // [T, 2 I]: gate, up
   void* y = nullptr;              // [T, I]
+  float* amax = nullptr;          // of y
 };
 void ClampedSwigluForward(const ClampedSwigluForwardArgs& args, Stream* stream);
 
@@ -64,6 +72,7 @@ struct ClampedSwigluBackwardArgs {
   void* gate_up = nullptr;   // [T, 2 I]
   void* gradient = nullptr;  // [T, 2 I], of gate_up; null: overwrites it
   void* y = nullptr;         // [T, I], the forward's output once more; may be dy; null: not wanted
+  float* amax = nullptr;     // of the gradient of gate_up
 };
 void ClampedSwigluBackward(const ClampedSwigluBackwardArgs& args, Stream* stream);
 
@@ -83,6 +92,7 @@ struct GegluForwardArgs {
   int64_t rows = 0;               // T
   const void* gate_up = nullptr;  // [T, 2 I]: gate, up
   void* y = nullptr;              // [T, I]
+  float* amax = nullptr;          // of y
 };
 void GegluForward(const GegluForwardArgs& args, Stream* stream);
 
@@ -93,6 +103,7 @@ struct GegluBackwardArgs {
   void* gate_up = nullptr;   // [T, 2 I]
   void* gradient = nullptr;  // [T, 2 I], of gate_up; null: overwrites it
   void* y = nullptr;         // [T, I], the forward's output once more; may be dy; null: not wanted
+  float* amax = nullptr;     // of the gradient of gate_up
 };
 void GegluBackward(const GegluBackwardArgs& args, Stream* stream);
 
@@ -111,6 +122,7 @@ struct GeluForwardArgs {
   int64_t rows = 0;         // T; T C may exceed 2^31
   const void* x = nullptr;  // [T, C]
   void* y = nullptr;        // [T, C]
+  float* amax = nullptr;    // of y
 };
 void GeluForward(const GeluForwardArgs& args, Stream* stream);
 
@@ -120,6 +132,7 @@ struct GeluBackwardArgs {
   const void* dy = nullptr;  // [T, C]
   void* x = nullptr;         // [T, C]
   void* gradient = nullptr;  // [T, C], of x; null: overwrites it
+  float* amax = nullptr;     // of the gradient of x
 };
 void GeluBackward(const GeluBackwardArgs& args, Stream* stream);
 

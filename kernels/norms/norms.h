@@ -1,4 +1,6 @@
-// Norms of rows: RMSNorm, alone and behind an add, and LayerNorm.
+// Norms of rows: RMSNorm, alone and behind an add, and LayerNorm. `amax`, a float32 on the device,
+// is raised to the largest size of the elements stored in the tensor named beside it, as
+// activations/gates.h says. Null: not wanted.
 #ifndef COXSWAIN_KERNELS_NORMS_NORMS_H_
 #define COXSWAIN_KERNELS_NORMS_NORMS_H_
 
@@ -30,6 +32,7 @@ struct RmsNormForwardArgs {
   const void* weight = nullptr;  // [H]
   void* y = nullptr;             // [T, H]; may be x
   float* rstd = nullptr;         // [T], saved for backward
+  float* amax = nullptr;         // of y
 };
 void RmsNormForward(const RmsNormForwardArgs& args, Stream* stream);
 
@@ -43,6 +46,7 @@ struct AddRmsNormForwardArgs {
   void* sum = nullptr;             // [T, H]; may be x or residual
   void* y = nullptr;               // [T, H]; not sum
   float* rstd = nullptr;           // [T]
+  float* amax = nullptr;           // of y
 };
 void AddRmsNormForward(const AddRmsNormForwardArgs& args, Stream* stream);
 
@@ -60,6 +64,7 @@ struct RmsNormBackwardArgs {
   bool accumulate_dx = true;     // false: dx is overwritten (the last norm of the model)
   void* dx = nullptr;            // [T, H]; may be dy when overwritten
   void* dweight = nullptr;       // [H], accumulated; null: frozen weight
+  float* amax = nullptr;         // of dx
   Workspace workspace = {};
 };
 void RmsNormBackward(const RmsNormBackwardArgs& args, Stream* stream);
@@ -86,6 +91,7 @@ struct LayerNormForwardArgs {
   void* y = nullptr;             // [T, H]; may be x
   float* mean = nullptr;         // [T], saved for backward
   float* rstd = nullptr;         // [T], likewise
+  float* amax = nullptr;         // of y
 };
 void LayerNormForward(const LayerNormForwardArgs& args, Stream* stream);
 
@@ -103,6 +109,7 @@ struct LayerNormBackwardArgs {
   void* dx = nullptr;            // [T, H]; may be dy when overwritten
   void* dweight = nullptr;       // [H], accumulated; null: frozen
   void* dbias = nullptr;         // [H], accumulated; null: frozen or none
+  float* amax = nullptr;         // of dx
   Workspace workspace = {};
 };
 void LayerNormBackward(const LayerNormBackwardArgs& args, Stream* stream);

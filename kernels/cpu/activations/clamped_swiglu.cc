@@ -2,6 +2,7 @@
 // recomputed. A clamp is one comparison that a NaN fails, so that NaN stays.
 #include "kernels/activations/gates.h"
 
+#include "kernels/cpu/amax.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
@@ -51,6 +52,7 @@ void ClampedSwigluForward(const ClampedSwigluForwardArgs& args, Stream* stream) 
     for (int64_t t = begin; t < end; ++t) {
       const float* gate = static_cast<const float*>(args.gate_up) + t * 2 * n;
       ForwardRow(args.spec, gate, gate + n, static_cast<float*>(args.y) + t * n);
+      cpu::RaiseAmax(static_cast<float*>(args.y) + t * n, n, args.amax);
     }
   });
 }
@@ -63,6 +65,7 @@ void ClampedSwigluBackward(const ClampedSwigluBackwardArgs& args, Stream* stream
       float* gate = cpu::RowForGradient(args.gate_up, args.gradient, t, 2 * n);
       float* y = args.y == nullptr ? nullptr : static_cast<float*>(args.y) + t * n;
       BackwardRow(args.spec, static_cast<const float*>(args.dy) + t * n, gate, gate + n, y);
+      cpu::RaiseAmax(gate, 2 * n, args.amax);
     }
   });
 }

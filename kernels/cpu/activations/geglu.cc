@@ -3,6 +3,7 @@
 #include "kernels/activations/gates.h"
 
 #include "kernels/cpu/activations/gelu.h"
+#include "kernels/cpu/amax.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
@@ -72,6 +73,7 @@ void GegluForward(const GegluForwardArgs& args, Stream* stream) {
       const float* gate = static_cast<const float*>(args.gate_up) + t * 2 * n;
       float* y = static_cast<float*>(args.y) + t * n;
       args.spec.tanh ? ForwardTanh(gate, gate + n, y, n) : ForwardErf(gate, gate + n, y, n);
+      cpu::RaiseAmax(y, n, args.amax);
     }
   });
 }
@@ -82,8 +84,10 @@ void GegluBackward(const GegluBackwardArgs& args, Stream* stream) {
   cpu::ParallelFor(args.rows, 16 * n, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const float* dy = static_cast<const float*>(args.dy) + t * n;
-      BackwardRow(args.spec.tanh, dy, cpu::RowForGradient(args.gate_up, args.gradient, t, 2 * n),
+      float* gate = cpu::RowForGradient(args.gate_up, args.gradient, t, 2 * n);
+      BackwardRow(args.spec.tanh, dy, gate,
                   args.y == nullptr ? nullptr : static_cast<float*>(args.y) + t * n, n);
+      cpu::RaiseAmax(gate, 2 * n, args.amax);
     }
   });
 }

@@ -2,6 +2,7 @@
 #include "kernels/cpu/activations/gelu.h"
 
 #include "kernels/activations/gates.h"
+#include "kernels/cpu/amax.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
@@ -43,6 +44,7 @@ void GeluForward(const GeluForwardArgs& args, Stream* stream) {
       const float* x = static_cast<const float*>(args.x) + t * n;
       float* y = static_cast<float*>(args.y) + t * n;
       args.spec.tanh ? ForwardTanh(x, y, n) : ForwardErf(x, y, n);
+      cpu::RaiseAmax(y, n, args.amax);
     }
   });
 }
@@ -55,6 +57,7 @@ void GeluBackward(const GeluBackwardArgs& args, Stream* stream) {
       const float* dy = static_cast<const float*>(args.dy) + t * n;
       float* x = cpu::RowForGradient(args.x, args.gradient, t, n);
       args.spec.tanh ? BackwardTanh(dy, x, n) : BackwardErf(dy, x, n);
+      cpu::RaiseAmax(x, n, args.amax);
     }
   });
 }

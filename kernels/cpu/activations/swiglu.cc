@@ -2,6 +2,7 @@
 // recomputed.
 #include "kernels/activations/gates.h"
 
+#include "kernels/cpu/amax.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
@@ -49,6 +50,7 @@ void SwigluForward(const SwigluForwardArgs& args, Stream* stream) {
     for (int64_t t = begin; t < end; ++t) {
       const float* gate = static_cast<const float*>(args.gate_up) + t * 2 * n;
       ForwardRow(gate, gate + n, static_cast<float*>(args.y) + t * n, n);
+      cpu::RaiseAmax(static_cast<float*>(args.y) + t * n, n, args.amax);
     }
   });
 }
@@ -65,6 +67,7 @@ void SwigluBackward(const SwigluBackwardArgs& args, Stream* stream) {
       } else {
         BackwardRowWithOutput(dy, gate, gate + n, static_cast<float*>(args.y) + t * n, n);
       }
+      cpu::RaiseAmax(gate, 2 * n, args.amax);
     }
   });
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/amax.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
@@ -100,8 +101,11 @@ bool LayerNormSupports(const LayerNormSpec& spec) {
 
 void LayerNormForward(const LayerNormForwardArgs& args, Stream* stream) {
   cpu::RequireSupported(LayerNormSupports(args.spec), "LayerNorm");
-  cpu::ParallelFor(args.rows, 3 * args.spec.hidden,
-                   [&](int64_t begin, int64_t end) { NormRows(args, begin, end); });
+  const int64_t hidden = args.spec.hidden;
+  cpu::ParallelFor(args.rows, 3 * hidden, [&](int64_t begin, int64_t end) {
+    NormRows(args, begin, end);
+    cpu::RaiseAmax(static_cast<float*>(args.y) + begin * hidden, (end - begin) * hidden, args.amax);
+  });
 }
 
 int64_t LayerNormBackwardWorkspaceBytes(const LayerNormSpec& spec, int64_t rows) {
@@ -120,9 +124,11 @@ void LayerNormBackward(const LayerNormBackwardArgs& args, Stream* stream) {
   }
   cpu::ParallelFor(blocks, 5 * hidden * cpu::kNormBlockRows, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      BackwardRows(args, b * cpu::kNormBlockRows,
-                   std::min(args.rows, (b + 1) * cpu::kNormBlockRows),
-                   frozen ? nullptr : partial + b * 2 * hidden);
+      const int64_t first = b * cpu::kNormBlockRows;
+      const int64_t last = std::min(args.rows, first + cpu::kNormBlockRows);
+      BackwardRows(args, first, last, frozen ? nullptr : partial + b * 2 * hidden);
+      cpu::RaiseAmax(static_cast<float*>(args.dx) + first * hidden, (last - first) * hidden,
+                     args.amax);
     }
   });
   for (int64_t b = 0; !frozen && b < blocks; ++b) {

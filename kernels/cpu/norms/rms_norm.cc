@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/amax.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/norms/norm_rows.h"
 #include "kernels/cpu/parallel.h"
@@ -78,6 +79,7 @@ void RmsNormForward(const RmsNormForwardArgs& args, Stream* stream) {
   cpu::ParallelFor(args.rows, 2 * hidden, [&](int64_t begin, int64_t end) {
     NormRows(x + begin * hidden, weight, args.spec, y + begin * hidden, args.rstd + begin,
              end - begin);
+    cpu::RaiseAmax(y + begin * hidden, (end - begin) * hidden, args.amax);
   });
 }
 
@@ -93,6 +95,7 @@ void AddRmsNormForward(const AddRmsNormForwardArgs& args, Stream* stream) {
                              .rstd = args.rstd};
   cpu::ParallelFor(args.rows, 3 * args.spec.hidden, [&](int64_t begin, int64_t end) {
     AddNormRows(rows, begin, end, args.spec.hidden);
+    cpu::RaiseAmax(rows.y + begin * args.spec.hidden, (end - begin) * args.spec.hidden, args.amax);
   });
 }
 
@@ -112,9 +115,11 @@ void RmsNormBackward(const RmsNormBackwardArgs& args, Stream* stream) {
   }
   cpu::ParallelFor(blocks, 4 * hidden * cpu::kNormBlockRows, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      BackwardRows(args, b * cpu::kNormBlockRows,
-                   std::min(args.rows, (b + 1) * cpu::kNormBlockRows),
-                   dweight != nullptr ? partial + b * hidden : nullptr);
+      const int64_t first = b * cpu::kNormBlockRows;
+      const int64_t last = std::min(args.rows, first + cpu::kNormBlockRows);
+      BackwardRows(args, first, last, dweight != nullptr ? partial + b * hidden : nullptr);
+      cpu::RaiseAmax(static_cast<float*>(args.dx) + first * hidden, (last - first) * hidden,
+                     args.amax);
     }
   });
   if (dweight == nullptr) return;

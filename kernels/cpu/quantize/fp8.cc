@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cpu/amax.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/quantize/fp8_values.h"
@@ -82,14 +83,6 @@ void Load(const Operand& operand, int64_t outer_block, int64_t k_block, Tile* ti
   }
 }
 
-COXSWAIN_VECTORIZE uint32_t LargestBits(const float* x, int64_t n) {
-  uint32_t largest = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
-  }
-  return largest;
-}
-
 COXSWAIN_VECTORIZE void EncodeE4m3(const float* x, float inverse, uint8_t* codes, int64_t n) {
   for (int64_t i = 0; i < n; ++i) codes[i] = cpu::Fp8Code<Fp8Format::kE4M3>(x[i] * inverse);
 }
@@ -124,7 +117,7 @@ void EncodeByRow(const Operand& operand, int64_t outer_block, Tile* tile) {
   for (int64_t block = 0; block < Fp8Blocks(operand.k); ++block) {
     Load(operand, outer_block, block, tile);
     for (int64_t i = 0; i < tile->outer; ++i) {
-      largest[i] = std::max(largest[i], LargestBits(tile->values[i], tile->k));
+      largest[i] = std::max(largest[i], cpu::LargestBits(tile->values[i], tile->k));
     }
   }
   for (int64_t block = 0; block < Fp8Blocks(operand.k); ++block) {
@@ -143,7 +136,7 @@ void EncodeByTile(const Operand& operand, int64_t outer_block, Tile* tile) {
     Load(operand, outer_block, block, tile);
     uint32_t largest[kFp8Block] = {}, of_all = 0;
     for (int64_t i = 0; i < tile->outer; ++i) {
-      largest[i] = LargestBits(tile->values[i], tile->k);
+      largest[i] = cpu::LargestBits(tile->values[i], tile->k);
       of_all = std::max(of_all, largest[i]);
     }
     float* const scales =
@@ -166,7 +159,7 @@ uint32_t LargestOfAll(const Fp8QuantizeArgs& args) {
       const int64_t last = std::min((block + 1) * kFp8Block, args.rows);
       for (int64_t row = block * kFp8Block; row < last; ++row) {
         const float* const x = static_cast<const float*>(args.x) + row * args.ldx;
-        largest[block] = std::max(largest[block], LargestBits(x, args.cols));
+        largest[block] = std::max(largest[block], cpu::LargestBits(x, args.cols));
       }
     }
   });

@@ -11,10 +11,11 @@
 namespace coxswain::kernels {
 namespace {
 
-template <typename V>
+template <typename V, bool kAmax>
 __global__ void __launch_bounds__(cuda::kGluThreads)
     ClampedForwardKernel(uint32_t count, cuda::Divisor row, float alpha, float limit,
-                         const typename V::Element* gate_up, typename V::Element* y) {
+                         const typename V::Element* gate_up, typename V::Element* y, float* amax) {
+  cuda::StoredAmax<typename V::Element, kAmax> largest(amax);
   const uint32_t first = blockIdx.x * (cuda::kGluThreads * cuda::kGluVectors) + threadIdx.x;
   typename V::Raw gates[cuda::kGluVectors] = {}, ups[cuda::kGluVectors] = {};
 #pragma unroll
@@ -37,15 +38,20 @@ __global__ void __launch_bounds__(cuda::kGluThreads)
       up.value[i] = parts.up * parts.value;
     }
     const uint32_t v = first + k * cuda::kGluThreads;
-    if (v < count) up.Store(y + int64_t{v} * V::kSize);
+    if (v < count) {
+      up.Store(y + int64_t{v} * V::kSize);
+      largest.Take(up);
+    }
   }
+  largest.Raise();
 }
 
-template <typename V>
+template <typename V, bool kAmax>
 __global__ void __launch_bounds__(cuda::kGluThreads)
     ClampedBackwardKernel(uint32_t count, cuda::Divisor row, float alpha, float limit,
                           const typename V::Element* dy, const typename V::Element* gate_up,
-                          typename V::Element* gradient, typename V::Element* y) {
+                          typename V::Element* gradient, typename V::Element* y, float* amax) {
+  cuda::StoredAmax<typename V::Element, kAmax> largest(amax);
   const uint32_t first = blockIdx.x * (cuda::kGluThreads * cuda::kGluVectors) + threadIdx.x;
   typename V::Raw gates[cuda::kGluVectors] = {}, ups[cuda::kGluVectors] = {};
   typename V::Raw dys[cuda::kGluVectors] = {};
@@ -79,8 +85,11 @@ __global__ void __launch_bounds__(cuda::kGluThreads)
       gate.Store(gradient + at[k] * V::kSize);
       up.Store(gradient + (at[k] + row.divisor) * V::kSize);
       if (y != nullptr) d.Store(y + int64_t{v} * V::kSize);
+      largest.Take(gate);
+      largest.Take(up);
     }
   }
+  largest.Raise();
 }
 
 void Require(const ClampedSwigluSpec& spec, int64_t rows, const char* op) {
@@ -101,11 +110,14 @@ void ClampedSwigluForward(const ClampedSwigluForwardArgs& args, Stream* stream) 
     using V = decltype(vector);
     using T = typename V::Element;
     const int64_t of_row = width / V::kSize;
-    cuda::ForGluPieces(args.rows, of_row, [&](int64_t first, uint32_t count, unsigned blocks) {
-      ClampedForwardKernel<V><<<blocks, cuda::kGluThreads, 0, cuda::Handle(stream)>>>(
-          count, cuda::Divisor(static_cast<uint32_t>(of_row)), args.spec.alpha, args.spec.limit,
-          static_cast<const T*>(args.gate_up) + first * 2 * width,
-          static_cast<T*>(args.y) + first * width);
+    cuda::ForAmax(args.amax, [&](auto wanted) {
+      cuda::ForGluPieces(args.rows, of_row, [&](int64_t first, uint32_t count, unsigned blocks) {
+        ClampedForwardKernel<V, decltype(wanted)::value>
+            <<<blocks, cuda::kGluThreads, 0, cuda::Handle(stream)>>>(
+                count, cuda::Divisor(static_cast<uint32_t>(of_row)), args.spec.alpha,
+                args.spec.limit, static_cast<const T*>(args.gate_up) + first * 2 * width,
+                static_cast<T*>(args.y) + first * width, args.amax);
+      });
     });
   });
   cuda::CheckLaunch("ClampedSwigluForward");
@@ -120,13 +132,19 @@ void ClampedSwigluBackward(const ClampedSwigluBackwardArgs& args, Stream* stream
         using V = decltype(vector);
         using T = typename V::Element;
         const int64_t of_row = width / V::kSize;
-        cuda::ForGluPieces(args.rows, of_row, [&](int64_t first, uint32_t count, unsigned blocks) {
-          ClampedBackwardKernel<V><<<blocks, cuda::kGluThreads, 0, cuda::Handle(stream)>>>(
-              count, cuda::Divisor(static_cast<uint32_t>(of_row)), args.spec.alpha, args.spec.limit,
-              static_cast<const T*>(args.dy) + first * width,
-              static_cast<const T*>(args.gate_up) + first * 2 * width,
-              static_cast<T*>(gradient) + first * 2 * width,
-              args.y == nullptr ? nullptr : static_cast<T*>(args.y) + first * width);
+        const cuda::Divisor row(static_cast<uint32_t>(of_row));
+        cuda::ForAmax(args.amax, [&](auto wanted) {
+          cuda::ForGluPieces(
+              args.rows, of_row, [&](int64_t first, uint32_t count, unsigned blocks) {
+                ClampedBackwardKernel<V, decltype(wanted)::value>
+                    <<<blocks, cuda::kGluThreads, 0, cuda::Handle(stream)>>>(
+                        count, row, args.spec.alpha, args.spec.limit,
+                        static_cast<const T*>(args.dy) + first * width,
+                        static_cast<const T*>(args.gate_up) + first * 2 * width,
+                        static_cast<T*>(gradient) + first * 2 * width,
+                        args.y == nullptr ? nullptr : static_cast<T*>(args.y) + first * width,
+                        args.amax);
+              });
         });
       });
   cuda::CheckLaunch("ClampedSwigluBackward");

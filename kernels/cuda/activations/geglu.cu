@@ -15,10 +15,8 @@ bool GegluSupports(const GegluSpec& spec) { return spec.intermediate > 0; }
 void GegluForward(const GegluForwardArgs& args, Stream* stream) {
   cuda::RequireSupported(GegluSupports(args.spec), "GegluForward");
   cuda::RequireExtent(args.rows, "GegluForward", "rows");
-  const auto forward =
-      args.spec.tanh ? cuda::GluForward<cuda::TanhGelu> : cuda::GluForward<cuda::ErfGelu>;
-  forward(args.spec.dtype, args.rows, args.spec.intermediate, args.gate_up, args.y,
-          cuda::Handle(stream));
+  args.spec.tanh ? cuda::GluForward<cuda::TanhGelu>(args, cuda::Handle(stream))
+                 : cuda::GluForward<cuda::ErfGelu>(args, cuda::Handle(stream));
   cuda::CheckLaunch("GegluForward");
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/activations/gates.h"
 
 #include "kernels/cuda/activations/gelu.cuh"
+#include "kernels/cuda/stored_amax.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -21,9 +22,11 @@ __device__ __forceinline__ int64_t Index(int k) {
   return int64_t{blockIdx.x} * (kThreads * kVectors) + k * kThreads + threadIdx.x;
 }
 
-template <class V, class Activation>
+template <class V, class Activation, bool kAmax>
 __global__ void __launch_bounds__(kThreads)
-    GeluForwardKernel(int64_t count, const typename V::Element* x, typename V::Element* y) {
+    GeluForwardKernel(int64_t count, const typename V::Element* x, typename V::Element* y,
+                      float* amax) {
+  cuda::StoredAmax<typename V::Element, kAmax> largest(amax);
   typename V::Raw raw[kVectors] = {};
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -35,14 +38,19 @@ __global__ void __launch_bounds__(kThreads)
     a.Unpack(raw[k]);
 #pragma unroll
     for (float& value : a.value) value = Activation::Value(value);
-    if (Index(k) < count) a.StoreStreaming(y + Index(k) * V::kSize);
+    if (Index(k) < count) {
+      a.StoreStreaming(y + Index(k) * V::kSize);
+      largest.Take(a);
+    }
   }
+  largest.Raise();
 }
 
-template <class V, class Activation>
+template <class V, class Activation, bool kAmax>
 __global__ void __launch_bounds__(kThreads)
     GeluBackwardKernel(int64_t count, const typename V::Element* dy, const typename V::Element* x,
-                       typename V::Element* dx) {
+                       typename V::Element* dx, float* amax) {
+  cuda::StoredAmax<typename V::Element, kAmax> largest(amax);
   typename V::Raw raw[kVectors] = {}, gradient[kVectors] = {};
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -60,8 +68,12 @@ __global__ void __launch_bounds__(kThreads)
       float value;
       a.value[i] = d.value[i] * Activation::Slope(a.value[i], &value);
     }
-    if (Index(k) < count) a.StoreStreaming(dx + Index(k) * V::kSize);
+    if (Index(k) < count) {
+      a.StoreStreaming(dx + Index(k) * V::kSize);
+      largest.Take(a);
+    }
   }
+  largest.Raise();
 }
 
 // Calls fn with the activation of the spec and the vector by which `elements` elements at each of
@@ -91,9 +103,11 @@ void GeluForward(const GeluForwardArgs& args, Stream* stream) {
     using V = decltype(vector);
     using T = typename V::Element;
     const int64_t count = elements / V::kSize;
-    GeluForwardKernel<V, decltype(activation)>
-        <<<Blocks(count), kThreads, 0, cuda::Handle(stream)>>>(count, static_cast<const T*>(args.x),
-                                                               static_cast<T*>(args.y));
+    cuda::ForAmax(args.amax, [&](auto wanted) {
+      GeluForwardKernel<V, decltype(activation), decltype(wanted)::value>
+          <<<Blocks(count), kThreads, 0, cuda::Handle(stream)>>>(
+              count, static_cast<const T*>(args.x), static_cast<T*>(args.y), args.amax);
+    });
   });
   cuda::CheckLaunch("GeluForward");
 }
@@ -109,10 +123,12 @@ void GeluBackward(const GeluBackwardArgs& args, Stream* stream) {
                   using V = decltype(vector);
                   using T = typename V::Element;
                   const int64_t count = elements / V::kSize;
-                  GeluBackwardKernel<V, decltype(activation)>
-                      <<<Blocks(count), kThreads, 0, cuda::Handle(stream)>>>(
-                          count, static_cast<const T*>(args.dy), static_cast<const T*>(args.x),
-                          static_cast<T*>(gradient));
+                  cuda::ForAmax(args.amax, [&](auto wanted) {
+                    GeluBackwardKernel<V, decltype(activation), decltype(wanted)::value>
+                        <<<Blocks(count), kThreads, 0, cuda::Handle(stream)>>>(
+                            count, static_cast<const T*>(args.dy), static_cast<const T*>(args.x),
+                            static_cast<T*>(gradient), args.amax);
+                  });
                 });
   cuda::CheckLaunch("GeluBackward");
 }

@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/activations/approximate.cuh"
 #include "kernels/cuda/divisor.cuh"
+#include "kernels/cuda/stored_amax.cuh"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -46,10 +47,11 @@ __device__ __forceinline__ int64_t GateOf(uint32_t v, const Divisor& row) {
 }
 
 // `count` vectors of y.
-template <typename V, typename Activation>
+template <typename V, typename Activation, bool kAmax>
 __global__ void __launch_bounds__(kGluThreads)
     GluForwardKernel(uint32_t count, Divisor row, const typename V::Element* gate_up,
-                     typename V::Element* y) {
+                     typename V::Element* y, float* amax) {
+  StoredAmax<typename V::Element, kAmax> largest(amax);
   const uint32_t first = blockIdx.x * (kGluThreads * kGluVectors) + threadIdx.x;
   typename V::Raw gates[kGluVectors] = {}, ups[kGluVectors] = {};
 #pragma unroll
@@ -69,15 +71,20 @@ __global__ void __launch_bounds__(kGluThreads)
 #pragma unroll
     for (int i = 0; i < V::kSize; ++i) up.value[i] *= Activation::Value(gate.value[i]);
     const uint32_t v = first + k * kGluThreads;
-    if (v < count) up.Store(y + int64_t{v} * V::kSize);
+    if (v < count) {
+      up.Store(y + int64_t{v} * V::kSize);
+      largest.Take(up);
+    }
   }
+  largest.Raise();
 }
 
-template <typename V, typename Activation>
+template <typename V, typename Activation, bool kAmax>
 __global__ void __launch_bounds__(kGluThreads)
     GluBackwardKernel(uint32_t count, Divisor row, const typename V::Element* dy,
                       const typename V::Element* gate_up, typename V::Element* gradient,
-                      typename V::Element* y) {
+                      typename V::Element* y, float* amax) {
+  StoredAmax<typename V::Element, kAmax> largest(amax);
   const uint32_t first = blockIdx.x * (kGluThreads * kGluVectors) + threadIdx.x;
   typename V::Raw gates[kGluVectors] = {}, ups[kGluVectors] = {}, dys[kGluVectors] = {};
   int64_t at[kGluVectors] = {};
@@ -106,8 +113,11 @@ __global__ void __launch_bounds__(kGluThreads)
       gate.Store(gradient + at[k] * V::kSize);
       up.Store(gradient + (at[k] + row.divisor) * V::kSize);
       if (y != nullptr) d.Store(y + int64_t{v} * V::kSize);
+      largest.Take(gate);
+      largest.Take(up);
     }
   }
+  largest.Raise();
 }
 
 // Calls launch(first_row, vectors, blocks) for pieces of `rows` rows whose offsets, counted in
@@ -122,19 +132,22 @@ inline void ForGluPieces(int64_t rows, int64_t row_vectors, const Launch& launch
   }
 }
 
-// gate_up [rows, 2 intermediate] -> y [rows, intermediate].
-template <typename Activation>
-inline void GluForward(DType dtype, int64_t rows, int64_t intermediate, const void* gate_up,
-                       void* y, cudaStream_t stream) {
-  ForVectorOf(dtype, intermediate, {gate_up, y}, [&](auto vector) {
+// Args: SwigluForwardArgs or GegluForwardArgs.
+template <typename Activation, class Args>
+inline void GluForward(const Args& args, cudaStream_t stream) {
+  const int64_t width = args.spec.intermediate;
+  ForVectorOf(args.spec.dtype, width, {args.gate_up, args.y}, [&](auto vector) {
     using V = decltype(vector);
     using T = typename V::Element;
-    const int64_t row_vectors = intermediate / V::kSize;
-    ForGluPieces(rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
-      GluForwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
-          vectors, Divisor(static_cast<uint32_t>(row_vectors)),
-          static_cast<const T*>(gate_up) + first * 2 * intermediate,
-          static_cast<T*>(y) + first * intermediate);
+    const int64_t row_vectors = width / V::kSize;
+    ForAmax(args.amax, [&](auto wanted) {
+      ForGluPieces(args.rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
+        GluForwardKernel<V, Activation, decltype(wanted)::value>
+            <<<blocks, kGluThreads, 0, stream>>>(
+                vectors, Divisor(static_cast<uint32_t>(row_vectors)),
+                static_cast<const T*>(args.gate_up) + first * 2 * width,
+                static_cast<T*>(args.y) + first * width, args.amax);
+      });
     });
   });
 }
@@ -148,13 +161,16 @@ inline void GluBackward(const Args& args, cudaStream_t stream) {
     using V = decltype(vector);
     using T = typename V::Element;
     const int64_t row_vectors = width / V::kSize;
-    ForGluPieces(args.rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
-      GluBackwardKernel<V, Activation><<<blocks, kGluThreads, 0, stream>>>(
-          vectors, Divisor(static_cast<uint32_t>(row_vectors)),
-          static_cast<const T*>(args.dy) + first * width,
-          static_cast<const T*>(args.gate_up) + first * 2 * width,
-          static_cast<T*>(gradient) + first * 2 * width,
-          args.y == nullptr ? nullptr : static_cast<T*>(args.y) + first * width);
+    ForAmax(args.amax, [&](auto wanted) {
+      ForGluPieces(args.rows, row_vectors, [&](int64_t first, uint32_t vectors, unsigned blocks) {
+        GluBackwardKernel<V, Activation, decltype(wanted)::value>
+            <<<blocks, kGluThreads, 0, stream>>>(
+                vectors, Divisor(static_cast<uint32_t>(row_vectors)),
+                static_cast<const T*>(args.dy) + first * width,
+                static_cast<const T*>(args.gate_up) + first * 2 * width,
+                static_cast<T*>(gradient) + first * 2 * width,
+                args.y == nullptr ? nullptr : static_cast<T*>(args.y) + first * width, args.amax);
+      });
     });
   });
 }

@@ -16,8 +16,7 @@ bool SwigluSupports(const SwigluSpec& spec) { return spec.intermediate > 0; }
 void SwigluForward(const SwigluForwardArgs& args, Stream* stream) {
   cuda::RequireSupported(SwigluSupports(args.spec), "SwigluForward");
   cuda::RequireExtent(args.rows, "SwigluForward", "rows");
-  cuda::GluForward<cuda::Silu>(args.spec.dtype, args.rows, args.spec.intermediate, args.gate_up,
-                               args.y, cuda::Handle(stream));
+  cuda::GluForward<cuda::Silu>(args, cuda::Handle(stream));
   cuda::CheckLaunch("SwigluForward");
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/norms/norm_rows.cuh"
 #include "kernels/cuda/partial_sums.cuh"
+#include "kernels/cuda/stored_amax.cuh"
 
 namespace coxswain::kernels {
 namespace {
@@ -20,6 +21,7 @@ using cuda::FromFloat;
 using cuda::kLoopThreads;
 using cuda::kVector;
 using cuda::kWarp;
+using cuda::StoredAmax;
 using cuda::ToFloat;
 using cuda::Vector;
 
@@ -33,13 +35,15 @@ struct ForwardRows {
   const T *x, *weight, *bias;  // bias null: none
   T* y;
   float *mean, *rstd;
+  float* amax;  // of y; of kAmax
 };
 
-template <typename T, class Owner>
+template <typename T, class Owner, bool kAmax>
 __global__ void __launch_bounds__(Owner::kMaxThreads) LayerNormForwardKernel(ForwardRows<T> args) {
   __shared__ float shared[kWarp];
   const int64_t row = Owner::FirstRow();
   if (Owner::kWarpPerRow && row >= args.rows) return;
+  StoredAmax<T, kAmax> largest(args.amax);
   const int64_t at = row * args.hidden;
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
   uint4 x[Owner::kVectors], weight[Owner::kVectors], bias[Owner::kVectors] = {};
@@ -83,12 +87,15 @@ __global__ void __launch_bounds__(Owner::kMaxThreads) LayerNormForwardKernel(For
       a.value[e] = (a.value[e] - mean) * rstd * w.value[e] + b.value[e];
     }
     a.Store(args.y + at + int64_t{v} * kVector<T>);
+    largest.Take(a);
   }
+  largest.Raise();
 }
 
-template <typename T>
+template <typename T, bool kAmax>
 __global__ void __launch_bounds__(kLoopThreads) LayerNormLoopedForwardKernel(ForwardRows<T> args) {
   __shared__ float shared[kWarp];
+  StoredAmax<T, kAmax> largest(args.amax);
   const int64_t at = int64_t{blockIdx.x} * args.hidden;
   float sum = 0, squares = 0;
   for (int64_t j = threadIdx.x; j < args.hidden; j += kLoopThreads) sum += ToFloat(args.x[at + j]);
@@ -104,9 +111,12 @@ __global__ void __launch_bounds__(kLoopThreads) LayerNormLoopedForwardKernel(For
   }
   for (int64_t j = threadIdx.x; j < args.hidden; j += kLoopThreads) {
     const float bias = args.bias == nullptr ? 0.0f : ToFloat(args.bias[j]);
-    args.y[at + j] =
+    const T y =
         FromFloat<T>((ToFloat(args.x[at + j]) - mean) * rstd * ToFloat(args.weight[j]) + bias);
+    args.y[at + j] = y;
+    largest.Take(y);
   }
+  largest.Raise();
 }
 
 template <typename T>
@@ -117,14 +127,16 @@ struct BackwardRows {
   bool accumulate;
   T* dx;
   float* partials;  // [blocks, 2, hidden]: of dw and of db; null: both frozen
+  float* amax;      // of dx; of kAmax
 };
 
-template <typename T, class Owner>
+template <typename T, class Owner, bool kAmax>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
     LayerNormBackwardKernel(BackwardRows<T> args, int stages) {
   cuda::LetNextStart();
   extern __shared__ uint4 ring_memory[];
   __shared__ float shared[kWarp];
+  StoredAmax<T, kAmax> largest(args.amax);
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
   const float count = static_cast<float>(args.hidden);
   const cuda::RowRing<Owner> ring{ring_memory, stages, args.accumulate ? 3 : 2, vectors};
@@ -180,9 +192,11 @@ __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / 
         out.value[e] += rstd * (d.value[e] * w.value[e] - sum - n * along);
       }
       out.Store(args.dx + row * args.hidden + int64_t{v} * kVector<T>);
+      largest.Take(out);
     }
   };
   ring.Walk(args.rows, fetch, use);
+  largest.Raise();
   if (args.partials == nullptr) return;
   float* out = args.partials + int64_t{blockIdx.x} * 2 * args.hidden;
   float* sums = reinterpret_cast<float*>(ring_memory);
@@ -191,10 +205,11 @@ __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / 
 }
 
 // Each block has at least one row, which writes its part of dw and db; later rows add to it.
-template <typename T>
+template <typename T, bool kAmax>
 __global__ void __launch_bounds__(kLoopThreads)
     LayerNormLoopedBackwardKernel(BackwardRows<T> args) {
   __shared__ float shared[kWarp];
+  StoredAmax<T, kAmax> largest(args.amax);
   const float count = static_cast<float>(args.hidden);
   float* dweight =
       args.partials == nullptr ? nullptr : args.partials + int64_t{blockIdx.x} * 2 * args.hidden;
@@ -220,8 +235,10 @@ __global__ void __launch_bounds__(kLoopThreads)
       }
       const float gradient = rstd * (d * ToFloat(args.weight[j]) - sum - n * along);
       dx[j] = FromFloat<T>(args.accumulate ? ToFloat(dx[j]) + gradient : gradient);
+      largest.Take(dx[j]);
     }
   }
+  largest.Raise();
 }
 
 cuda::BackwardGrid PlanBackward(const LayerNormSpec& spec, int64_t rows) {
@@ -230,17 +247,24 @@ cuda::BackwardGrid PlanBackward(const LayerNormSpec& spec, int64_t rows) {
 
 template <typename T>
 void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
-  const auto held = [](auto owner) { return LayerNormForwardKernel<T, decltype(owner)>; };
-  cuda::LaunchForwardRows<T, kMostForward>(args, {args.x, args.y, args.weight, args.bias}, held,
-                                           LayerNormLoopedForwardKernel<T>, stream);
+  cuda::ForAmax(args.amax, [&](auto wanted) {
+    constexpr bool kAmax = decltype(wanted)::value;
+    const auto held = [](auto owner) { return LayerNormForwardKernel<T, decltype(owner), kAmax>; };
+    cuda::LaunchForwardRows<T, kMostForward>(args, {args.x, args.y, args.weight, args.bias}, held,
+                                             LayerNormLoopedForwardKernel<T, kAmax>, stream);
+  });
 }
 
 template <typename T>
 void LaunchBackward(const BackwardRows<T>& args, const cuda::BackwardGrid& grid,
                     cudaStream_t stream) {
-  const auto held = [](auto owner) { return LayerNormBackwardKernel<T, decltype(owner)>; };
-  cuda::LaunchBackwardRows<T, kMostBackward>(args, {args.dy, args.x, args.weight, args.dx}, grid,
-                                             held, LayerNormLoopedBackwardKernel<T>, stream);
+  cuda::ForAmax(args.amax, [&](auto wanted) {
+    constexpr bool kAmax = decltype(wanted)::value;
+    const auto held = [](auto owner) { return LayerNormBackwardKernel<T, decltype(owner), kAmax>; };
+    cuda::LaunchBackwardRows<T, kMostBackward>(args, {args.dy, args.x, args.weight, args.dx}, grid,
+                                               held, LayerNormLoopedBackwardKernel<T, kAmax>,
+                                               stream);
+  });
 }
 
 }  // namespace
@@ -261,7 +285,8 @@ void LayerNormForward(const LayerNormForwardArgs& args, Stream* stream) {
                               .bias = static_cast<const T*>(args.bias),
                               .y = static_cast<T*>(args.y),
                               .mean = args.mean,
-                              .rstd = args.rstd};
+                              .rstd = args.rstd,
+                              .amax = args.amax};
     LaunchForward(rows, cuda::Handle(stream));
   });
   cuda::CheckLaunch("LayerNorm");
@@ -293,7 +318,8 @@ void LayerNormBackward(const LayerNormBackwardArgs& args, Stream* stream) {
                                .rstd = args.rstd,
                                .accumulate = args.accumulate_dx,
                                .dx = static_cast<T*>(args.dx),
-                               .partials = partials};
+                               .partials = partials,
+                               .amax = args.amax};
     LaunchBackward(rows, grid, cuda::Handle(stream));
   });
   if (!frozen) {

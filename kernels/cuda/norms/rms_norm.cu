@@ -37,26 +37,26 @@ using ForwardRows = cuda::RmsForwardRows<T, Dense>;
 template <typename T>
 using BackwardRows = cuda::RmsBackwardRows<T, Dense>;
 
-template <typename T, class Owner, Stored kStored>
+template <typename T, class Owner, Stored kStored, bool kAmax>
 __global__ void __launch_bounds__(Owner::kMaxThreads) RmsNormForwardKernel(ForwardRows<T> args) {
-  cuda::RmsForwardRow<Owner, kStored>(args);
+  cuda::RmsForwardRow<Owner, kStored, kAmax>(args);
 }
 
-template <typename T, Stored kStored>
+template <typename T, Stored kStored, bool kAmax>
 __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedForwardKernel(ForwardRows<T> args) {
-  cuda::RmsLoopedForwardRow<kStored>(args);
+  cuda::RmsLoopedForwardRow<kStored, kAmax>(args);
 }
 
-template <typename T, class Owner>
+template <typename T, class Owner, bool kAmax>
 __global__ void __launch_bounds__(Owner::kMaxThreads, Owner::kResidentThreads / Owner::kMaxThreads)
     RmsNormBackwardKernel(BackwardRows<T> args, int stages) {
   cuda::LetNextStart();
-  cuda::RmsBackwardRow<Owner>(args, stages);
+  cuda::RmsBackwardRow<Owner, kAmax>(args, stages);
 }
 
-template <typename T>
+template <typename T, bool kAmax>
 __global__ void __launch_bounds__(kLoopThreads) RmsNormLoopedBackwardKernel(BackwardRows<T> args) {
-  cuda::RmsLoopedBackwardRow(args);
+  cuda::RmsLoopedBackwardRow<kAmax>(args);
 }
 
 cuda::BackwardGrid PlanBackward(const RmsNormSpec& spec, int64_t rows) {
@@ -65,18 +65,26 @@ cuda::BackwardGrid PlanBackward(const RmsNormSpec& spec, int64_t rows) {
 
 template <typename T, Stored kStored>
 void LaunchForward(const ForwardRows<T>& args, cudaStream_t stream) {
-  const auto held = [](auto owner) { return RmsNormForwardKernel<T, decltype(owner), kStored>; };
-  cuda::LaunchForwardRows<T, kMostVectors>(args,
-                                           {args.x, args.y, args.weight, args.residual, args.saved},
-                                           held, RmsNormLoopedForwardKernel<T, kStored>, stream);
+  cuda::ForAmax(args.amax, [&](auto wanted) {
+    constexpr bool kAmax = decltype(wanted)::value;
+    const auto held = [](auto owner) {
+      return RmsNormForwardKernel<T, decltype(owner), kStored, kAmax>;
+    };
+    cuda::LaunchForwardRows<T, kMostVectors>(
+        args, {args.x, args.y, args.weight, args.residual, args.saved}, held,
+        RmsNormLoopedForwardKernel<T, kStored, kAmax>, stream);
+  });
 }
 
 template <typename T>
 void LaunchBackward(const BackwardRows<T>& args, const cuda::BackwardGrid& grid,
                     cudaStream_t stream) {
-  const auto held = [](auto owner) { return RmsNormBackwardKernel<T, decltype(owner)>; };
-  cuda::LaunchBackwardRows<T, kMostVectors>(args, {args.dy, args.x, args.weight, args.dx}, grid,
-                                            held, RmsNormLoopedBackwardKernel<T>, stream);
+  cuda::ForAmax(args.amax, [&](auto wanted) {
+    constexpr bool kAmax = decltype(wanted)::value;
+    const auto held = [](auto owner) { return RmsNormBackwardKernel<T, decltype(owner), kAmax>; };
+    cuda::LaunchBackwardRows<T, kMostVectors>(args, {args.dy, args.x, args.weight, args.dx}, grid,
+                                              held, RmsNormLoopedBackwardKernel<T, kAmax>, stream);
+  });
 }
 
 }  // namespace
@@ -99,7 +107,8 @@ void RmsNormForward(const RmsNormForwardArgs& args, Stream* stream) {
                               .saved = nullptr,
                               .y = static_cast<T*>(args.y),
                               .rstd = args.rstd,
-                              .layout = {}};
+                              .layout = {},
+                              .amax = args.amax};
     LaunchForward<T, Stored::kNothing>(rows, cuda::Handle(stream));
   });
   cuda::CheckLaunch("RmsNorm");
@@ -121,7 +130,8 @@ void AddRmsNormForward(const AddRmsNormForwardArgs& args, Stream* stream) {
                               .saved = static_cast<T*>(args.sum),
                               .y = static_cast<T*>(args.y),
                               .rstd = args.rstd,
-                              .layout = {}};
+                              .layout = {},
+                              .amax = args.amax};
     LaunchForward<T, Stored::kSum>(rows, cuda::Handle(stream));
   });
   cuda::CheckLaunch("RmsNorm");
@@ -154,7 +164,8 @@ void RmsNormBackward(const RmsNormBackwardArgs& args, Stream* stream) {
                                .accumulate = args.accumulate_dx,
                                .dx = static_cast<T*>(args.dx),
                                .partials = partials,
-                               .layout = {}};
+                               .layout = {},
+                               .amax = args.amax};
     LaunchBackward(rows, grid, cuda::Handle(stream));
   });
   if (!frozen) {

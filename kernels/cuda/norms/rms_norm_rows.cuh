@@ -2,13 +2,15 @@
 // qk_norm_whole.cu. Formulas: kernels/norms/norms.h; which threads have a row: norm_rows.cuh.
 //
 // A Layout has Activation(row, hidden), where row begins in x and y (backward: dy and dx),
-// Saved(row, hidden), where it begins in what is saved, and Rstd(row), the index of its r.
+// Saved(row, hidden), where it begins in what is saved, and Rstd(row), the index of its r. kAmax:
+// the largest size of y, or of dx, is found.
 #ifndef COXSWAIN_KERNELS_CUDA_NORMS_RMS_NORM_ROWS_CUH_
 #define COXSWAIN_KERNELS_CUDA_NORMS_RMS_NORM_ROWS_CUH_
 
 #include <cstdint>
 
 #include "kernels/cuda/norms/norm_rows.cuh"
+#include "kernels/cuda/stored_amax.cuh"
 
 namespace coxswain::kernels::cuda {
 
@@ -24,6 +26,7 @@ struct RmsForwardRows {
   T *saved, *y;                    // saved: null for kNothing
   float* rstd;
   Layout layout;
+  float* amax = nullptr;  // of y; of kAmax
 };
 
 // x += residual, rounded to T, and stored.
@@ -54,11 +57,12 @@ __device__ __forceinline__ void StoreRow(const uint4 (&raw)[Owner::kVectors], in
   }
 }
 
-template <class Owner, Stored kStored, typename T, class Layout>
+template <class Owner, Stored kStored, bool kAmax = false, typename T, class Layout>
 __device__ __forceinline__ void RmsForwardRow(const RmsForwardRows<T, Layout>& args) {
   __shared__ float shared[kWarp];
   const int64_t row = Owner::FirstRow();
   if (Owner::kWarpPerRow && row >= args.rows) return;
+  StoredAmax<T, kAmax> largest(args.amax);
   const int64_t at = args.layout.Activation(row, args.hidden);
   const int64_t saved = args.layout.Saved(row, args.hidden);
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
@@ -90,13 +94,16 @@ __device__ __forceinline__ void RmsForwardRow(const RmsForwardRows<T, Layout>& a
     for (int e = 0; e < kVector<T>; ++e)
       a.value[e] = a.value[e] * rstd * (args.offset + w.value[e]);
     a.Store(args.y + at + int64_t{v} * kVector<T>);
+    largest.Take(a);
   }
+  largest.Raise();
 }
 
 // A block of kLoopThreads walks the row. What it stored is what it reads again.
-template <Stored kStored, typename T, class Layout>
+template <Stored kStored, bool kAmax = false, typename T, class Layout>
 __device__ __forceinline__ void RmsLoopedForwardRow(const RmsForwardRows<T, Layout>& args) {
   __shared__ float shared[kWarp];
+  StoredAmax<T, kAmax> largest(args.amax);
   const int64_t at = args.layout.Activation(blockIdx.x, args.hidden);
   const int64_t saved = args.layout.Saved(blockIdx.x, args.hidden);
   const T* x = args.x + at;
@@ -115,8 +122,11 @@ __device__ __forceinline__ void RmsLoopedForwardRow(const RmsForwardRows<T, Layo
   if (threadIdx.x == 0) args.rstd[args.layout.Rstd(blockIdx.x)] = rstd;
   if constexpr (kStored != Stored::kNothing) x = args.saved + saved;
   for (int64_t j = threadIdx.x; j < args.hidden; j += kLoopThreads) {
-    args.y[at + j] = FromFloat<T>(ToFloat(x[j]) * rstd * (args.offset + ToFloat(args.weight[j])));
+    const T y = FromFloat<T>(ToFloat(x[j]) * rstd * (args.offset + ToFloat(args.weight[j])));
+    args.y[at + j] = y;
+    largest.Take(y);
   }
+  largest.Raise();
 }
 
 template <typename T, class Layout>
@@ -129,13 +139,15 @@ struct RmsBackwardRows {
   T* dx;            // may be dy unless accumulated
   float* partials;  // [blocks, hidden]; null: frozen weight
   Layout layout;
+  float* amax = nullptr;  // of dx; of kAmax
 };
 
 // `stages` of a ring of dy, x and, where it is added to, dx.
-template <class Owner, typename T, class Layout>
+template <class Owner, bool kAmax = false, typename T, class Layout>
 __device__ __forceinline__ void RmsBackwardRow(const RmsBackwardRows<T, Layout>& args, int stages) {
   extern __shared__ uint4 ring_memory[];
   __shared__ float shared[kWarp];
+  StoredAmax<T, kAmax> largest(args.amax);
   const int vectors = static_cast<int>(args.hidden / kVector<T>);
   const RowRing<Owner> ring{ring_memory, stages, args.accumulate ? 3 : 2, vectors};
   uint4 weight[Owner::kVectors];
@@ -182,18 +194,21 @@ __device__ __forceinline__ void RmsBackwardRow(const RmsBackwardRows<T, Layout>&
         out.value[e] += rstd * (d.value[e] * (args.offset + w.value[e])) - along * a.value[e];
       }
       out.Store(dx + int64_t{v} * kVector<T>);
+      largest.Take(out);
     }
   };
   ring.Walk(args.rows, fetch, use);
+  largest.Raise();
   if (args.partials == nullptr) return;
   StoreBlockSums<Owner, T>(dweight, vectors, reinterpret_cast<float*>(ring_memory),
                            args.partials + int64_t{blockIdx.x} * args.hidden);
 }
 
 // Each block has at least one row, which writes its part of dw; later rows add to it.
-template <typename T, class Layout>
+template <bool kAmax = false, typename T, class Layout>
 __device__ __forceinline__ void RmsLoopedBackwardRow(const RmsBackwardRows<T, Layout>& args) {
   __shared__ float shared[kWarp];
+  StoredAmax<T, kAmax> largest(args.amax);
   float* dweight =
       args.partials == nullptr ? nullptr : args.partials + int64_t{blockIdx.x} * args.hidden;
   for (int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
@@ -213,8 +228,10 @@ __device__ __forceinline__ void RmsLoopedBackwardRow(const RmsBackwardRows<T, La
       }
       const float gradient = rstd * (d * (args.offset + ToFloat(args.weight[j]))) - along * a;
       dx[j] = FromFloat<T>(args.accumulate ? ToFloat(dx[j]) + gradient : gradient);
+      largest.Take(dx[j]);
     }
   }
+  largest.Raise();
 }
 
 }  // namespace coxswain::kernels::cuda
