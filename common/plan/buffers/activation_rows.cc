@@ -153,7 +153,7 @@ std::vector<ActivationRow> ActivationRows(const Plan& plan, int64_t layer) {
 int64_t ActivationOwner(const Plan& plan, const ActivationRow& row) {
   const int64_t layer = row.row.layer;
   if (row.again == Again::kKept) return layer;
-  if (row.again == Again::kInFp8) return 0;
+  if (row.again == Again::kInFp8) return model::kSharedByLayers;
   if (plan.recompute != RecomputeLevel::kBlock) return ComputesAgain(plan, row.again) ? 0 : layer;
   const int64_t in_segment = layer % plan.recompute_every;
   return row.row == model::BlockInput(layer) && in_segment == 0 ? layer : in_segment;

@@ -48,7 +48,9 @@ struct ActivationRow {
 std::vector<ActivationRow> ActivationRows(const Plan& plan, int64_t layer);
 
 // The layer whose memory a row lives in: its own when the row is kept for backward, else that of
-// the layer whose row it shares and which is computed again.
+// the layer whose row it shares and which is computed again. kSharedByLayers: the memory of rows
+// that backward reads in FP8 alone. Of other layers, whose blocks differ, a row of that name may be
+// kept, which these must not overwrite.
 int64_t ActivationOwner(const Plan& plan, const ActivationRow& row);
 
 // "layer3.qkv", or the name alone.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/plan/fp8_linears.h"
+#include "tests/worker/engine/support/block_kinds.h"
 #include "tests/worker/engine/support/golden_case.h"
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
@@ -247,6 +248,25 @@ TEST(Fp8ProductsTest, LayersShareRowsThatAreKeptInFp8) {
   const int64_t width = 64 + 64 + 144;
   const int64_t codes = 3 * (3 * 256 + tokens * width + 3 * 256);  // at most, with their scales
   EXPECT_LE(bytes[0], bytes[1] - 2 * element * tokens * width + codes);
+}
+
+// The norm before experts is read by their router too, and kept as it is; that of the dense layers
+// between is kept in FP8.
+TEST(Fp8ProductsTest, KeptRowsOfOtherLayersAreNotOverwritten) {
+  for (const BlockKind& kind : BlockKindsForFp8()) {
+    if (kind.config.mixture.dense_layers.empty()) continue;
+    std::vector<float> gradients[2];
+    for (const bool kept : {false, true}) {
+      PlanOptions options = Options(Fp8Recipe::kTensorwise);
+      options.fp8.keeps_activations = kept;
+      std::string doing;
+      const auto state = MakeState(MakePlan(kind.config, options), 0, "", &doing);
+      ASSERT_TRUE(state.ok()) << state.status();
+      GradientStep(**state, MakeStep(0, Bins()));
+      gradients[kept] = AllGradients(**state);
+    }
+    EXPECT_EQ(gradients[1], gradients[0]) << kind.name;
+  }
 }
 
 TEST(Fp8ProductsTest, ExcludedLinearsStayAsTheyAre) {

@@ -139,4 +139,18 @@ std::vector<BlockKind> BlockKinds() {
           {"LatentKeys", Latent(0)}};
 }
 
+std::vector<BlockKind> BlockKindsForFp8() {
+  std::vector<BlockKind> kinds = BlockKinds();
+  for (BlockKind& kind : kinds) {
+    model::ModelConfig& config = kind.config;
+    config.hidden_size = 64;
+    config.intermediate_size = 144;
+    if (config.mixture.shared_width > 0) config.mixture.shared_width = 32;
+    if (!config.latent.has_value()) continue;
+    config.latent->kv_rank = config.latent->value = 16;
+    if (config.latent->q_rank > 0) config.latent->q_rank = 32;
+  }
+  return kinds;
+}
+
 }  // namespace coxswain::engine

@@ -14,6 +14,8 @@ struct BlockKind {
   model::ModelConfig config;  // five blocks
 };
 std::vector<BlockKind> BlockKinds();
+// The same with widths that products in FP8 take, but for those of experts.
+std::vector<BlockKind> BlockKindsForFp8();
 
 }  // namespace coxswain::engine
 
