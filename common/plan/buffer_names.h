@@ -110,6 +110,8 @@ inline constexpr char kFp8XTurned[] = "fp8.x_turned";
 inline constexpr char kFp8Dy[] = "fp8.dy";
 inline constexpr char kFp8DyTurned[] = "fp8.dy_turned";
 inline constexpr char kFp8Weight[] = "fp8.weight";
+// Amaxes that are known from who stores the operand (fp8_amaxes.h).
+inline constexpr char kFp8Amaxes[] = "fp8.amaxes";
 // Of weights whose codes are gathered (fp8_gather.h).
 inline constexpr char kFp8WeightAmaxes[] = "fp8.weight_amaxes";
 inline constexpr char kFp8WeightScales[] = "fp8.weight_scales";

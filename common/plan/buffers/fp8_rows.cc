@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/buffer_names.h"
 #include "common/plan/buffers/activation_rows.h"
+#include "common/plan/buffers/fp8_amaxes.h"
 #include "common/plan/fp8_gather.h"
 
 namespace coxswain::plan {
@@ -100,6 +101,7 @@ std::vector<Buffer> Fp8Rows(const Plan& plan, int64_t tokens) {
   VisitFp8Linears(plan, [&rows](const auto& linear, int64_t layer) { rows.Add(linear, layer); });
   std::vector<Buffer> table = rows.Take();
   for (Buffer& row : CodedWeightRows(plan)) table.push_back(std::move(row));
+  for (Buffer& row : Fp8AmaxRows(plan)) table.push_back(std::move(row));
   return table;
 }
 

@@ -23,7 +23,7 @@ int64_t Fp8OperandBytes(kernels::Fp8Scaling scaling, int64_t outer, int64_t k);
 
 // Adds the rows of operands: those kept by layers, and those that all linears use in turn: "fp8.x",
 // "fp8.x_turned", "fp8.dy", "fp8.dy_turned", "fp8.weight"; and those of codes that are gathered
-// (fp8_gather.h).
+// (fp8_gather.h) and of amaxes that are known (fp8_amaxes.h).
 std::vector<Buffer> Fp8Rows(const Plan& plan, int64_t tokens);
 
 }  // namespace coxswain::plan

@@ -101,6 +101,7 @@ void ViewParameters(const Views& view, Buffers* out) {
   view.Set(plan::buffers::kFp8History, out->fp8_history);
   view.Set(plan::buffers::kFp8Expected, out->fp8_expected);
   view.Set(plan::buffers::kFp8Observed, out->fp8_gathered);
+  view.Set(plan::buffers::kFp8Amaxes, out->fp8_amaxes);
   view.Set(plan::buffers::kFp8WeightAmaxes, out->fp8_weight_amaxes);
   view.Set(plan::buffers::kFp8WeightScales, out->fp8_weight_scales);
   view.Set(plan::buffers::kFp8Constants, out->fp8_constants);

@@ -135,6 +135,8 @@ struct Buffers {
   float* fp8_expected = nullptr;  // [O]
   float* fp8_gathered = nullptr;  // [W, O rounded up]: what each rank observed
   float* fp8_observed = nullptr;  // [O]: this rank's part of that
+  // Of operands, found by who stores them (common/plan/buffers/fp8_amaxes.h); null without.
+  float* fp8_amaxes = nullptr;
   // Of weights whose codes are gathered, N of them (common/plan/fp8_gather.h); null without.
   float* fp8_weight_amaxes = nullptr;  // [shard + 1, N rounded up]
   float* fp8_weight_scales = nullptr;  // [N + 1, plan::kFloatsOfScale]

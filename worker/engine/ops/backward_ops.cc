@@ -27,6 +27,7 @@ void LayerNormGradient(const Sweep& sweep, const BoundNorm& op) {
   norm.dx = op.dx;
   norm.dweight = op.norm->weight.gradient;
   norm.dbias = op.norm->bias.gradient;
+  norm.amax = op.amax.gradient;
   norm.workspace = sweep.buffers.scratch;
   kernels::LayerNormBackward(norm, sweep.stream);
 }
@@ -68,7 +69,8 @@ struct ProductGradient {
     return {.spec = spec,
             .rows = sweep.batch.tokens * gate.rows_per_token,
             .dy = gate.dy,
-            .gate_up = gate.gate_up};
+            .gate_up = gate.gate_up,
+            .amax = gate.amax.gradient};
   }
 };
 
@@ -137,6 +139,7 @@ struct Backward {
     gelu.rows = sweep.batch.tokens;
     gelu.dy = op.dy;
     gelu.x = op.x;
+    gelu.amax = op.amax.gradient;
     kernels::GeluBackward(gelu, sweep.stream);
   }
 
@@ -212,6 +215,7 @@ void NormBackward(const Sweep& sweep, const BoundNorm& op) {
   norm.accumulate_dx = op.accumulates;
   norm.dx = op.dx;
   norm.dweight = op.norm->weight.gradient;
+  norm.amax = op.amax.gradient;
   norm.workspace = sweep.buffers.scratch;
   kernels::RmsNormBackward(norm, sweep.stream);
 }

@@ -9,6 +9,7 @@
 #include "common/plan/buffer_names.h"
 #include "common/plan/buffers/activation_rows.h"
 #include "common/plan/buffers/buffer_rows.h"
+#include "common/plan/buffers/fp8_amaxes.h"
 #include "common/plan/buffers/fp8_rows.h"
 #include "common/plan/buffers/gradient_rows.h"
 #include "common/plan/fp8_gather.h"
@@ -51,12 +52,18 @@ BoundNorm SpecsOf(const Model& model, const model::NormOp& op, const Norm& norm)
   return bound;
 }
 
+float* AmaxAt(const Buffers& buffers, int64_t number) {
+  return number == plan::kNoAmax ? nullptr : buffers.fp8_amaxes + number;
+}
+
 // Gives the ops of one block their operands.
 class BlockBinder {
  public:
-  BlockBinder(const plan::Plan& plan, const Model& model, const Buffers& buffers, int64_t layer)
+  BlockBinder(const plan::Plan& plan, const Model& model, const Buffers& buffers,
+              const plan::Fp8AmaxesOfBlock& amaxes, int64_t layer)
       : plan_(plan),
         buffers_(buffers),
+        amaxes_(amaxes),
         model_(model),
         block_(model.blocks[static_cast<size_t>(layer)]),
         layer_(layer),
@@ -92,8 +99,11 @@ class BlockBinder {
   BoundOp operator()(const model::AttentionOp& op) { return BindAttention(op); }
   BoundOp operator()(const model::GateOp& op) { return BindGate(op); }
   BoundOp operator()(const model::ActivationOp& op) {
-    return BoundActivation{
-        .spec = GeluOf(model_, op), .x = At(op.in), .y = At(op.out), .dy = GradientAt(op.out)};
+    return BoundActivation{.spec = GeluOf(model_, op),
+                           .x = At(op.in),
+                           .y = At(op.out),
+                           .dy = GradientAt(op.out),
+                           .amax = StoredAmaxOf(op.id)};
   }
   BoundOp operator()(const model::AddOp& op) { return BindAdd(op); }
   BoundOp operator()(const model::RouteOp& op) { return BindRoute(op); }
@@ -196,6 +206,7 @@ class BlockBinder {
     bound.dy = GradientAt(op.out);
     bound.dx = GradientAt(op.in);
     bound.accumulates = Accumulates(op.in);
+    bound.amax = StoredAmaxOf(op.id);
     return bound;
   }
 
@@ -293,7 +304,13 @@ class BlockBinder {
 
   BoundFp8Amax AmaxOf(int64_t operand) const {
     float* const observed = buffers_.fp8_observed;
-    return {buffers_.fp8_expected + operand, observed == nullptr ? nullptr : observed + operand};
+    return {.expected = buffers_.fp8_expected + operand,
+            .observed = observed == nullptr ? nullptr : observed + operand};
+  }
+
+  BoundStoredAmax StoredAmaxOf(int32_t op) const {
+    const plan::AmaxNumbers made = amaxes_.MadeBy(op);
+    return {AmaxAt(buffers_, made.value), AmaxAt(buffers_, made.gradient)};
   }
 
   BoundFp8 BindFp8(const model::LinearOp& op, const Linear& linear) const {
@@ -315,6 +332,9 @@ class BlockBinder {
     }
     bound.dy = buffers_.At(plan::buffers::kFp8Dy);
     bound.dy_turned = buffers_.At(plan::buffers::kFp8DyTurned);
+    const plan::AmaxNumbers known = amaxes_.ReadBy(op.id);
+    bound.amax_of_x.known = AmaxAt(buffers_, known.value);
+    bound.amax_of_dy.known = AmaxAt(buffers_, known.gradient);
     if (buffers_.fp8_expected == nullptr) return bound;
     const int64_t x = plan::Fp8OperandOf(plan_, op, layer_);
     bound.amax_of_x = AmaxOf(x);
@@ -351,7 +371,8 @@ class BlockBinder {
             .rows_per_token = std::max<int64_t>(1, op.routed.chosen),
             .gate_up = At(op.in),
             .y = At(op.out),
-            .dy = GradientAt(op.out)};
+            .dy = GradientAt(op.out),
+            .amax = StoredAmaxOf(op.id)};
   }
 
   BoundAdd BindAdd(const model::AddOp& op) {
@@ -421,6 +442,7 @@ class BlockBinder {
 
   const plan::Plan& plan_;
   const Buffers& buffers_;
+  const plan::Fp8AmaxesOfBlock& amaxes_;
   const Model& model_;
   const Block& block_;
   const int64_t layer_;
@@ -527,12 +549,15 @@ BoundOp BindTail(const Op& op, const BoundNorm& norm, const Buffers& buffers) {
 
 BoundModel BindOps(const plan::Plan& plan, const Model& model, const Buffers& buffers) {
   const plan::OpLists lists = plan::OpListsOf(plan);
+  const plan::Fp8Amaxes amaxes = plan::Fp8AmaxesOf(plan);
   BoundModel bound;
   bound.lowest = plan.model.num_layers;
+  bound.values = {buffers.fp8_amaxes, amaxes.values};
+  bound.gradients = {buffers.fp8_amaxes + amaxes.values, amaxes.gradients};
   GradientNeeds needs(model);
   for (int64_t layer = 0; layer < plan.model.num_layers; ++layer) {
     const auto i = static_cast<size_t>(layer);
-    BlockBinder binder(plan, model, buffers, layer);
+    BlockBinder binder(plan, model, buffers, amaxes.blocks[i], layer);
     for (const model::PlainOp& op : plan.architecture.blocks[i].ops) {
       binder.Need(op, needs.Visit(op, layer));
     }
@@ -544,6 +569,7 @@ BoundModel BindOps(const plan::Plan& plan, const Model& model, const Buffers& bu
   }
   MarkFirstRouter(&bound);
   bound.final_norm = BindFinalNorm(plan.architecture.outside.norm, model, buffers);
+  bound.final_norm.amax.gradient = AmaxAt(buffers, amaxes.final_gradient);
   for (const Op& op : lists.forward.back()) {
     bound.tail.push_back(BindTail(op, bound.final_norm, buffers));
   }

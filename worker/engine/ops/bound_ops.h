@@ -24,6 +24,12 @@
 
 namespace coxswain::engine {
 
+// The amaxes that an op finds beside its stores: of what it makes, and of the gradient of its
+// input. Null: no product in FP8 reads that.
+struct BoundStoredAmax {
+  float *value = nullptr, *gradient = nullptr;
+};
+
 // y = norm(x).
 struct BoundNorm {
   const Norm* norm = nullptr;
@@ -35,11 +41,14 @@ struct BoundNorm {
   const void* dy = nullptr;                // [T, H]
   void* dx = nullptr;                      // [T, H]
   bool accumulates = true;                 // dx holds the gradient that bypasses the norm
+  BoundStoredAmax amax = {};               // of y and of dx
 };
 
-// Of an operand with delayed scaling (common/plan/fp8_history.h): one float each. Null: its scale
-// is its own, or nothing is recorded.
+// Of an operand in FP8, one float each: what its producer found (common/plan/buffers/fp8_amaxes.h),
+// or with delayed scaling (common/plan/fp8_history.h). Null: its scale is its own, and it is looked
+// for, or nothing is recorded.
 struct BoundFp8Amax {
+  const float* known = nullptr;
   const float* expected = nullptr;
   float* observed = nullptr;
 };
@@ -108,6 +117,7 @@ struct BoundGate {
   int64_t rows_per_token = 1;
   void *gate_up = nullptr, *y = nullptr;
   void* dy = nullptr;
+  BoundStoredAmax amax = {};
 };
 
 // y = f(x). Backward turns x into its gradient.
@@ -115,6 +125,7 @@ struct BoundActivation {
   kernels::GeluSpec spec;
   void *x = nullptr, *y = nullptr;
   const void* dy = nullptr;
+  BoundStoredAmax amax = {};
 };
 
 struct BoundAdd {
@@ -273,12 +284,19 @@ struct BoundBlock {
   size_t only_for_next = 0;
 };
 
+// Amaxes that lie beside each other.
+struct BoundAmaxes {
+  float* first = nullptr;
+  int64_t count = 0;
+};
+
 struct BoundModel {
   std::vector<BoundBlock> blocks;
-  std::vector<BoundOp> tail;  // after the blocks: the final norm
-  BoundNorm final_norm;       // for backward
-  void* embedded = nullptr;   // [T, H]: the stream before the first block
-  int64_t lowest = 0;         // no block below this one trains; num_layers: no block does
+  std::vector<BoundOp> tail;      // after the blocks: the final norm
+  BoundNorm final_norm;           // for backward
+  void* embedded = nullptr;       // [T, H]: the stream before the first block
+  int64_t lowest = 0;             // no block below this one trains; num_layers: no block does
+  BoundAmaxes values, gradients;  // of a sweep of forward, and of backward: zero when it begins
 };
 
 }  // namespace coxswain::engine

@@ -25,6 +25,7 @@ void LayerNorm(const Sweep& sweep, const BoundNorm& op) {
   norm.y = op.y;
   norm.mean = op.mean;
   norm.rstd = op.rstd;
+  norm.amax = sweep.AmaxOf(op.amax);
   kernels::LayerNormForward(norm, sweep.stream);
 }
 
@@ -49,7 +50,8 @@ struct Product {
     return {.spec = spec,
             .rows = sweep.batch.tokens * gate.rows_per_token,
             .gate_up = gate.gate_up,
-            .y = gate.y};
+            .y = gate.y,
+            .amax = sweep.AmaxOf(gate.amax)};
   }
 };
 
@@ -86,6 +88,7 @@ struct Forward {
     norm.weight = op.norm->weight.value;
     norm.y = op.y;
     norm.rstd = op.rstd;
+    norm.amax = sweep.AmaxOf(op.amax);
     kernels::RmsNormForward(norm, sweep.stream);
   }
 
@@ -130,6 +133,7 @@ struct Forward {
     gelu.rows = sweep.batch.tokens;
     gelu.x = op.x;
     gelu.y = op.y;
+    gelu.amax = sweep.AmaxOf(op.amax);
     kernels::GeluForward(gelu, sweep.stream);
   }
 
@@ -194,6 +198,7 @@ struct Forward {
     norm.sum = op.add.out;
     norm.y = op.norm.y;
     norm.rstd = op.norm.rstd;
+    norm.amax = sweep.AmaxOf(op.norm.amax);
     kernels::AddRmsNormForward(norm, sweep.stream);
   }
 

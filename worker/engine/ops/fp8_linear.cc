@@ -30,7 +30,7 @@ struct Source {
   const void* values = nullptr;  // [rows, cols]
   int64_t rows = 0, cols = 0;
   void *straight = nullptr, *turned = nullptr;  // null: not wanted
-  BoundFp8Amax amax = {};
+  BoundFp8Amax amax = {};                       // known: of these values
 };
 
 void Quantize(const Sweep& sweep, const Source& source, Fp8Scaling scaling, Fp8Format format) {
@@ -45,6 +45,7 @@ void Quantize(const Sweep& sweep, const Source& source, Fp8Scaling scaling, Fp8F
   args.ldx = source.cols;
   args.straight = {CodesOf(source.straight), ScalesOf(source.straight, source.rows, source.cols)};
   args.turned = {CodesOf(source.turned), ScalesOf(source.turned, source.cols, source.rows)};
+  args.amax = source.amax.known;
   args.expected = source.amax.expected;
   if (sweep.batch.train) args.observed = source.amax.observed;
   args.workspace = sweep.buffers.scratch;

@@ -81,6 +81,13 @@ void EmbeddingBackward(const Sweep& sweep, const EmbeddingRows& lookups,
   kernels::EmbeddingBackward(embedding, sweep.stream);
 }
 
+// Before the ops that raise them.
+void ClearAmaxes(const Sweep& sweep, const BoundAmaxes& amaxes) {
+  if (amaxes.count == 0) return;
+  kernels::SetMemory(amaxes.first, 0, amaxes.count * kernels::DTypeBytes(kernels::DType::kFloat32),
+                     sweep.stream);
+}
+
 EmbeddingRows OwnRows(const Sweep& sweep) {
   return {.tokens = sweep.batch.tokens,
           .ids = sweep.buffers.tokens,
@@ -132,7 +139,10 @@ std::vector<int32_t> BackwardVisits(const Model& model, const BoundModel& ops, b
 
 void ForwardToFinalNorm(const Sweep& sweep) {
   sweep.units->Enter(plan::kEmbeddingUnit);
-  if (!sweep.idle()) Embed(sweep);
+  if (!sweep.idle()) {
+    ClearAmaxes(sweep, sweep.ops.values);
+    Embed(sweep);
+  }
   for (int64_t layer = 0; layer < sweep.model.config.num_layers; ++layer) {
     sweep.units->Enter(UnitOf(layer));
     if (sweep.idle()) continue;
@@ -146,7 +156,10 @@ void ForwardToFinalNorm(const Sweep& sweep) {
 }
 
 void BackwardFromFinalNorm(const Sweep& sweep) {
-  if (!sweep.idle()) NormBackward(sweep, sweep.ops.final_norm);
+  if (!sweep.idle()) {
+    ClearAmaxes(sweep, sweep.ops.gradients);
+    NormBackward(sweep, sweep.ops.final_norm);
+  }
   sweep.units->ReduceGradients(HeadUnit(sweep.model));
   const bool rows = sweep.units->ExchangesRows();
   if (rows) sweep.units->BeginRows(sweep.batch.tokens);

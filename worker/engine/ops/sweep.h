@@ -34,6 +34,11 @@ struct Sweep {
 
   // A rank with fewer bins than others joins their collectives and computes nothing.
   bool idle() const { return batch.tokens == 0; }
+
+  // Where an op of forward finds the amax of what it makes. Products for answers read none.
+  float* AmaxOf(const BoundStoredAmax& amax) const {
+    return cache == CacheUse::kNone ? amax.value : nullptr;
+  }
 };
 
 }  // namespace coxswain::engine

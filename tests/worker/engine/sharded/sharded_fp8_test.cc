@@ -10,6 +10,7 @@
 #include "common/plan/fp8_linears.h"
 #include "kernels/quantize/quantized_formats.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/worker/engine/support/fp8_amaxes.h"
 #include "tests/worker/engine/support/seal_checkpoint.h"
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
@@ -92,6 +93,39 @@ TEST(ShardedFp8Test, RanksComputeWhatOneComputes) {
         ExpectNear(Train(MakeCase(recipe, lora_rank, mesh)), one[0]);
       }
     }
+  }
+}
+
+// Of every rank: norms and losses of the steps. `finds`: every operand looks for its amax.
+std::vector<std::vector<double>> BitsOf(const plan::Plan& plan, bool finds) {
+  std::vector<std::vector<double>> bits(static_cast<size_t>(plan.world_size()));
+  WithStates(plan, [&](State& state) {
+    if (finds) {
+      EXPECT_GT(ForgetKnownAmaxes(state), 0);
+      state.graphs.Disable();
+    }
+    std::vector<double>& own = bits[static_cast<size_t>(state.rank)];
+    for (int64_t step = 0; step < kSteps; ++step) {
+      TrainStep train = MakeStep(step, RandomBins({{5, 1, 17, 9}, {31, 3}, {40}, {1, 1, 20}},
+                                                  SmallConfig().vocab_size, 7));
+      train.bins = PartOf(plan, train.bins, state.rank);
+      const auto stats = RunTrainStep(state, train);
+      ASSERT_TRUE(stats.ok()) << stats.status();
+      own.push_back(stats->grad_norm);
+      own.push_back(stats->global_loss_sum);
+    }
+  });
+  return bits;
+}
+
+// An idle rank too: five ranks have four bins.
+TEST(ShardedFp8Test, AmaxesOfProducersKeepTheBits) {
+  for (const Mesh& mesh :
+       {Mesh{2, 1, 0}, Mesh{1, 2, 1}, Mesh{2, 2, 2}, Mesh{1, 3, 3}, Mesh{5, 1, 0}}) {
+    SCOPED_TRACE(testing::Message()
+                 << mesh.replicate << " x " << mesh.shard << ", ZeRO " << mesh.zero);
+    const plan::Plan plan = MakeCase(plan::Fp8Recipe::kTensorwise, 0, mesh);
+    EXPECT_EQ(BitsOf(plan, false), BitsOf(plan, true));
   }
 }
 
