@@ -9,27 +9,35 @@ namespace {
 template <typename Spec, typename ForwardArgs, typename BackwardArgs>
 void BenchGated(Bench* bench, const Shape& m, const std::string& name, const Spec& spec,
                 void (*forward)(const ForwardArgs&, Stream*),
-                void (*backward)(const BackwardArgs&, Stream*)) {
+                void (*backward)(const BackwardArgs&, Stream*), bool amax = false) {
   const int64_t n = m.tokens * m.intermediate;
-  bench->Time({.name = name + " forward",
+  bench->Time({.name = name + " forward" + WithAmax(amax),
                .extents = Extents(m.tokens, m.intermediate),
                .bytes = 6.0 * static_cast<double>(n),
                .make = [=](Memory* memory) -> Launch {
                  const ForwardArgs args{.spec = spec,
                                         .rows = m.tokens,
                                         .gate_up = memory->BFloat16(2 * n),
-                                        .y = memory->BFloat16(n)};
-                 return [=](Stream* s) { forward(args, s); };
+                                        .y = memory->BFloat16(n),
+                                        .amax = memory->Amax(amax)};
+                 return [=](Stream* s) {
+                   ClearAmax(args.amax, s);
+                   forward(args, s);
+                 };
                }});
-  bench->Time({.name = name + " backward",
+  bench->Time({.name = name + " backward" + WithAmax(amax),
                .extents = Extents(m.tokens, m.intermediate),
                .bytes = 10.0 * static_cast<double>(n),
                .make = [=](Memory* memory) -> Launch {
                  const BackwardArgs args{.spec = spec,
                                          .rows = m.tokens,
                                          .dy = memory->BFloat16(n),
-                                         .gate_up = memory->BFloat16(2 * n)};
-                 return [=](Stream* s) { backward(args, s); };
+                                         .gate_up = memory->BFloat16(2 * n),
+                                         .amax = memory->Amax(amax)};
+                 return [=](Stream* s) {
+                   ClearAmax(args.amax, s);
+                   backward(args, s);
+                 };
                }});
 }
 
@@ -62,7 +70,9 @@ void BenchGelu(Bench* bench, const Shape& m, bool tanh) {
 void BenchActivations(Bench* bench) {
   for (const Shape& m : kShapes) {
     const SwigluSpec swiglu{.dtype = kBF16, .intermediate = m.intermediate};
-    BenchGated(bench, m, "swiglu", swiglu, SwigluForward, SwigluBackward);
+    for (const bool amax : {false, true}) {
+      BenchGated(bench, m, "swiglu", swiglu, SwigluForward, SwigluBackward, amax);
+    }
     const ClampedSwigluSpec clamped{
         .dtype = kBF16, .intermediate = m.intermediate, .alpha = 1.702f, .limit = 7.0f};
     BenchGated(bench, m, "clamped swiglu", clamped, ClampedSwigluForward, ClampedSwigluBackward);

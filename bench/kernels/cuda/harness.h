@@ -49,6 +49,8 @@ class Memory {
   float* Floats(int64_t count) { return static_cast<float*>(Values(DType::kFloat32, count)); }
   void* Zeros(int64_t bytes);
   Workspace Scratch(int64_t bytes) { return {Zeros(bytes), bytes}; }
+  // Where an op finds the amax of what it stores; null unless wanted. ClearAmax: before a launch.
+  float* Amax(bool wanted) { return wanted ? static_cast<float*>(Zeros(sizeof(float))) : nullptr; }
   template <typename T>
   T* Upload(const std::vector<T>& values) {
     const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
@@ -65,6 +67,11 @@ class Memory {
 };
 
 using Launch = std::function<void(Stream*)>;
+
+inline void ClearAmax(float* amax, Stream* stream) {
+  if (amax != nullptr) SetMemory(amax, 0, sizeof(float), stream);
+}
+inline const char* WithAmax(bool wanted) { return wanted ? " with amax" : ""; }
 
 struct Op {
   std::string name;

@@ -11,10 +11,10 @@ double Passes(const Shape& m, double passes) {
   return passes * 2.0 * static_cast<double>(m.tokens * m.hidden);
 }
 
-void BenchRmsForward(Bench* bench, const Shape& m) {
+void BenchRmsForward(Bench* bench, const Shape& m, bool amax) {
   const RmsNormSpec spec{.dtype = kBF16, .hidden = m.hidden};
   const int64_t n = m.tokens * m.hidden;
-  bench->Time({.name = "rms_norm forward",
+  bench->Time({.name = std::string("rms_norm forward") + WithAmax(amax),
                .extents = Extents(m.tokens, m.hidden),
                .bytes = Passes(m, 2),
                .make = [=](Memory* memory) -> Launch {
@@ -23,10 +23,14 @@ void BenchRmsForward(Bench* bench, const Shape& m) {
                                                .x = memory->BFloat16(n),
                                                .weight = memory->BFloat16(m.hidden),
                                                .y = memory->BFloat16(n),
-                                               .rstd = memory->Floats(m.tokens)};
-                 return [=](Stream* s) { RmsNormForward(args, s); };
+                                               .rstd = memory->Floats(m.tokens),
+                                               .amax = memory->Amax(amax)};
+                 return [=](Stream* s) {
+                   ClearAmax(args.amax, s);
+                   RmsNormForward(args, s);
+                 };
                }});
-  bench->Time({.name = "add_rms_norm forward",
+  bench->Time({.name = std::string("add_rms_norm forward") + WithAmax(amax),
                .extents = Extents(m.tokens, m.hidden),
                .bytes = Passes(m, 4),
                .make = [=](Memory* memory) -> Launch {
@@ -37,16 +41,20 @@ void BenchRmsForward(Bench* bench, const Shape& m) {
                                                   .weight = memory->BFloat16(m.hidden),
                                                   .sum = memory->BFloat16(n),
                                                   .y = memory->BFloat16(n),
-                                                  .rstd = memory->Floats(m.tokens)};
-                 return [=](Stream* s) { AddRmsNormForward(args, s); };
+                                                  .rstd = memory->Floats(m.tokens),
+                                                  .amax = memory->Amax(amax)};
+                 return [=](Stream* s) {
+                   ClearAmax(args.amax, s);
+                   AddRmsNormForward(args, s);
+                 };
                }});
 }
 
-void BenchRmsBackward(Bench* bench, const Shape& m, bool accumulate, bool frozen) {
+void BenchRmsBackward(Bench* bench, const Shape& m, bool accumulate, bool frozen, bool amax) {
   const RmsNormSpec spec{.dtype = kBF16, .hidden = m.hidden};
   const int64_t n = m.tokens * m.hidden;
   bench->Time({.name = std::string("rms_norm backward") + (accumulate ? " accumulating" : "") +
-                       (frozen ? " frozen weight" : ""),
+                       (frozen ? " frozen weight" : "") + WithAmax(amax),
                .extents = Extents(m.tokens, m.hidden),
                .bytes = Passes(m, accumulate ? 4 : 3),
                .make = [=](Memory* memory) -> Launch {
@@ -60,8 +68,12 @@ void BenchRmsBackward(Bench* bench, const Shape& m, bool accumulate, bool frozen
                      .accumulate_dx = accumulate,
                      .dx = memory->BFloat16(n),
                      .dweight = frozen ? nullptr : memory->Floats(m.hidden),
+                     .amax = memory->Amax(amax),
                      .workspace = memory->Scratch(RmsNormBackwardWorkspaceBytes(spec, m.tokens))};
-                 return [=](Stream* s) { RmsNormBackward(args, s); };
+                 return [=](Stream* s) {
+                   ClearAmax(args.amax, s);
+                   RmsNormBackward(args, s);
+                 };
                }});
 }
 
@@ -126,10 +138,12 @@ void BenchBias(Bench* bench, const Shape& m) {
 
 void BenchNorms(Bench* bench) {
   for (const Shape& m : kShapes) {
-    BenchRmsForward(bench, m);
-    BenchRmsBackward(bench, m, /*accumulate=*/true, /*frozen=*/false);
-    BenchRmsBackward(bench, m, /*accumulate=*/true, /*frozen=*/true);
-    BenchRmsBackward(bench, m, /*accumulate=*/false, /*frozen=*/false);
+    for (const bool amax : {false, true}) {
+      BenchRmsForward(bench, m, amax);
+      BenchRmsBackward(bench, m, /*accumulate=*/true, /*frozen=*/false, amax);
+    }
+    BenchRmsBackward(bench, m, /*accumulate=*/true, /*frozen=*/true, /*amax=*/false);
+    BenchRmsBackward(bench, m, /*accumulate=*/false, /*frozen=*/false, /*amax=*/false);
     BenchLayerNorm(bench, m);
     BenchBias(bench, m);
   }

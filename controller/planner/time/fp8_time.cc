@@ -1,6 +1,7 @@
 #include "controller/planner/time/fp8_time.h"
 
 #include "common/plan/buffers/activation_rows.h"
+#include "common/plan/buffers/fp8_amaxes.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/storage.h"
 
@@ -21,7 +22,8 @@ double ShareOf(plan::Fp8Recipe recipe) {
 }
 
 // Bytes of an element that is read in bfloat16 and written in so many layouts. A scale of more than
-// 128 elements is found first, unless it follows from earlier updates.
+// 128 elements is found first, unless it follows from earlier updates or from what the kernel that
+// stored the elements found of them (fp8_amaxes.h). That kernel moves no more bytes for it.
 double QuantizedBytes(bool scale_is_found, int layouts) {
   return 2.0 * (scale_is_found ? 2 : 1) + layouts;
 }
@@ -32,7 +34,8 @@ bool FindsScaleOfWeights(plan::Fp8Recipe recipe) { return recipe != plan::Fp8Rec
 
 class Sum {
  public:
-  Sum(const plan::Plan& plan, const GpuRates& rates) : plan_(plan), rates_(rates) {}
+  Sum(const plan::Plan& plan, const GpuRates& rates)
+      : plan_(plan), rates_(rates), amaxes_(plan::Fp8AmaxesOf(plan)) {}
 
   void Add(const model::LinearOp& linear, int64_t layer) {
     const auto in = static_cast<double>(linear.in_features);
@@ -43,12 +46,14 @@ class Sum {
                        plan::ComputesAgain(plan_, plan::AgainOf(model::PlainOp(linear)));
     const double saved =
         2 * in * out / rates_.product_flops_per_second * (1 - 1 / ShareOf(plan_.fp8.recipe));
-    const double forward = OfRows(in, kept ? 2 : 1) - saved;
+    const plan::AmaxNumbers known = amaxes_.blocks[static_cast<size_t>(layer)].ReadBy(linear.id);
+    const double forward = OfRows(in, known.value, kept ? 2 : 1) - saved;
     seconds_.forward_token += forward;
     if (again) seconds_.again_token += forward;
     if (plan_.trains()) {
-      seconds_.backward_token += OfRows(out, trained ? 2 : 1) - (trained ? 2 : 1) * saved;
-      if (trained && !kept) seconds_.backward_token += OfRows(in, 1);
+      const int uses = trained ? 2 : 1;
+      seconds_.backward_token += OfRows(out, known.gradient, uses) - uses * saved;
+      if (trained && !kept) seconds_.backward_token += OfRows(in, known.value, 1);
     }
     AddWeight(in * out, trained);
   }
@@ -59,8 +64,10 @@ class Sum {
   double Seconds(double elements, bool scale_is_found, int layouts) const {
     return elements * QuantizedBytes(scale_is_found, layouts) / rates_.copy_bytes_per_second;
   }
-  double OfRows(double elements, int layouts) const {
-    return Seconds(elements, FindsScaleOfRows(plan_.fp8.recipe), layouts);
+  // known: the number of their amax.
+  double OfRows(double elements, int64_t known, int layouts) const {
+    const bool found = FindsScaleOfRows(plan_.fp8.recipe) && known == plan::kNoAmax;
+    return Seconds(elements, found, layouts);
   }
   double OfWeights(double elements, int layouts) const {
     return Seconds(elements, FindsScaleOfWeights(plan_.fp8.recipe), layouts);
@@ -88,6 +95,7 @@ class Sum {
 
   const plan::Plan& plan_;
   const GpuRates& rates_;
+  const plan::Fp8Amaxes amaxes_;
   Fp8Seconds seconds_;
 };
 
