@@ -7,7 +7,9 @@ namespace coxswain::kernels {
 namespace {
 
 constexpr int32_t kOldestCapability = 80;  // bfloat16 on the tensor cores begins there
-constexpr int32_t kOldestDriver = 580;
+
+// That runs programs of this CUDA, such as 13000 for 13.0.
+int32_t OldestDriver(int32_t runtime) { return runtime < 13000 ? 525 : 580; }
 
 struct Architecture {
   int32_t capability = 0;  // x 10
@@ -87,7 +89,7 @@ std::string DriverRefusal(int32_t driver, int32_t runtime) {
   const auto version = [](int32_t cuda) {
     return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
   };
-  const std::string wanted = "driver " + std::to_string(kOldestDriver) + " or newer";
+  const std::string wanted = "driver " + std::to_string(OldestDriver(runtime)) + " or newer";
   if (driver == 0) {
     return "no NVIDIA driver is loaded on this host: install " + wanted + ", for CUDA " +
            version(runtime) + ", or use the CPU worker";

@@ -26,8 +26,8 @@ std::string GpuRefusal(const std::string& name, int32_t capability, std::string_
 // Of the NVIDIA driver: there is none, or it is older than the CUDA runtime. `driver`, `runtime`:
 // what cudaDriverGetVersion and cudaRuntimeGetVersion give (12080: CUDA 12.8; 0: no driver). A
 // driver runs every minor version of its CUDA. Source: CUDA Toolkit 13 release notes, "CUDA
-// Toolkit and Minimum Required Driver Version for CUDA Minor Version Compatibility": CUDA 13.x
-// needs driver 580.
+// Toolkit and Minimum Required Driver Version for CUDA Minor Version Compatibility": CUDA 12.x
+// needs driver 525, 13.x needs 580.
 std::string DriverRefusal(int32_t driver, int32_t runtime);
 
 }  // namespace coxswain::kernels

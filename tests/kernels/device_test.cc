@@ -134,6 +134,17 @@ TEST(DeviceCodeTest, ADriverOfAnOlderCudaIsRefusedWithBothVersions) {
             "or use the CPU worker");
 }
 
+TEST(DeviceCodeTest, ABuildOfCuda12AsksForAnOlderDriver) {
+  EXPECT_EQ(DriverRefusal(11080, 12090),
+            "the NVIDIA driver of this host is too old: it supports CUDA 11.8, this build needs "
+            "CUDA 12.9. Install driver 525 or newer");
+  EXPECT_EQ(DriverRefusal(0, 12090),
+            "no NVIDIA driver is loaded on this host: install driver 525 or newer, for CUDA 12.9, "
+            "or use the CPU worker");
+  EXPECT_EQ(DriverRefusal(12000, 12090), "");
+  EXPECT_EQ(DriverRefusal(13000, 12090), "");
+}
+
 TEST(DeviceCodeTest, ADriverRunsEveryMinorVersionOfItsCuda) {
   EXPECT_EQ(DriverRefusal(13000, 13050), "");
   EXPECT_EQ(DriverRefusal(13010, 13000), "");
