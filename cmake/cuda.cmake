@@ -28,7 +28,9 @@ set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
 
-find_package(CUDAToolkit 13 REQUIRED)
+# 12.8 is not enough: its cuBLASLt has no scales of rows and of blocks for products in FP8, and its ptxas orders the tensor
+# core products of 29 kernels for 9.0 one behind the other ("wgmma.mma_async instructions are serialized").
+find_package(CUDAToolkit 12.9 REQUIRED)
 # NCCL's header: the library is loaded by the jobs of several GPUs.
 find_path(COXSWAIN_NCCL_INCLUDE nccl.h REQUIRED HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(COXSWAIN_CUDNN cudnn REQUIRED HINTS ${CUDAToolkit_LIBRARY_DIR})
