@@ -7,11 +7,13 @@
 TRAIN: `train` of https://github.com/IST-DASLab/llmq, built as its README says. Same config.json (bench/models), micro-
 batches, micro-steps and random tokens; its numbers are bfloat16 throughout, moments too, where ours are what the row
 says. In a row of FP8 both engines compute the products of blocks in E4M3, with gradients in E5M2 and a scale for each
-tensor; our row in bfloat16 has its turn between them. LLM.Q's steps are those of its log but the first three.
-tokens_per_second, bfloat16_tokens_per_second and llmq_tokens_per_second are medians over the turns. `over_bfloat16`,
-and `ratio` over LLM.Q, are medians of the turns' ratios; a turn goes through the programs in the other direction than
-the one before, for a card warms up. With --gpus, `gang` is what gang_jobs.py says of the last turn; with --alone
-`single` is a job on each GPU alone, all at once, in the first turn. Each row is kept in the file when it is done; none
+tensor; our row in bfloat16 has its turn between them. With cuBLAS 13 its FP8 ends at its first product, whose scales
+have to be aligned to 16 bytes: TRAIN is then a build that allocates four floats for a tensor where it takes two.
+LLM.Q's steps are those of its log but the first three. tokens_per_second, bfloat16_tokens_per_second and
+llmq_tokens_per_second are medians over the turns. `over_bfloat16`, and `ratio` over LLM.Q, are medians of the turns'
+ratios; a turn goes through the programs in the other direction than the one before, for a card warms up. With --gpus,
+`gang` is what gang_jobs.py says of the last turn; with --alone `single` is a job on each GPU alone, all at once, in
+the first turn. Each row is kept in the file when it is done; none
 begins after --limit seconds. A table of the rows ends the output.
 """
 import argparse, array, json, math, os, random, shlex, statistics, subprocess, sys, tempfile, time
@@ -102,10 +104,8 @@ def our_gang(args, row, folder):
 def llmq_command(args, row, folder):
     model, batch, length, micro_steps, flags = args.rows_known[row]
     products = ['--matmul-dtype=e4m3', '--gradient-dtype=e5m2'] if row.endswith(FP8) else ['--matmul-dtype=bf16']
-    # Its step in FP8 waits for the device while a graph is captured, which CUDA refuses.
-    graphs = [] if row.endswith(FP8) else ['--use-cuda-graphs']
     return [args.train, '--model', os.path.join(args.models, model), '--from-scratch', '--model-dtype=bf16',
-            *products, '--opt-m-dtype=bf16', '--opt-v-dtype=bf16', *graphs,
+            *products, '--opt-m-dtype=bf16', '--opt-v-dtype=bf16', '--use-cuda-graphs',
             f'--gpus={args.gpus}', f'--seq-length={length}', f'--batch-size={batch}',
             f'--grad-accumulation={micro_steps}', *flags.split(),
             '--steps=10000', '--eval-every-n-steps=100000', '--ckpt-interval=100000', f'--train-file={args.tokens}',
