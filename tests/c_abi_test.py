@@ -51,7 +51,7 @@ NOT_FOR_TORCH = {
     'score_head_forward': 'torch has linears', 'score_head_backward': 'as its forward',
     'score_loss': "losses of scores of the patched models are their trainer's",
     'fp8_quantize': "training in FP8 is the engine's", 'fp8_gemm': 'as fp8_quantize', 'fp8_turn': 'as fp8_quantize',
-    'fp8_stride': 'as fp8_quantize', 'fp8_scales': 'as fp8_quantize',
+    'grouped_fp8_linear': 'as fp8_quantize', 'fp8_stride': 'as fp8_quantize', 'fp8_scales': 'as fp8_quantize',
     'adamw_8bit': 'its states are those of bitsandbytes, which has the optimizer for torch',
 }
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "kernels/c_api/calls.h"
+#include "kernels/experts/grouped_fp8_linear.h"
 #include "kernels/products/fp8_gemm.h"
 #include "kernels/quantize/fp8.h"
 #include "kernels/quantize/fp8_turn.h"
@@ -38,6 +39,14 @@ Fp8GemmSpec SpecOf(const coxswain_fp8_gemm_args& args) {
           .a_scaling = ScalingOf(args.a_scaling),
           .b_scaling = ScalingOf(args.b_scaling),
           .promote = args.promote != 0};
+}
+
+GroupedFp8LinearSpec SpecOf(const coxswain_grouped_fp8_linear_args& args) {
+  return {.dtype = Type(args.dtype),
+          .row_format = FormatOf(args.row_format),
+          .experts = args.experts,
+          .in_features = args.in_features,
+          .out_features = args.out_features};
 }
 
 }  // namespace
@@ -107,6 +116,27 @@ int coxswain_fp8_gemm(const coxswain_fp8_gemm_args* args, void* stream) {
                       .bias = args->bias,
                       .workspace = c_api::Lent(args->workspace)},
                      c_api::Wrap(stream));
+  });
+}
+
+int64_t coxswain_grouped_fp8_linear_workspace_bytes(const coxswain_grouped_fp8_linear_args* args) {
+  return c_api::GuardedBytes(
+      [&] { return kernels::GroupedFp8LinearWorkspaceBytes(c_api::SpecOf(*args), args->rows); });
+}
+
+int coxswain_grouped_fp8_linear(const coxswain_grouped_fp8_linear_args* args, void* stream) {
+  return c_api::Guarded([&] {
+    kernels::GroupedFp8Linear({.spec = c_api::SpecOf(*args),
+                               .rows = args->rows,
+                               .offsets = args->offsets,
+                               .x = args->x,
+                               .x_scale = args->x_scale,
+                               .weight = args->weight,
+                               .weight_scales = args->weight_scales,
+                               .bias = args->bias,
+                               .y = args->y,
+                               .workspace = c_api::Lent(args->workspace)},
+                              c_api::Wrap(stream));
   });
 }
 

@@ -1,4 +1,5 @@
-/* Of kernels/c_api/c_api.h: nf4.h, int8_rows.h, mxfp4.h, fp8_blocks.h and fp8.h. */
+/* Of kernels/c_api/c_api.h: nf4.h, int8_rows.h, mxfp4.h, fp8_blocks.h, fp8.h and
+ * grouped_fp8_linear.h. */
 #ifndef COXSWAIN_KERNELS_C_API_QUANTIZED_H_
 #define COXSWAIN_KERNELS_C_API_QUANTIZED_H_
 
@@ -140,6 +141,23 @@ typedef struct {
 } coxswain_fp8_gemm_args;
 int64_t coxswain_fp8_gemm_workspace_bytes(const coxswain_fp8_gemm_args* args);
 int coxswain_fp8_gemm(const coxswain_fp8_gemm_args* args, void* stream);
+
+/* grouped_fp8_linear.h: y = x W_e^T (+ bias_e) over the rows of each expert. */
+typedef struct {
+  int32_t dtype;      /* of bias and y */
+  int32_t row_format; /* of x; weights are COXSWAIN_E4M3 */
+  int64_t rows, experts, in_features, out_features;
+  const int32_t* offsets;     /* [experts + 1] */
+  const uint8_t* x;           /* codes [rows, coxswain_fp8_stride(in_features)] */
+  const float* x_scale;       /* one */
+  const uint8_t* weight;      /* codes [experts, out_features, the same] */
+  const float* weight_scales; /* [experts] */
+  const void* bias;           /* [experts, out_features]; null: none */
+  void* y;                    /* [rows, out_features] */
+  coxswain_workspace workspace;
+} coxswain_grouped_fp8_linear_args;
+int64_t coxswain_grouped_fp8_linear_workspace_bytes(const coxswain_grouped_fp8_linear_args* args);
+int coxswain_grouped_fp8_linear(const coxswain_grouped_fp8_linear_args* args, void* stream);
 
 #ifdef __cplusplus
 }

@@ -44,6 +44,9 @@ struct Fp8QuantizeArgs {
   Fp8Format format = Fp8Format::kE4M3;
   Fp8Scaling scaling = Fp8Scaling::kTensor;
   int64_t rows = 0, cols = 0;
+  // kTensor: so many matrices behind each other, in rows of ldx = cols, each with a scale that is
+  // found here. Their codes lie behind each other too, their scales beside each other.
+  int64_t matrices = 1;
   const void* x = nullptr;  // [rows, cols] in rows of ldx
   int64_t ldx = 0;
   // kTensor: the amax of x, known from its producer, as a float32 on the device; null: it is found
@@ -60,9 +63,16 @@ struct Fp8QuantizeArgs {
   Fp8Turned turned = {};
   Workspace workspace = {};
 };
-// Throws std::invalid_argument where `expected` or `observed` are of another scaling, or `expected`
-// is beside `amax`.
+// Throws std::invalid_argument where `expected` or `observed` are of another scaling, `expected` is
+// beside `amax`, or one of them is of several matrices, as `matrices` is of kTensor alone.
 inline void CheckFp8Amax(const Fp8QuantizeArgs& args) {
+  const bool own = args.amax == nullptr && args.expected == nullptr && args.observed == nullptr;
+  const bool whole = args.scaling == Fp8Scaling::kTensor && args.ldx == args.cols;
+  if (args.matrices != 1 && !(own && whole)) {
+    throw std::invalid_argument(
+        "Fp8Quantize: several matrices are of kTensor, without space between their rows, and each "
+        "finds its amax");
+  }
   if (args.expected == nullptr && args.observed == nullptr) return;
   if (args.scaling != Fp8Scaling::kTensor) {
     throw std::invalid_argument("Fp8Quantize: expected and observed are of kTensor alone");
@@ -73,6 +83,7 @@ inline void CheckFp8Amax(const Fp8QuantizeArgs& args) {
 }
 
 bool Fp8QuantizeSupports(const Fp8QuantizeArgs& args);
+// Of one matrix; several need so many times as much.
 int64_t Fp8QuantizeWorkspaceBytes(Fp8Scaling scaling, int64_t rows, int64_t cols);
 // An extent of 0 writes the scale of kTensor, 1, and nothing else.
 void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream);

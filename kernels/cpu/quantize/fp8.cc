@@ -219,7 +219,32 @@ int64_t Fp8QuantizeWorkspaceBytes(Fp8Scaling scaling, int64_t rows, int64_t cols
   return scaling == Fp8Scaling::kTensor ? cpu::AlignedFloatBytes(Fp8Blocks(rows)) : 0;
 }
 
+namespace {
+
+// Matrix i alone.
+Fp8QuantizeArgs MatrixOf(const Fp8QuantizeArgs& args, int64_t i) {
+  Fp8QuantizeArgs one = args;
+  one.matrices = 1;
+  one.x = static_cast<const float*>(args.x) + i * args.rows * args.cols;
+  if (args.straight.codes != nullptr) {
+    one.straight = {args.straight.codes + i * args.rows * Fp8Stride(args.cols),
+                    args.straight.scales + i};
+  }
+  if (args.turned.codes != nullptr) {
+    one.turned = {args.turned.codes + i * args.cols * Fp8Stride(args.rows), args.turned.scales + i};
+  }
+  return one;
+}
+
+}  // namespace
+
 void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream) {
+  if (args.matrices != 1) {
+    cpu::RequireExtent(args.matrices, "Fp8Quantize", "matrices");
+    CheckFp8Amax(args);
+    for (int64_t i = 0; i < args.matrices; ++i) Fp8Quantize(MatrixOf(args, i), stream);
+    return;
+  }
   cpu::RequireSupported(Fp8QuantizeSupports(args), "Fp8Quantize");
   cpu::RequireExtent(args.rows, "Fp8Quantize", "rows");
   cpu::RequireExtent(args.cols, "Fp8Quantize", "cols");

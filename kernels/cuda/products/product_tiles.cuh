@@ -1,5 +1,7 @@
 // Tiles of a product in bfloat16 with float32 sums on the tensor cores of compute capability 9.0a,
-// for kernels that use a tile where it is made.
+// for kernels that use a tile where it is made. Operands may be codes in FP8 too (OfCodes): two of
+// them stand where one value stands, so that a matrix of codes is brought as one of half as many
+// values, and a step of 16 values is one of 32 codes.
 //
 // A block computes tiles of 128 x 256: warpgroup 1 the upper 64 rows, warpgroup 2 the lower ones,
 // in 128 registers of each thread. One thread of warpgroup 0 brings operands, 32 or 64 values of k
@@ -81,10 +83,10 @@ struct AddedStep {
 };
 
 // Terms of a sum over k alone. What a kernel's own terms say of a tile must depend on its column
-// only: both blocks of a cluster take the same steps. They may have `float2 Addend(tile, j)`, what
-// the pair j of a thread's columns in the order of Multiply gets before it is rounded, and `int
-// LeftOut(tile)`, the first values of k of the first step that are not multiplied, a multiple of 16
-// below a stage's.
+// only: both blocks of a cluster take the same steps. They may have `float2 Factors(tile)`, by
+// which sums are multiplied one after the other, `float2 Addend(tile, j)`, what the pair j of a
+// thread's columns in the order of Multiply gets before it is rounded, and `int LeftOut(tile)`, the
+// first values of k of the first step that are not multiplied, a multiple of 16 below a stage's.
 struct WholeTiles {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   template <typename AnyTile>
@@ -101,6 +103,11 @@ struct WholeTiles {
                                        uint64_t*) const {}
 #endif
 };
+
+// What products read; launches name it where no body is compiled.
+struct OfBf16;
+template <bool kFirstE5M2>
+struct OfCodes;
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -210,9 +217,29 @@ __device__ __forceinline__ void LoadAcross(unsigned char* to, const TensorMap& m
   }
 }
 
+// Operands in bfloat16.
+struct OfBf16 {
+  template <bool kAcross, bool kFirstAcross, int kSums>
+  static __device__ __forceinline__ void MultiplyStep(float (&sums)[kSums], uint64_t a, uint64_t b,
+                                                      bool add) {
+    Multiply<kAcross, kFirstAcross>(sums, a, b, add);
+  }
+};
+// Operands along k in FP8: the second in E4M3, the first in it or in E5M2.
+template <bool kFirstE5M2>
+struct OfCodes {
+  template <bool kAcross, bool kFirstAcross, int kSums>
+  static __device__ __forceinline__ void MultiplyStep(float (&sums)[kSums], uint64_t a, uint64_t b,
+                                                      bool add) {
+    static_assert(!kAcross && !kFirstAcross);
+    MultiplyCodes<kFirstE5M2>(sums, a, b, add);
+  }
+};
+
 // One of the two warpgroups that multiply. kAcross, kFirstAcross: whether the second, the first
 // operand lies across k.
-template <bool kAcross, int kStages, int kDepth, bool kFirstAcross = false>
+template <bool kAcross, int kStages, int kDepth, bool kFirstAcross = false,
+          typename Elements = OfBf16>
 class Multiplier {
  public:
   using Stage = Operands<kStages, kDepth>;
@@ -311,11 +338,17 @@ class Multiplier {
 #pragma unroll 1
     for (; k < steps; ++k) Step<kDepth>(sums, of, 0, kDepth, k > 0);
     terms.ForAdded(next, [&](const AddedStep& step) { Step<16>(sums, of, 0, step.depth, true); });
+    [[maybe_unused]] float2 factors;
+    if constexpr (requires { terms.Factors(next); }) factors = terms.Factors(next);
     look_ahead();
     WaitForProducts<0>();
     Release(previous_);
 #pragma unroll
     for (int j = 0; j < 32; ++j) {
+      if constexpr (requires { terms.Factors(next); }) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sums[4 * j + i] = sums[4 * j + i] * factors.x * factors.y;
+      }
       if constexpr (requires { terms.Addend(next, j); }) {
         const float2 addend = terms.Addend(next, j);
 #pragma unroll
@@ -366,9 +399,9 @@ class Multiplier {
 #pragma unroll
       for (int i = 0; i < kUnrolled / 16; ++i) {
         const int sixteenth = done / 16 + i;
-        Multiply<kAcross, kFirstAcross>(sums, a_ + offset + sixteenth * kFirstStep,
-                                        b_ + offset + sixteenth * kSecondStep,
-                                        add || i > 0 || done > from);
+        Elements::template MultiplyStep<kAcross, kFirstAcross>(
+            sums, a_ + offset + sixteenth * kFirstStep, b_ + offset + sixteenth * kSecondStep,
+            add || i > 0 || done > from);
       }
     }
   }

@@ -8,6 +8,7 @@
 // launch ends before it reads x.
 // A maximum is of the bits of |x| as integers: of numbers it is the largest, infinity is above all
 // of them and NaN above infinity. Integer maxima have no order, so that those of rows are atomic.
+// Several matrices are the second extent of the grid.
 // Bitwise deterministic, the bits of the CPU but for those of a NaN.
 #include "kernels/quantize/fp8.h"
 
@@ -29,6 +30,7 @@ constexpr int kSide = cuda::kTurnSide;          // rows, and columns, of a threa
 constexpr int kAcross = cuda::kTurnAcross;      // threads beside each other
 constexpr int kWarps = kThreads / cuda::kWarp;  // each has two rows of threads
 constexpr int kMostPartials = 1024;
+constexpr int64_t kMostMatrices = 65535;  // of a grid's second extent
 static_assert(2 * kAcross == cuda::kWarp);
 
 struct Params {
@@ -43,7 +45,26 @@ struct Params {
   uint32_t* column_maxima;
   Fp8Straight straight;
   Fp8Turned turned;
+  int64_t straight_bytes, turned_bytes;  // codes of a matrix, from which those of the next follow
 };
+
+// The matrix of this thread block; each of several has `partials` maxima of its own.
+template <typename T>
+__device__ __forceinline__ Params OfMatrix(const Params& all) {
+  Params p = all;
+  const int64_t i = blockIdx.y;
+  p.x = static_cast<const T*>(p.x) + i * p.rows * p.ldx;
+  p.amax += i * p.partials;
+  if (p.straight.codes != nullptr) {
+    p.straight.codes += i * p.straight_bytes;
+    p.straight.scales += i;
+  }
+  if (p.turned.codes != nullptr) {
+    p.turned.codes += i * p.turned_bytes;
+    p.turned.scales += i;
+  }
+  return p;
+}
 
 // A tile's place, in tiles, and its first element.
 struct Place {
@@ -278,9 +299,10 @@ __device__ __forceinline__ void Observe(const Params& p, const Square<T>& square
 // kTensor: the largest of each thread block; kRow: of each row and column.
 template <typename T, Fp8Scaling kScaling>
 __global__ void __launch_bounds__(kThreads)
-    MaximaKernel(Params p, uint32_t* partials, int64_t tiles) {
+    MaximaKernel(Params all, uint32_t* partials, int64_t tiles) {
   __shared__ TileMaxima maxima;
   __shared__ uint32_t of_warps[kWarps];
+  const Params p = kScaling == Fp8Scaling::kTensor ? OfMatrix<T>(all) : all;
   if (kScaling == Fp8Scaling::kTensor && Expected(p) != 0) return;
   const int across = threadIdx.x % kAcross, down = threadIdx.x / kAcross;
   uint32_t largest = 0;
@@ -304,7 +326,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if constexpr (kScaling == Fp8Scaling::kTensor) {
     largest = BlockMax(largest, of_warps);
-    if (threadIdx.x == 0) partials[blockIdx.x] = largest;
+    if (threadIdx.x == 0) partials[int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = largest;
   }
 }
 
@@ -371,7 +393,8 @@ __device__ __forceinline__ void FindScales(const Params& p, const Place& place,
 }
 
 template <typename T, Fp8Format kFormat, Fp8Scaling kScaling>
-__global__ void __launch_bounds__(kThreads) QuantizeKernel(Params p) {
+__global__ void __launch_bounds__(kThreads) QuantizeKernel(Params all) {
+  const Params p = kScaling == Fp8Scaling::kTensor ? OfMatrix<T>(all) : all;
   __shared__ alignas(16) cuda::TurnedTile turned;
   __shared__ TileMaxima maxima;
   __shared__ SharedInverses shared;
@@ -404,10 +427,11 @@ void LaunchMaxima(const Fp8QuantizeArgs& args, int64_t tiles, Params* p, cudaStr
       return;
     }
     p->amax = scratch;
-    p->partials = static_cast<int>(
-        std::min<int64_t>({tiles, kMostPartials, int64_t{4} * cuda::Multiprocessors()}));
-    MaximaKernel<T, Fp8Scaling::kTensor>
-        <<<static_cast<unsigned>(p->partials), kThreads, 0, stream>>>(*p, scratch, tiles);
+    const int64_t at_once = int64_t{4} * cuda::Multiprocessors() / args.matrices;
+    p->partials =
+        static_cast<int>(std::min<int64_t>({tiles, kMostPartials, std::max<int64_t>(at_once, 1)}));
+    const dim3 grid(static_cast<unsigned>(p->partials), static_cast<unsigned>(args.matrices));
+    MaximaKernel<T, Fp8Scaling::kTensor><<<grid, kThreads, 0, stream>>>(*p, scratch, tiles);
     return;
   }
   p->row_maxima = scratch;
@@ -420,27 +444,33 @@ void LaunchMaxima(const Fp8QuantizeArgs& args, int64_t tiles, Params* p, cudaStr
 }
 
 template <typename T, Fp8Format kFormat>
-void LaunchCodes(Fp8Scaling scaling, int64_t tiles, const Params& p, cudaStream_t stream) {
+void LaunchCodes(const Fp8QuantizeArgs& args, int64_t tiles, const Params& p, cudaStream_t stream) {
+  const Fp8Scaling scaling = args.scaling;
   const auto kernel =
       scaling == Fp8Scaling::kTensor ? QuantizeKernel<T, kFormat, Fp8Scaling::kTensor>
       : scaling == Fp8Scaling::kRow  ? QuantizeKernel<T, kFormat, Fp8Scaling::kRow>
       : scaling == Fp8Scaling::kTile ? QuantizeKernel<T, kFormat, Fp8Scaling::kTile>
                                      : QuantizeKernel<T, kFormat, Fp8Scaling::kBlock>;
-  kernel<<<static_cast<unsigned>(tiles), kThreads, 0, stream>>>(p);
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(args.matrices));
+  kernel<<<grid, kThreads, 0, stream>>>(p);
 }
 
 void Validate(const Fp8QuantizeArgs& args) {
   cuda::RequireExtent(args.rows, "Fp8Quantize", "rows");
   cuda::RequireExtent(args.cols, "Fp8Quantize", "cols");
+  cuda::RequireExtent(args.matrices, "Fp8Quantize", "matrices");
+  if (args.matrices > kMostMatrices) {
+    throw std::invalid_argument("Fp8Quantize: matrices is " + std::to_string(args.matrices) +
+                                ", at most " + std::to_string(kMostMatrices));
+  }
   if (args.ldx < args.cols) {
     throw std::invalid_argument("Fp8Quantize: ldx is " + std::to_string(args.ldx) + ", a row has " +
                                 std::to_string(args.cols));
   }
   CheckFp8Amax(args);
   if (args.amax == nullptr) {
-    cuda::RequireWorkspace(args.workspace,
-                           Fp8QuantizeWorkspaceBytes(args.scaling, args.rows, args.cols),
-                           "Fp8Quantize");
+    const int64_t bytes = Fp8QuantizeWorkspaceBytes(args.scaling, args.rows, args.cols);
+    cuda::RequireWorkspace(args.workspace, args.matrices * bytes, "Fp8Quantize");
   }
 }
 
@@ -456,7 +486,7 @@ int64_t Fp8QuantizeWorkspaceBytes(Fp8Scaling scaling, int64_t rows, int64_t cols
 void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream) {
   Validate(args);
   const bool tensor = args.scaling == Fp8Scaling::kTensor;
-  if (args.rows * args.cols == 0 && !tensor) return;
+  if (args.matrices == 0 || (args.rows * args.cols == 0 && !tensor)) return;
   const bool wants_codes = args.straight.codes != nullptr || args.turned.codes != nullptr;
   if (!wants_codes && args.observed == nullptr) return;
   const int64_t tiles = std::max<int64_t>(1, Fp8Blocks(args.rows) * Fp8Blocks(args.cols));
@@ -475,12 +505,14 @@ void Fp8Quantize(const Fp8QuantizeArgs& args, Stream* stream) {
              .row_maxima = nullptr,
              .column_maxima = nullptr,
              .straight = args.straight,
-             .turned = args.turned};
+             .turned = args.turned,
+             .straight_bytes = args.rows * Fp8Stride(args.cols),
+             .turned_bytes = args.cols * Fp8Stride(args.rows)};
     if (tensor || args.scaling == Fp8Scaling::kRow) LaunchMaxima<T>(args, tiles, &p, handle);
     if (args.format == Fp8Format::kE4M3) {
-      LaunchCodes<T, Fp8Format::kE4M3>(args.scaling, tiles, p, handle);
+      LaunchCodes<T, Fp8Format::kE4M3>(args, tiles, p, handle);
     } else {
-      LaunchCodes<T, Fp8Format::kE5M2>(args.scaling, tiles, p, handle);
+      LaunchCodes<T, Fp8Format::kE5M2>(args, tiles, p, handle);
     }
   });
   cuda::CheckLaunch("Fp8Quantize");

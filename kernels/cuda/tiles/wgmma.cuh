@@ -111,6 +111,41 @@ __device__ __forceinline__ void Multiply(float (&d)[128], uint64_t a, uint64_t b
       : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kFirstAcross ? 1 : 0),
         "n"(kAcross ? 1 : 0));
 }
+
+// The same of codes in FP8, a [64, 32] in E4M3 or E5M2, b [32, 128] or [32, 256] in E4M3, both
+// along k: 32 codes lie as 16 values of bfloat16 do, and the next ones kStepAlongK further.
+#define COXSWAIN_OF_CODES(shape, type, names, a, b, add)                              \
+  "{ .reg .pred add;\n"                                                               \
+  "  setp.ne.b32 add, " add                                                           \
+  ", 0;\n"                                                                            \
+  "  wgmma.mma_async.sync.aligned." shape ".f32." type ".e4m3 {" names "}, " a ", " b \
+  ", add, 1, 1; }"
+template <bool kE5M2>
+__device__ __forceinline__ void MultiplyCodes(float (&d)[64], uint64_t a, uint64_t b, bool add) {
+  if constexpr (kE5M2) {
+    asm volatile(COXSWAIN_OF_CODES("m64n128k32", "e5m2", COXSWAIN_NAMES64, "%64", "%65", "%66")
+                 : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32)
+                 : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+  } else {
+    asm volatile(COXSWAIN_OF_CODES("m64n128k32", "e4m3", COXSWAIN_NAMES64, "%64", "%65", "%66")
+                 : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32)
+                 : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+  }
+}
+template <bool kE5M2>
+__device__ __forceinline__ void MultiplyCodes(float (&d)[128], uint64_t a, uint64_t b, bool add) {
+  if constexpr (kE5M2) {
+    asm volatile(COXSWAIN_OF_CODES("m64n256k32", "e5m2", COXSWAIN_NAMES128, "%128", "%129", "%130")
+                 : COXSWAIN_D128(d)
+                 : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+  } else {
+    asm volatile(COXSWAIN_OF_CODES("m64n256k32", "e4m3", COXSWAIN_NAMES128, "%128", "%129", "%130")
+                 : COXSWAIN_D128(d)
+                 : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+  }
+}
+#undef COXSWAIN_OF_CODES
+
 template <bool kAcross>
 __device__ __forceinline__ void Multiply(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
                                          bool add) {

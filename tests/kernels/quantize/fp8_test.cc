@@ -190,6 +190,62 @@ void CheckBothTypes(const Case& c, const std::vector<float>& x) {
   if (HasBfloat16()) Check(c, Bfloat16(x));
 }
 
+// Several matrices behind each other are each what it is alone.
+TEST(Fp8Test, QuantisesMatricesEachWithItsOwnScale) {
+  constexpr int64_t kMatrices = 5;
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{3, 7}, {130, 144}, {256, 40}}) {
+    for (const Fp8Format format : kFormats) {
+      const Case c{.format = format, .rows = rows, .cols = cols};
+      std::mt19937 random(9);
+      std::vector<float> x;
+      for (int64_t i = 0; i < kMatrices * rows * cols; ++i) {
+        x.push_back(std::ldexp(static_cast<float>(static_cast<int>(random() % 255) - 127),
+                               static_cast<int>(i / (rows * cols))));
+      }
+      const OnDevice<float> on_device(x);
+      const OnDevice<uint8_t> codes(kMatrices * rows * Fp8Stride(cols));
+      const OnDevice<uint8_t> turned(kMatrices * cols * Fp8Stride(rows));
+      const OnDevice<float> scales(kMatrices), turned_scales(kMatrices);
+      const int64_t bytes = kMatrices * Fp8QuantizeWorkspaceBytes(c.scaling, rows, cols);
+      const OnDevice<uint8_t> scratch(bytes);
+      Fp8Quantize({.format = format,
+                   .rows = rows,
+                   .cols = cols,
+                   .matrices = kMatrices,
+                   .x = on_device.data(),
+                   .ldx = cols,
+                   .straight = {.codes = codes.data(), .scales = scales.data()},
+                   .turned = {.codes = turned.data(), .scales = turned_scales.data()},
+                   .workspace = {.data = scratch.data(), .bytes = bytes}},
+                  nullptr);
+      Synchronize(nullptr);
+      const auto part = [](const auto& values, int64_t i, int64_t count) {
+        return std::vector(values.begin() + i * count, values.begin() + (i + 1) * count);
+      };
+      for (int64_t i = 0; i < kMatrices; ++i) {
+        const Operands one = Quantized(c, part(x, i, rows * cols));
+        EXPECT_EQ(part(codes.Read(), i, rows * Fp8Stride(cols)), one.straight.codes) << Named(c);
+        EXPECT_EQ(part(turned.Read(), i, cols * Fp8Stride(rows)), one.turned.codes) << Named(c);
+        EXPECT_EQ(scales.Read()[static_cast<size_t>(i)], one.straight.scales[0]) << Named(c);
+        EXPECT_EQ(turned_scales.Read()[static_cast<size_t>(i)], one.turned.scales[0]) << Named(c);
+      }
+    }
+  }
+}
+
+TEST(Fp8Test, RefusesMatricesWithAnAmaxOrAnotherScaling) {
+  Fp8QuantizeArgs args{.rows = 2, .cols = 2, .matrices = 2, .ldx = 2};
+  args.scaling = Fp8Scaling::kRow;
+  EXPECT_THROW(Fp8Quantize(args, nullptr), std::invalid_argument);
+  args.scaling = Fp8Scaling::kTensor;
+  args.ldx = 3;
+  EXPECT_THROW(Fp8Quantize(args, nullptr), std::invalid_argument);
+  const float amax = 1;
+  args.ldx = 2;
+  args.amax = &amax;
+  EXPECT_THROW(Fp8Quantize(args, nullptr), std::invalid_argument);
+}
+
 TEST(Fp8Test, WritesBothOperandsOfEveryTail) {
   for (const int64_t rows : {1, 7, 15, 17, 127, 129}) {
     for (const int64_t cols : {1, 7, 15, 17, 127, 129}) {

@@ -1,5 +1,6 @@
 // The functions of kernels/c_api/quantized.h for products in FP8: the bits of the ops that they
 // call.
+#include "kernels/experts/grouped_fp8_linear.h"
 #include "kernels/products/fp8_gemm.h"
 #include "kernels/quantize/fp8.h"
 #include "kernels/quantize/fp8_turn.h"
@@ -142,6 +143,57 @@ TEST(CApiFp8GpuTest, MultipliesOperands) {
   out.ExpectSame("c");
   args.n = 5;
   EXPECT_REFUSED(coxswain_fp8_gemm(&args, nullptr), "Fp8Gemm: n is 5");
+}
+
+TEST(CApiFp8GpuTest, MultipliesRowsOfExperts) {
+  constexpr int64_t kExperts = 3, kIn = 80, kOut = 24;
+  const GroupedFp8LinearSpec spec{.dtype = DType::kBFloat16,
+                                  .row_format = Fp8Format::kE5M2,
+                                  .experts = kExperts,
+                                  .in_features = kIn,
+                                  .out_features = kOut};
+  const DeviceValues<int32_t> offsets({0, 60, 60, 100});
+  const ValueTwins<uint8_t> x(std::vector<uint8_t>(Size(kRows * Fp8Stride(kIn)), 0x38));
+  const ValueTwins<uint8_t> weight(
+      std::vector<uint8_t>(Size(kExperts * kOut * Fp8Stride(kIn)), 0x3a));
+  const DeviceTensor x_scale{DType::kFloat32, Floats(1, 0.5f)};
+  const DeviceTensor scales{DType::kFloat32, {0.25f, 2.0f, 3.0f}};
+  const DeviceTensor bias{DType::kBFloat16, Normal(kExperts * kOut, 5, DType::kBFloat16)};
+  const Twins y(Floats(Size(kRows * kOut), 7.0f));
+  coxswain_grouped_fp8_linear_args args{};
+  args.dtype = COXSWAIN_BFLOAT16;
+  args.row_format = COXSWAIN_E5M2;
+  args.rows = kRows;
+  args.experts = kExperts;
+  args.in_features = kIn;
+  args.out_features = kOut;
+  args.offsets = offsets.data();
+  args.x = x.c.data();
+  args.x_scale = x_scale.floats();
+  args.weight = weight.c.data();
+  args.weight_scales = scales.floats();
+  args.bias = bias.data();
+  args.y = y.c.data();
+  EXPECT_EQ(coxswain_grouped_fp8_linear_workspace_bytes(&args),
+            GroupedFp8LinearWorkspaceBytes(spec, kRows));
+  if (!GroupedFp8LinearSupports(spec)) {
+    EXPECT_REFUSED(coxswain_grouped_fp8_linear(&args, nullptr), "GroupedFp8Linear");
+    return;
+  }
+  EXPECT_OK(coxswain_grouped_fp8_linear(&args, nullptr));
+  GroupedFp8Linear({.spec = spec,
+                    .rows = kRows,
+                    .offsets = offsets.data(),
+                    .x = x.op.data(),
+                    .x_scale = x_scale.floats(),
+                    .weight = weight.op.data(),
+                    .weight_scales = scales.floats(),
+                    .bias = bias.data(),
+                    .y = y.op.data()},
+                   TestStream());
+  y.ExpectSame("y");
+  args.row_format = 2;
+  EXPECT_REFUSED(coxswain_grouped_fp8_linear(&args, nullptr), "format is 2");
 }
 
 }  // namespace
