@@ -6,23 +6,39 @@
 #include "common/plan/storage.h"
 
 namespace coxswain::plan {
+namespace {
+
+// Of the first operand of a linear.
+int64_t PlaceOf(const Plan& plan, const LinearPlace& place) {
+  int64_t operands = 0, found = -1;
+  const auto visit = [&](const auto& linear, int64_t layer) {
+    if (place == LinearPlace{layer, linear.id}) found = operands;
+    operands += 2;
+  };
+  VisitFp8Linears(plan, visit);
+  VisitFp8Experts(plan, visit);
+  return found;
+}
+
+}  // namespace
 
 int64_t Fp8Operands(const Plan& plan) {
   if (plan.fp8.recipe != Fp8Recipe::kDelayed || !plan.trains()) return 0;
   int64_t operands = 0;
-  VisitFp8Linears(plan, [&operands](const auto&, int64_t) { operands += 2; });
+  const auto count = [&operands](const auto&, int64_t) { operands += 2; };
+  VisitFp8Linears(plan, count);
+  VisitFp8Experts(plan, count);
   return operands;
 }
 
 int64_t Fp8GatheredOperands(const Plan& plan) { return CeilDiv(Fp8Operands(plan), 4) * 4; }
 
 int64_t Fp8OperandOf(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
-  int64_t operands = 0, found = -1;
-  VisitFp8Linears(plan, [&](const model::LinearOp& other, int64_t of_layer) {
-    if (of_layer == layer && other.id == linear.id) found = operands;
-    operands += 2;
-  });
-  return found;
+  return PlaceOf(plan, {layer, linear.id});
+}
+
+int64_t Fp8OperandOf(const Plan& plan, const model::GroupedLinearOp& experts, int64_t layer) {
+  return PlaceOf(plan, {layer, experts.id});
 }
 
 int64_t Fp8HistoryBytes(const Plan& plan) {

@@ -1,7 +1,7 @@
 // Delayed scaling of products in FP8 (Fp8Recipe::kDelayed, kernels/quantize/fp8_history.h): what
 // the largest sizes of an operand were in the last updates. Each linear in FP8 has two such
 // operands: its x has the number 2 i and the gradient of its output 2 i + 1, where i is the place
-// of the linear in VisitFp8Linears.
+// of the linear in VisitFp8Linears. Those of experts follow, in the order of VisitFp8Experts.
 #ifndef COXSWAIN_COMMON_PLAN_FP8_HISTORY_H_
 #define COXSWAIN_COMMON_PLAN_FP8_HISTORY_H_
 
@@ -22,6 +22,7 @@ int64_t Fp8Operands(const Plan& plan);
 int64_t Fp8GatheredOperands(const Plan& plan);
 // The number of x of a linear in FP8, after which that of the gradient of its output comes.
 int64_t Fp8OperandOf(const Plan& plan, const model::LinearOp& linear, int64_t layer);
+int64_t Fp8OperandOf(const Plan& plan, const model::GroupedLinearOp& experts, int64_t layer);
 
 // "fp8.history", which a checkpoint holds.
 int64_t Fp8HistoryBytes(const Plan& plan);

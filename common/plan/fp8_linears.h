@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -60,32 +61,56 @@ inline bool GathersCodes(const Plan& plan) { return plan.fp8.gathers_codes && pl
 // Widths that the products take are multiples of this.
 inline constexpr int64_t kFp8Width = 16;
 
-// Whether the products of a linear are in FP8: neither excluded nor of another width.
-inline bool InFp8(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
+// Whether the products of a linear are in FP8: neither excluded nor of another width. Of the
+// linears of experts those of rows are; the gradients of their weights are products in the compute
+// dtype.
+template <typename LinearOp>
+bool InFp8(const Plan& plan, const LinearOp& linear, int64_t layer) {
   if (plan.fp8.recipe == Fp8Recipe::kNone) return false;
+  if (std::is_same_v<LinearOp, model::GroupedLinearOp> && !plan.fp8.experts) return false;
   if (linear.in_features % kFp8Width != 0 || linear.out_features % kFp8Width != 0) return false;
   const std::vector<LinearPlace>& excluded = plan.fp8.excluded;
   return std::find(excluded.begin(), excluded.end(), LinearPlace{layer, linear.id}) ==
          excluded.end();
 }
 
-// Calls visit(linear, layer) for each linear in FP8.
-template <typename Visit>
-void VisitFp8Linears(const Plan& plan, Visit visit) {
+// Calls visit(linear, layer) for each op in FP8 of one kind.
+template <typename LinearOp, typename Visit>
+void VisitOpsInFp8(const Plan& plan, Visit visit) {
   for (int64_t layer = 0; layer < std::ssize(plan.architecture.blocks); ++layer) {
     for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
-      const auto* linear = std::get_if<model::LinearOp>(&op);
+      const auto* linear = std::get_if<LinearOp>(&op);
       if (linear != nullptr && InFp8(plan, *linear, layer)) visit(*linear, layer);
     }
   }
 }
+template <typename Visit>
+void VisitFp8Linears(const Plan& plan, Visit visit) {
+  VisitOpsInFp8<model::LinearOp>(plan, visit);
+}
+template <typename Visit>
+void VisitFp8Experts(const Plan& plan, Visit visit) {
+  VisitOpsInFp8<model::GroupedLinearOp>(plan, visit);
+}
 
-// Whether the weight is trained; members of a pack are alike.
-inline bool TrainsWeight(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
+// Rows of experts in so many tokens.
+inline int64_t RowsOf(const model::GroupedLinearOp& experts, int64_t tokens) {
+  return tokens * experts.routed.chosen;
+}
+
+// Whether a tensor of the base is trained.
+inline bool TrainsWeight(const Plan& plan, int32_t tensor, int64_t layer) {
   return std::any_of(plan.parameters.begin(), plan.parameters.end(), [&](const auto& parameter) {
-    return parameter.layer == layer && parameter.tensor == linear.members.front().weight &&
+    return parameter.layer == layer && parameter.tensor == tensor &&
            parameter.part == model::Part::kBase && parameter.trainable();
   });
+}
+// Members of a pack are alike.
+inline bool TrainsWeight(const Plan& plan, const model::LinearOp& linear, int64_t layer) {
+  return TrainsWeight(plan, linear.members.front().weight, layer);
+}
+inline bool TrainsWeight(const Plan& plan, const model::GroupedLinearOp& experts, int64_t layer) {
+  return TrainsWeight(plan, experts.weight, layer);
 }
 
 }  // namespace coxswain::plan

@@ -125,6 +125,9 @@ struct Fp8 {
   // Under ZeRO 3 ranks gather codes of these weights instead of values (fp8_gather.h). Of recipes
   // with a scale of each weight.
   bool gathers_codes = false;
+  // The linears of experts too, forward and for the gradient of their rows. Of such recipes as
+  // well.
+  bool experts = false;
   std::vector<LinearPlace> excluded;  // ascending
   bool operator==(const Fp8&) const = default;
 };

@@ -42,6 +42,16 @@ class Rows {
     }
   }
 
+  void Add(const model::GroupedLinearOp& experts, int64_t layer) {
+    const int64_t in = experts.in_features, out = experts.out_features;
+    const int64_t rows = RowsOf(experts, tokens_);
+    Grow(&widest_.x, Fp8OperandBytes(formats_.rows, rows, in));
+    if (plan_.trains()) Grow(&widest_.dy, Fp8OperandBytes(formats_.rows, rows, out));
+    const int64_t straight = Fp8StackBytes(experts.experts, out, in);
+    const int64_t turned = plan_.trains() ? Fp8StackBytes(experts.experts, in, out) : 0;
+    PutWeight(KeptWeightRow(experts, layer), straight, KeptTurnedWeightRow(experts, layer), turned);
+  }
+
   std::vector<Buffer> Take() {
     Put(MemoryClass::kWorkspace, buffers::kFp8X, widest_.x);
     Put(MemoryClass::kWorkspace, buffers::kFp8XTurned, widest_.x_turned);
@@ -58,12 +68,15 @@ class Rows {
     const int64_t turned = plan_.trains() ? Fp8OperandBytes(formats_.weights, in, out) : 0;
     if (GathersCodes(plan_)) {
       Grow(&widest_.weight, turned);
-    } else if (plan_.fp8.keeps_weights) {
-      Put(MemoryClass::kWeights, KeptWeightRow(linear, layer), straight);
-      Put(MemoryClass::kWeights, KeptTurnedWeightRow(linear, layer), turned);
     } else {
-      Grow(&widest_.weight, std::max(straight, turned));
+      PutWeight(KeptWeightRow(linear, layer), straight, KeptTurnedWeightRow(linear, layer), turned);
     }
+  }
+  void PutWeight(std::string straight_row, int64_t straight, std::string turned_row,
+                 int64_t turned) {
+    if (!plan_.fp8.keeps_weights) return Grow(&widest_.weight, std::max(straight, turned));
+    Put(MemoryClass::kWeights, std::move(straight_row), straight);
+    Put(MemoryClass::kWeights, std::move(turned_row), turned);
   }
   static void Grow(int64_t* bytes, int64_t to) { *bytes = std::max(*bytes, to); }
   void Put(MemoryClass memory_class, std::string name, int64_t bytes) {
@@ -89,16 +102,29 @@ std::string KeptTurnedWeightRow(const model::LinearOp& linear, int64_t layer) {
   return BufferName({layer, linear.name + "_w8_turned"});
 }
 
+std::string KeptWeightRow(const model::GroupedLinearOp& experts, int64_t layer) {
+  return BufferName({layer, experts.name + "_w8"});
+}
+std::string KeptTurnedWeightRow(const model::GroupedLinearOp& experts, int64_t layer) {
+  return BufferName({layer, experts.name + "_w8_turned"});
+}
+
 int64_t Fp8CodeBytes(int64_t outer, int64_t k) { return Align(outer * kernels::Fp8Stride(k)); }
 
 int64_t Fp8OperandBytes(Fp8Scaling scaling, int64_t outer, int64_t k) {
   return Fp8CodeBytes(outer, k) + Align(4 * kernels::Fp8Scales(scaling, outer, k));
 }
 
+int64_t Fp8StackBytes(int64_t matrices, int64_t outer, int64_t k) {
+  return Fp8CodeBytes(matrices * outer, k) + Align(4 * matrices);
+}
+
 std::vector<Buffer> Fp8Rows(const Plan& plan, int64_t tokens) {
   if (plan.fp8.recipe == Fp8Recipe::kNone) return {};
   Rows rows(plan, tokens);
-  VisitFp8Linears(plan, [&rows](const auto& linear, int64_t layer) { rows.Add(linear, layer); });
+  const auto add = [&rows](const auto& linear, int64_t layer) { rows.Add(linear, layer); };
+  VisitFp8Linears(plan, add);
+  VisitFp8Experts(plan, add);
   std::vector<Buffer> table = rows.Take();
   for (Buffer& row : CodedWeightRows(plan)) table.push_back(std::move(row));
   for (Buffer& row : Fp8AmaxRows(plan)) table.push_back(std::move(row));

@@ -1,5 +1,6 @@
 // The memory of the operands of products in FP8 (kernels/quantize/fp8.h). An operand is its codes,
-// then, from the next multiple of 256 bytes on, its scales.
+// then, from the next multiple of 256 bytes on, its scales. The weights of experts are one operand:
+// their codes behind one another, then a scale of each.
 #ifndef COXSWAIN_COMMON_PLAN_BUFFERS_FP8_ROWS_H_
 #define COXSWAIN_COMMON_PLAN_BUFFERS_FP8_ROWS_H_
 
@@ -17,9 +18,13 @@ namespace coxswain::plan {
 std::string KeptInputRow(const model::LinearOp& linear, int64_t layer);
 std::string KeptWeightRow(const model::LinearOp& linear, int64_t layer);
 std::string KeptTurnedWeightRow(const model::LinearOp& linear, int64_t layer);
+std::string KeptWeightRow(const model::GroupedLinearOp& experts, int64_t layer);
+std::string KeptTurnedWeightRow(const model::GroupedLinearOp& experts, int64_t layer);
 
 int64_t Fp8CodeBytes(int64_t outer, int64_t k);  // where the scales begin
 int64_t Fp8OperandBytes(kernels::Fp8Scaling scaling, int64_t outer, int64_t k);
+// Of so many matrices [outer, k], each with one scale.
+int64_t Fp8StackBytes(int64_t matrices, int64_t outer, int64_t k);
 
 // Adds the rows of operands: those kept by layers, and those that all linears use in turn: "fp8.x",
 // "fp8.x_turned", "fp8.dy", "fp8.dy_turned", "fp8.weight"; and those of codes that are gathered

@@ -326,6 +326,7 @@ void ToProto(const Fp8& fp8, v1::Fp8* out) {
   out->set_keeps_activations(fp8.keeps_activations);
   out->set_keeps_weights(fp8.keeps_weights);
   out->set_gathers_codes(fp8.gathers_codes);
+  out->set_experts(fp8.experts);
   for (const LinearPlace& place : fp8.excluded) {
     v1::LinearPlace* excluded = out->add_excluded();
     excluded->set_layer(place.layer);
@@ -340,6 +341,7 @@ Fp8 FromProto(const v1::Fp8& in) {
   fp8.keeps_activations = in.keeps_activations();
   fp8.keeps_weights = in.keeps_weights();
   fp8.gathers_codes = in.gathers_codes();
+  fp8.experts = in.experts();
   for (const v1::LinearPlace& place : in.excluded()) {
     fp8.excluded.push_back({place.layer(), place.op()});
   }

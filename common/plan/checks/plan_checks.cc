@@ -379,6 +379,9 @@ absl::Status CheckFp8(const Plan& plan) {
     return OutOfRange("fp8.gathers_codes beside fp8.recipe", NameOf(fp8.recipe),
                       "tensorwise or delayed");
   }
+  if (fp8.experts && !ScalesWholeWeights(fp8.recipe)) {
+    return OutOfRange("fp8.experts beside fp8.recipe", NameOf(fp8.recipe), "tensorwise or delayed");
+  }
   if (fp8.gathers_codes && plan.lora.dora) {
     return OutOfRange("fp8.gathers_codes beside lora.dora", "true", "false");
   }

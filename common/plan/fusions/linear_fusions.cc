@@ -87,7 +87,8 @@ int64_t FuseGroupedGatedLinear(const Plan& plan, OpLists* lists) {
   const AdaptedLinears adapted(plan);
   const auto fuse = [&](const model::GroupedLinearOp& linear, const model::GateOp& gate,
                         int64_t layer) -> std::optional<model::Op> {
-    if (linear.out != gate.in || !HasKernel(gate.activation) || adapted.Has(linear.weight, layer)) {
+    if (linear.out != gate.in || !HasKernel(gate.activation) || InFp8(plan, linear, layer) ||
+        adapted.Has(linear.weight, layer)) {
       return std::nullopt;
     }
     return model::GroupedGatedLinearOp{linear, gate};

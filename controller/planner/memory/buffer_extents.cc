@@ -91,11 +91,22 @@ int64_t CudaScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
 int64_t Fp8ScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   if (plan.fp8.recipe == plan::Fp8Recipe::kNone) return 0;
   int64_t bytes = 0;
+  const auto on_cpu = [](int64_t rows, int64_t in, int64_t out) {
+    return 4 * (rows * (in + out) + in * out) + 4096;
+  };
   plan::VisitFp8Linears(plan, [&](const auto& linear, int64_t /*layer*/) {
     const int64_t in = linear.in_features, out = linear.out_features;
     bytes = std::max(bytes, plan.device == DeviceKind::kCuda
                                 ? (int64_t{192} << 20) + 512 * std::max(in, out)
-                                : 4 * (n.tokens * (in + out) + in * out) + 4096);
+                                : on_cpu(n.tokens, in, out));
+  });
+  // Of experts a GPU has the maxima of parts of each matrix.
+  plan::VisitFp8Experts(plan, [&](const model::GroupedLinearOp& experts, int64_t /*layer*/) {
+    const int64_t in = experts.in_features, out = experts.out_features;
+    bytes = std::max(bytes, plan.device == DeviceKind::kCuda
+                                ? experts.experts << 12
+                                : std::max(on_cpu(plan::RowsOf(experts, n.tokens), in, out),
+                                           experts.experts * (out / 32 + 256)));
   });
   return bytes;
 }

@@ -47,6 +47,28 @@ TEST(Fp8HistoryPlanTest, NumbersTwoOperandsOfALinear) {
   EXPECT_EQ(OperandsOfX(plan), (std::vector<int64_t>{0, 2, 4, 6, 8, 10, 12}));
 }
 
+// The operands of experts come behind those of plain linears.
+TEST(Fp8HistoryPlanTest, NumbersOperandsOfExpertsLast) {
+  Plan plan = DelayedPlan();
+  plan.model.architecture = "Qwen3MoeForCausalLM";
+  plan.model.qk_norm = true;
+  plan.model.mixture = {.experts = 4, .chosen = 2, .width = 16, .renormalise = true};
+  plan.architecture = model::ArchitectureOf(plan.model);
+  plan.parameters = model::BaseParameterTable(plan.architecture);
+  for (model::Parameter& p : plan.parameters) p.group = 0;
+  const int64_t plain = Fp8Operands(plan);
+  EXPECT_EQ(OperandsOfX(plan), (std::vector<int64_t>{0, 2, 4, 6}));
+  EXPECT_EQ(plain, 8);
+  plan.fp8.experts = true;
+  EXPECT_EQ(Fp8Operands(plan), plain + 8);
+  EXPECT_EQ(OperandsOfX(plan), (std::vector<int64_t>{0, 2, 4, 6}));
+  std::vector<int64_t> operands;
+  VisitFp8Experts(plan, [&](const model::GroupedLinearOp& experts, int64_t layer) {
+    operands.push_back(Fp8OperandOf(plan, experts, layer));
+  });
+  EXPECT_EQ(operands, (std::vector<int64_t>{8, 10, 12, 14}));
+}
+
 TEST(Fp8HistoryPlanTest, OtherRecipesAndPlansThatTrainNothingHaveNone) {
   Plan plan = DelayedPlan();
   plan.fp8.recipe = Fp8Recipe::kTensorwise;

@@ -344,6 +344,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.fp8.keeps_activations = !p.fp8.keeps_activations; },
       [](Plan& p) { p.fp8.keeps_weights = !p.fp8.keeps_weights; },
       [](Plan& p) { p.fp8.gathers_codes = !p.fp8.gathers_codes; },
+      [](Plan& p) { p.fp8.experts = !p.fp8.experts; },
       [](Plan& p) {
         p.fp8.excluded.push_back({1, 3});
       },
@@ -472,6 +473,8 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
   ExpectRefused([](Plan& p) { p.fp8.recipe = static_cast<Fp8Recipe>(5); }, "fp8.recipe is 5");
   ExpectRefused([](Plan& p) { p.fp8.recipe = Fp8Recipe::kRowwise, p.fp8.gathers_codes = true; },
                 "fp8.gathers_codes beside fp8.recipe is rowwise, expected tensorwise or delayed");
+  ExpectRefused([](Plan& p) { p.fp8.recipe = Fp8Recipe::kBlockwise, p.fp8.experts = true; },
+                "fp8.experts beside fp8.recipe is blockwise, expected tensorwise or delayed");
   ExpectRefused(
       [](Plan& p) {
         p.fp8.recipe = Fp8Recipe::kDelayed;

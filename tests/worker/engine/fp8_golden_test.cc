@@ -2,6 +2,7 @@
 // tensor. Prints the cosines: the table in bench/results/README.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -46,6 +47,7 @@ class Fp8GoldenTest : public testing::TestWithParam<const char*> {
     plan.fp8.recipe = recipe;
     plan.fp8.e4m3_gradients =
         recipe == plan::Fp8Recipe::kRowwise || recipe == plan::Fp8Recipe::kBlockwise;
+    plan.fp8.experts = plan.model.mixture.experts > 0 && plan::ScalesWholeWeights(recipe);
     Finish(&plan);
     Cosines cosines;
     std::string doing;
@@ -94,12 +96,17 @@ TEST_P(Fp8GoldenTest, GradientsAreNearThoseOfFloat64) {
   }
 }
 
-std::string NameOfCase(const testing::TestParamInfo<const char*>& info) { return info.param; }
+std::string NameOfCase(const testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
 
 INSTANTIATE_TEST_SUITE_P(Cases, Fp8GoldenTest,
                          testing::Values("qwen2_full", "llama_full", "qwen3_full", "mistral_full",
                                          "gemma2_full", "phi3_full", "olmo2_full",
-                                         "starcoder2_full"),
+                                         "starcoder2_full", "moe/mixtral_aux_full",
+                                         "moe/qwen3_moe_expert_lora"),
                          NameOfCase);
 
 }  // namespace

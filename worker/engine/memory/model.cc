@@ -353,9 +353,11 @@ absl::StatusOr<Block> TakeBlock(const plan::Plan& plan, Table& table, int32_t la
 
 bool TrainsFp8Weights(const plan::Plan& plan) {
   bool any = false;
-  plan::VisitFp8Linears(plan, [&](const model::LinearOp& linear, int64_t layer) {
+  const auto visit = [&](const auto& linear, int64_t layer) {
     any = any || plan::TrainsWeight(plan, linear, layer);
-  });
+  };
+  plan::VisitFp8Linears(plan, visit);
+  plan::VisitFp8Experts(plan, visit);
   return any;
 }
 

@@ -263,6 +263,7 @@ class BlockBinder {
   BoundGroupedLinear BindExperts(const model::GroupedLinearOp& op) {
     const ExpertLinear& experts = block_.experts.at(op.id);
     const bool adapted = experts.a.value != nullptr;
+    const bool fp8 = plan::InFp8(plan_, op, layer_);
     return {.linear = &experts,
             .spec = ExpertsSpec(model_, op),
             .adapter = ExpertAdapterSpec(model_, op, experts),
@@ -271,7 +272,8 @@ class BlockBinder {
             .x = At(op.in),
             .y = At(op.out),
             .dy = GradientAt(op.out),
-            .dx = needed_.at(op.id).of_input ? GradientAt(op.in) : nullptr};
+            .dx = needed_.at(op.id).of_input ? GradientAt(op.in) : nullptr,
+            .fp8 = fp8 ? RowsInFp8(op) : BoundFp8{}};
   }
 
   BoundGroupedGatedLinear BindGatedExperts(const model::GroupedGatedLinearOp& op) {
@@ -313,32 +315,39 @@ class BlockBinder {
     return {AmaxAt(buffers_, made.value), AmaxAt(buffers_, made.gradient)};
   }
 
-  BoundFp8 BindFp8(const model::LinearOp& op, const Linear& linear) const {
+  // The operands of products that read rows.
+  template <typename LinearOp>
+  BoundFp8 RowsInFp8(const LinearOp& op) const {
     BoundFp8 bound{.on = true, .formats = plan::FormatsOf(plan_.fp8)};
-    bound.keeps_x = linear.weight.gradient != nullptr && plan::IsKeptInFp8(plan_, op.in, layer_);
     bound.keeps_weight = plan_.fp8.keeps_weights;
     bound.x = buffers_.At(plan::buffers::kFp8X);
-    bound.x_turned =
-        buffers_.At(bound.keeps_x ? plan::KeptInputRow(op, layer_) : plan::buffers::kFp8XTurned);
+    bound.dy = buffers_.At(plan::buffers::kFp8Dy);
     bound.weight = bound.weight_turned = buffers_.At(plan::buffers::kFp8Weight);
     if (bound.keeps_weight) {
       bound.weight = buffers_.At(plan::KeptWeightRow(op, layer_));
       bound.weight_turned = buffers_.At(plan::KeptTurnedWeightRow(op, layer_));
     }
+    if (buffers_.fp8_expected == nullptr) return bound;
+    const int64_t x = plan::Fp8OperandOf(plan_, op, layer_);
+    bound.amax_of_x = AmaxOf(x);
+    bound.amax_of_dy = AmaxOf(x + 1);
+    return bound;
+  }
+
+  BoundFp8 BindFp8(const model::LinearOp& op, const Linear& linear) const {
+    BoundFp8 bound = RowsInFp8(op);
+    bound.keeps_x = linear.weight.gradient != nullptr && plan::IsKeptInFp8(plan_, op.in, layer_);
+    bound.x_turned =
+        buffers_.At(bound.keeps_x ? plan::KeptInputRow(op, layer_) : plan::buffers::kFp8XTurned);
     if (linear.weight.codes != nullptr) {
       bound.weight = linear.weight.codes;
       bound.weight_scale = buffers_.fp8_weight_scales +
                            plan::kFloatsOfScale * plan::CodedWeightOf(plan_, op, layer_);
     }
-    bound.dy = buffers_.At(plan::buffers::kFp8Dy);
     bound.dy_turned = buffers_.At(plan::buffers::kFp8DyTurned);
     const plan::AmaxNumbers known = amaxes_.ReadBy(op.id);
     bound.amax_of_x.known = AmaxAt(buffers_, known.value);
     bound.amax_of_dy.known = AmaxAt(buffers_, known.gradient);
-    if (buffers_.fp8_expected == nullptr) return bound;
-    const int64_t x = plan::Fp8OperandOf(plan_, op, layer_);
-    bound.amax_of_x = AmaxOf(x);
-    bound.amax_of_dy = AmaxOf(x + 1);
     return bound;
   }
 

@@ -183,6 +183,7 @@ struct BoundGroupedLinear {
   void* y = nullptr;        // [R, out]
   const void* dy = nullptr;
   void* dx = nullptr;  // null: x needs no gradient
+  BoundFp8 fp8 = {};   // without x_turned and dy_turned
 };
 
 struct BoundCombine {

@@ -4,6 +4,7 @@
 
 #include "worker/engine/memory/quantized_weights.h"
 #include "worker/engine/ops/dense.h"
+#include "worker/engine/ops/fp8_experts.h"
 #include "worker/engine/ops/gradient_sum.h"
 
 namespace coxswain::engine {
@@ -121,7 +122,11 @@ void InputGradientOfRange(const Sweep& sweep, const BoundGroupedLinear& op,
 }  // namespace
 
 void ExpertsForward(const Sweep& sweep, const BoundGroupedLinear& op) {
-  ForExpertRanges(sweep, op, [&](const ExpertRange& range) { LinearOfRange(sweep, op, range); });
+  if (RunsInFp8(sweep, op)) {
+    Fp8ExpertsForward(sweep, op);
+  } else {
+    ForExpertRanges(sweep, op, [&](const ExpertRange& range) { LinearOfRange(sweep, op, range); });
+  }
   if (op.h == nullptr) return;
   kernels::GroupedLoraForwardArgs adapter;
   adapter.spec = op.adapter;
@@ -214,7 +219,9 @@ void ExpertsBackward(const Sweep& sweep, const BoundGroupedLinear& op) {
     gradient.dbias = bias.gradient;
     kernels::GroupedLinearWeightGradient(gradient, sweep.stream);
   }
-  if (op.dx != nullptr) {
+  if (op.dx != nullptr && RunsInFp8(sweep, op)) {
+    Fp8ExpertsInputGradient(sweep, op);
+  } else if (op.dx != nullptr) {
     ForExpertRanges(sweep, op,
                     [&](const ExpertRange& range) { InputGradientOfRange(sweep, op, range); });
   }

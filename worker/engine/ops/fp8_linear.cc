@@ -1,7 +1,6 @@
 #include "worker/engine/ops/fp8_linear.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/buffers/fp8_rows.h"
@@ -153,17 +152,8 @@ bool RunsInFp8(const Sweep& sweep, const BoundLinear& op) {
   return op.fp8.on && sweep.cache == CacheUse::kNone;
 }
 
-void QuantizeKeptWeights(const Sweep& sweep, int64_t layer) {
-  if (!sweep.model.keeps_fp8_weights || !(sweep.first || sweep.after_load)) return;
-  for (const BoundOp& op : sweep.ops.blocks[static_cast<size_t>(layer)].forward) {
-    const auto* linear = std::get_if<BoundLinear>(&op);
-    const auto* with_add = std::get_if<BoundLinearAdd>(&op);
-    if (with_add != nullptr) linear = &with_add->linear;
-    if (linear == nullptr || !RunsInFp8(sweep, *linear)) continue;
-    const bool trained = linear->linear->weight.gradient != nullptr;
-    if (trained ? !sweep.first : !sweep.after_load) continue;
-    QuantizeWeight(sweep, *linear, linear->fp8.weight, linear->fp8.weight_turned);
-  }
+void QuantizeKeptWeight(const Sweep& sweep, const BoundLinear& op) {
+  QuantizeWeight(sweep, op, op.fp8.weight, op.fp8.weight_turned);
 }
 
 void Fp8Forward(const Sweep& sweep, const BoundLinear& op, const DenseForwardArgs& args) {

@@ -15,10 +15,8 @@ namespace coxswain::engine {
 // dtype.
 bool RunsInFp8(const Sweep& sweep, const BoundLinear& op);
 
-// Makes the codes of the block's weights that the plan keeps. Those of trained weights are made in
-// the first forward of a command, as an update may lie between two commands. Those of the others
-// are made in the first forward after weights were read.
-void QuantizeKeptWeights(const Sweep& sweep, int64_t layer);
+// Makes both operands of a weight whose codes are kept.
+void QuantizeKeptWeight(const Sweep& sweep, const BoundLinear& op);
 
 void Fp8Forward(const Sweep& sweep, const BoundLinear& op, const DenseForwardArgs& args);
 

@@ -7,8 +7,8 @@
 #include "worker/engine/ops/block.h"
 #include "worker/engine/ops/dense.h"
 #include "worker/engine/ops/dora.h"
-#include "worker/engine/ops/fp8_linear.h"
 #include "worker/engine/ops/gradient_sum.h"
+#include "worker/engine/ops/kept_codes.h"
 #include "worker/engine/ops/run_ops.h"
 
 namespace coxswain::engine {

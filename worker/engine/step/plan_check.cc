@@ -27,6 +27,7 @@
 #include "worker/engine/heads/score_head.h"
 #include "worker/engine/memory/buffers.h"
 #include "worker/engine/ops/expert_use.h"
+#include "worker/engine/ops/fp8_experts.h"
 #include "worker/engine/ops/fp8_linear.h"
 #include "worker/engine/ops/linear.h"
 #include "worker/engine/ops/micro_step.h"
@@ -266,6 +267,7 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   const model::ModelConfig& c = plan.model;
   RETURN_IF_ERROR(CheckGeneration(plan, model));
   RETURN_IF_ERROR(CheckFp8(plan, model));
+  RETURN_IF_ERROR(CheckFp8Experts(plan, model));
   const bool adapted_head = !model.adapted_head.adapters.members.empty();
   if (adapted_head && !kernels::LoraLinearSupports(HeadLoraSpec(model, true))) {
     return absl::InvalidArgumentError(absl::StrCat("this build has no LoRA head of ", c.hidden_size,
@@ -374,9 +376,13 @@ struct OpScratch {
   }
   int64_t operator()(const model::GroupedLinearOp& op) const {
     const ExpertLinear& experts = block.experts.at(op.id);
-    if (experts.a.value == nullptr) return 0;
-    return kernels::GroupedLoraBackwardWorkspaceBytes(ExpertAdapterSpec(model, op, experts),
-                                                      op.routed.chosen * tokens);
+    const int64_t bytes = plan::InFp8(plan, op, layer)
+                              ? Fp8ExpertsScratchBytes(model, op, plan::FormatsOf(plan.fp8), tokens)
+                              : 0;
+    if (experts.a.value == nullptr) return bytes;
+    const kernels::GroupedLoraSpec spec = ExpertAdapterSpec(model, op, experts);
+    return std::max(bytes,
+                    kernels::GroupedLoraBackwardWorkspaceBytes(spec, op.routed.chosen * tokens));
   }
   template <typename Other>
   int64_t operator()(const Other& /*op*/) const {

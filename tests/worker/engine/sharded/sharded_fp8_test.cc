@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/checkpoint/checkpoint_tensors.h"
@@ -11,6 +12,7 @@
 #include "kernels/quantize/quantized_formats.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/worker/engine/support/fp8_amaxes.h"
+#include "tests/worker/engine/support/mixture_cases.h"
 #include "tests/worker/engine/support/seal_checkpoint.h"
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
@@ -29,11 +31,7 @@ struct Mesh {
 };
 
 // A micro-step is one bin on any mesh: its scales are the same.
-plan::Plan MakeCase(plan::Fp8Recipe recipe, int64_t lora_rank, const Mesh& mesh) {
-  model::ModelConfig config = SmallConfig();
-  config.hidden_size = 64;
-  config.head_dim = 16;
-  config.intermediate_size = 144;
+PlanOptions OptionsOf(plan::Fp8Recipe recipe, int64_t lora_rank, const Mesh& mesh) {
   PlanOptions options;
   options.init = "random";
   options.lora_rank = lora_rank;
@@ -44,6 +42,27 @@ plan::Plan MakeCase(plan::Fp8Recipe recipe, int64_t lora_rank, const Mesh& mesh)
   options.fp8.recipe = recipe;
   // Gathered weights have no memory of their own for codes.
   options.fp8.keeps_weights = mesh.zero != 3;
+  return options;
+}
+
+plan::Plan MakeCase(plan::Fp8Recipe recipe, int64_t lora_rank, const Mesh& mesh) {
+  model::ModelConfig config = SmallConfig();
+  config.hidden_size = 64;
+  config.head_dim = 16;
+  config.intermediate_size = 144;
+  return MakePlan(config, OptionsOf(recipe, lora_rank, mesh));
+}
+
+// Qwen3-MoE, whose experts are in FP8 and have adapters too. `codes`: plain linears are gathered as
+// codes, those of experts as they are.
+plan::Plan MakeMixture(plan::Fp8Recipe recipe, int64_t lora_rank, const Mesh& mesh, bool codes) {
+  PlanOptions options = OptionsOf(recipe, lora_rank, mesh);
+  if (lora_rank > 0)
+    options.lora_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+  options.fp8.experts = true;
+  options.fp8.gathers_codes = codes;
+  model::ModelConfig config = MixtureKinds().front().config;
+  config.mixture.width = 32;
   return MakePlan(config, options);
 }
 
@@ -126,6 +145,23 @@ TEST(ShardedFp8Test, AmaxesOfProducersKeepTheBits) {
                  << mesh.replicate << " x " << mesh.shard << ", ZeRO " << mesh.zero);
     const plan::Plan plan = MakeCase(plan::Fp8Recipe::kTensorwise, 0, mesh);
     EXPECT_EQ(BitsOf(plan, false), BitsOf(plan, true));
+  }
+}
+
+TEST(ShardedFp8Test, ExpertsOfRanksComputeWhatThoseOfOneCompute) {
+  for (const plan::Fp8Recipe recipe : {plan::Fp8Recipe::kTensorwise, plan::Fp8Recipe::kDelayed}) {
+    for (const int64_t lora_rank : {0, 3}) {
+      const Ranks one = Train(MakeMixture(recipe, lora_rank, {}, false));
+      for (const auto& [mesh, codes] : {std::pair{Mesh{2, 1, 0}, false},
+                                        {Mesh{1, 2, 2}, false},
+                                        {Mesh{1, 3, 3}, false},
+                                        {Mesh{1, 2, 3}, true}}) {
+        SCOPED_TRACE(testing::Message()
+                     << plan::NameOf(recipe) << " rank " << lora_rank << ", " << mesh.replicate
+                     << " x " << mesh.shard << ", ZeRO " << mesh.zero);
+        ExpectNear(Train(MakeMixture(recipe, lora_rank, mesh, codes)), one[0]);
+      }
+    }
   }
 }
 
