@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "common/files/hash.h"
 #include "common/format.h"
 #include "common/plan/buffers/buffer_rows.h"
+#include "common/plan/buffers/fp8_rows.h"
 #include "common/plan/fp8_gather.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/optimizer_states.h"
@@ -255,16 +257,48 @@ std::string DequantizedText(const plan::Plan& plan) {
   return absl::StrCat(few, ", the others into slots of two blocks");
 }
 
+// Of the rows that keep codes beside weights.
+uint64_t KeptCodeBytes(const plan::Plan& plan) {
+  std::set<std::string> rows;
+  const auto visit = [&rows](const auto& linear, int64_t layer) {
+    rows.insert(plan::KeptWeightRow(linear, layer));
+    rows.insert(plan::KeptTurnedWeightRow(linear, layer));
+  };
+  plan::VisitFp8Linears(plan, visit);
+  plan::VisitFp8Experts(plan, visit);
+  uint64_t bytes = 0;
+  for (const plan::Buffer& row : plan.buffers) {
+    if (rows.count(row.name) > 0) bytes += static_cast<uint64_t>(row.bytes);
+  }
+  return bytes;
+}
+
 // When weights are quantised.
-const char* WeightCodesText(const plan::Plan& plan) {
-  if (plan::GathersCodes(plan)) return "weights quantised as they are gathered";
-  return plan.fp8.keeps_weights ? "codes of weights kept" : "weights quantised as they are read";
+std::string WeightCodesText(const plan::Plan& plan) {
+  if (plan.fp8.keeps_weights) {
+    return absl::StrCat("codes of weights kept (", FormatBytes(KeptCodeBytes(plan)), ")");
+  }
+  return plan::GathersCodes(plan) ? "weights quantised as they are gathered"
+                                  : "weights quantised as they are read";
+}
+
+// "; 96 of 96 stacks of experts, gradients of their weights in bfloat16". Empty without experts.
+std::string Fp8ExpertsText(const plan::Plan& plan, const Fp8Count& count) {
+  if (count.all_experts == 0) return "";
+  std::string text =
+      absl::StrCat(" and ", count.experts_in_fp8, " of ", count.all_experts, " stacks of experts");
+  bool trained = false;
+  plan::VisitFp8Experts(plan, [&](const auto& experts, int64_t layer) {
+    trained = trained || plan::TrainsWeight(plan, experts, layer);
+  });
+  if (!trained) return text;
+  return absl::StrCat(text, " (gradients of their weights in ", ToString(plan.compute_dtype), ")");
 }
 
 std::string Fp8Text(const plan::Plan& plan) {
   const Fp8Count count = CountFp8(plan);
-  return absl::StrCat(count.in_fp8, " of ", count.all, " linears in FP8, ",
-                      plan::NameOf(plan.fp8.recipe), ", gradients ",
+  return absl::StrCat(count.in_fp8, " of ", count.all, " linears", Fp8ExpertsText(plan, count),
+                      " in FP8, ", plan::NameOf(plan.fp8.recipe), ", gradients ",
                       plan.fp8.e4m3_gradients ? "E4M3" : "E5M2", ", ", WeightCodesText(plan));
 }
 

@@ -122,7 +122,9 @@ Json Fp8Json(const plan::Plan& plan) {
           {"keeps_weights", plan.fp8.keeps_weights},
           {"gathers_codes", plan::GathersCodes(plan)},
           {"linears", count.in_fp8},
-          {"of_linears", count.all}};
+          {"of_linears", count.all},
+          {"experts", count.experts_in_fp8},
+          {"of_experts", count.all_experts}};
 }
 
 Json LayoutJson(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned) {

@@ -305,6 +305,7 @@ void ReadFp8(const Json& spec, JobSpec* job) {
   out.keeps_activations = fp8["activations"] == "kept";
   out.keeps_weights = fp8["weights"] == "kept";
   out.gathers_codes = fp8["gather"] == "fp8";
+  out.experts = fp8["experts"] == "fp8";
   out.exclude = fp8["exclude"].get<std::vector<std::string>>();
 }
 

@@ -68,10 +68,23 @@ void AppendExecutionKeys(std::vector<Key>* t) {
               "DoRA reads them too, and is refused. `auto`: fp8 where it goes, which is faster and "
               "takes less memory on two H200s.",
        .short_forms = FloatShortForms()},
+      {.path = "spec.precision.fp8.experts", .type = Type::kWord, .def = "auto",
+       .words = {"auto", "bfloat16", "fp8"},
+       .doc = "Products of the linears of a mixture's experts. `fp8`: those that read rows, which "
+              "are forward and the gradient of the rows, with one scale for all rows and one for "
+              "each expert's matrix; gradients of the weights of trained experts stay as with "
+              "`bfloat16`, as they sum over any number of rows. It goes with tensorwise and "
+              "delayed; a GPU needs compute capability 9.0. Codes of all experts take a byte an "
+              "element, two bytes in training, beside the weights; where memory has no room, "
+              "experts are quantised in every micro-step, which costs more than few rows an "
+              "expert save: `cox plan` says which, with the time. `bfloat16`: as with "
+              "`compute: auto`. `auto`: fp8 with tensorwise and delayed. Without experts it has no "
+              "effect.",
+       .short_forms = FloatShortForms(), .before = "bfloat16"},
       {.path = "spec.precision.fp8.exclude", .type = Type::kStringList, .def = "[]",
        .doc = "Linears whose products stay as with `auto`: `down_proj`, `layers.0`, or a pattern "
               "of a whole name. Of q, k and v, or gate and up, one name means all, as their "
-              "product is one."},
+              "product is one. `experts` means the stacks of experts, `experts.down_proj` one."},
       {.path = "spec.precision.master_weights", .type = Type::kWord, .def = "auto",
        .words = {"auto", "float32", "bfloat16"},
        .doc = "Format of the optimizer's copy of the weights. bfloat16: there is no copy, and the "

@@ -89,6 +89,7 @@ constexpr std::initializer_list<const char*> kPossible = {
     "precision.gradient_sum",
     "precision.fp8.recipe",
     "precision.fp8.gradients",
+    "precision.fp8.experts",
     "precision.fp8.exclude",
 };
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/name_pattern.h"
 #include "common/plan/fp8_linears.h"
 #include "common/status_macros.h"
@@ -30,6 +31,7 @@ plan::Fp8Recipe RecipeOf(config::Fp8Recipe recipe) {
 }
 
 constexpr int32_t kLeastOfTensorwise = 89;
+constexpr const char* kWeight = ".weight";
 constexpr int64_t kTileTokens = 4;  // kernels/products/fp8_gemm.h, kFp8TileRows
 
 // Source: cuBLAS 13 documentation, cublasLtMatmul: E4M3 and E5M2 from 8.9 on, scales of rows and of
@@ -75,30 +77,43 @@ class Excluded {
   std::optional<NamePattern> pattern_;
 };
 
-const model::LinearOp* LinearOf(const plan::Plan& plan, int64_t layer, int32_t tensor) {
+// The op that reads a tensor of a block as its weight; none: a norm reads it, or a router.
+std::optional<int32_t> LinearOf(const plan::Plan& plan, int64_t layer, int32_t tensor) {
   for (const model::PlainOp& op : plan.architecture.blocks[static_cast<size_t>(layer)].ops) {
+    const auto* experts = std::get_if<model::GroupedLinearOp>(&op);
+    if (experts != nullptr && experts->weight == tensor) return experts->id;
     const auto* linear = std::get_if<model::LinearOp>(&op);
     if (linear == nullptr) continue;
     for (const model::LinearMember& member : linear->members) {
-      if (member.weight == tensor) return linear;
+      if (member.weight == tensor) return linear->id;
     }
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+// Whether precision.fp8.exclude may name it.
+bool IsWeightOfLinear(const plan::Plan& plan, const model::Parameter& parameter) {
+  if (plan.fp8.experts && model::IsBase(parameter, model::Kind::kExperts)) return true;
+  return model::IsBase(parameter, model::Kind::kLinear) && absl::EndsWith(parameter.name, kWeight);
+}
+
+// "model.layers.0.mlp.down_proj"; of experts "model.layers.0.mlp.experts.down_proj".
+std::string ModuleOf(const model::Parameter& parameter) {
+  return std::string(absl::StripSuffix(parameter.name, kWeight));
 }
 
 absl::Status Exclude(const std::string& text, const plan::Plan& plan,
                      std::set<plan::LinearPlace>* places) {
   ASSIGN_OR_RETURN(const Excluded excluded, Excluded::Read(text));
-  const std::string weight = ".weight";
   std::string example;
   bool found = false;
   for (const model::Parameter& p : plan.parameters) {
-    if (!model::IsBase(p, model::Kind::kLinear) || !absl::EndsWith(p.name, weight)) continue;
-    const std::string module = p.name.substr(0, p.name.size() - weight.size());
+    if (!IsWeightOfLinear(plan, p)) continue;
+    const std::string module = ModuleOf(p);
     if (example.empty()) example = module;
-    const model::LinearOp* linear = LinearOf(plan, p.layer, p.tensor);
-    if (linear == nullptr || !excluded.Means(module)) continue;
-    places->insert({p.layer, linear->id});
+    const std::optional<int32_t> linear = LinearOf(plan, p.layer, p.tensor);
+    if (!linear.has_value() || !excluded.Means(module)) continue;
+    places->insert({p.layer, *linear});
     found = true;
   }
   if (found) return absl::OkStatus();
@@ -106,6 +121,26 @@ absl::Status Exclude(const std::string& text, const plan::Plan& plan,
                                                  "\" means no linear of a block; parts of a "
                                                  "name between dots mean it, as of \"",
                                                  example, "\""));
+}
+
+constexpr int32_t kOfExperts = 90;
+
+bool HasExperts(const plan::Plan& plan) { return plan.model.mixture.experts > 0; }
+
+absl::Status ChooseExperts(const config::JobSpec& job, int32_t capability, plan::Plan* plan) {
+  if (!job.fp8->experts || !HasExperts(*plan)) return absl::OkStatus();
+  if (!plan::ScalesWholeWeights(plan->fp8.recipe)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "precision.fp8.experts is fp8, precision.fp8.recipe is ", plan::NameOf(plan->fp8.recipe),
+        ", of which experts have no products; set experts: bfloat16, or recipe: tensorwise"));
+  }
+  if (plan->device == DeviceKind::kCuda && capability != 0 && capability != kOfExperts) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "precision.fp8.experts is fp8, the GPU has compute capability ", capability / 10, ".",
+        capability % 10, ", which has no products of experts in FP8; set experts: bfloat16"));
+  }
+  plan->fp8.experts = true;
+  return absl::OkStatus();
 }
 
 absl::Status ChooseGather(const config::JobSpec& job, plan::Plan* plan) {
@@ -146,13 +181,15 @@ absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, p
                                                    ToString(plan->quantization),
                                                    "; set precision.compute: auto"));
   }
+  RETURN_IF_ERROR(ChooseExperts(job, compute_capability, plan));
   std::set<plan::LinearPlace> excluded;
   for (const std::string& text : job.fp8->exclude) {
     RETURN_IF_ERROR(Exclude(text, *plan, &excluded));
   }
   fp8.excluded.assign(excluded.begin(), excluded.end());
   RETURN_IF_ERROR(ChooseGather(job, plan));
-  if (CountFp8(*plan).in_fp8 > 0) return absl::OkStatus();
+  if (const Fp8Count count = CountFp8(*plan); count.in_fp8 + count.experts_in_fp8 > 0)
+    return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "precision.compute is fp8, no linear of a block is left for it: widths must be multiples of ",
       plan::kFp8Width, ", precision.fp8.exclude names ", excluded.size(), " linears"));
@@ -161,10 +198,12 @@ absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, p
 Fp8Count CountFp8(const plan::Plan& plan) {
   Fp8Count count;
   plan::VisitFp8Linears(plan, [&count](const auto&, int64_t) { ++count.in_fp8; });
+  plan::VisitFp8Experts(plan, [&count](const auto&, int64_t) { ++count.experts_in_fp8; });
   for (const model::Block& block : plan.architecture.blocks) {
-    count.all += std::count_if(block.ops.begin(), block.ops.end(), [](const model::PlainOp& op) {
-      return std::holds_alternative<model::LinearOp>(op);
-    });
+    for (const model::PlainOp& op : block.ops) {
+      if (std::holds_alternative<model::LinearOp>(op)) ++count.all;
+      if (std::holds_alternative<model::GroupedLinearOp>(op)) ++count.all_experts;
+    }
   }
   return count;
 }

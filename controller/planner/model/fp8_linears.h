@@ -10,13 +10,15 @@ namespace coxswain::planner {
 
 // Fills plan->fp8; the plan has its model, architecture and parameters. InvalidArgument: a name of
 // precision.fp8.exclude means no linear of a block, no linear is left, the weights are quantised,
-// or precision.fp8.gather is fp8 beside a recipe or an adapter that reads more than codes.
+// precision.fp8.experts is fp8 beside a recipe with more than one scale a weight, or
+// precision.fp8.gather beside such a recipe or an adapter that reads more than codes.
 // FailedPrecondition: the GPU's compute capability (x 10, 0: not known) has no such products.
 absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, plan::Plan* plan);
 
-// Linears whose products are in FP8, and all linears of blocks.
+// Linears whose products are in FP8, and all linears of blocks; the stacks of experts, likewise.
 struct Fp8Count {
   int64_t in_fp8 = 0, all = 0;
+  int64_t experts_in_fp8 = 0, all_experts = 0;
 };
 Fp8Count CountFp8(const plan::Plan& plan);
 

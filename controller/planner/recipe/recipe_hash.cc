@@ -289,6 +289,8 @@ void AddPrecision(const RecipeFacts& facts, Lines& lines) {
   const config::Fp8Spec& fp8 = *facts.job.fp8;
   lines.Int("fp8.recipe", static_cast<int64_t>(fp8.recipe));
   lines.Text("fp8.gradients", fp8.e4m3_gradients ? "e4m3" : "e5m2");
+  // Jobs had no such line before experts were in FP8.
+  if (fp8.experts && facts.model.mixture.experts > 0) lines.Text("fp8.experts", "fp8");
   for (const std::string& name : fp8.exclude) lines.Text("fp8.exclude", name);
 }
 

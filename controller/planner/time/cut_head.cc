@@ -8,6 +8,7 @@
 #include "common/plan/extents.h"
 #include "common/plan/storage.h"
 #include "controller/planner/time/gpu_time.h"
+#include "controller/planner/time/product_shares.h"
 
 namespace coxswain::planner {
 namespace {

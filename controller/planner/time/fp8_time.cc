@@ -4,6 +4,7 @@
 #include "common/plan/buffers/fp8_amaxes.h"
 #include "common/plan/fp8_linears.h"
 #include "common/plan/storage.h"
+#include "controller/planner/time/product_shares.h"
 
 namespace coxswain::planner {
 namespace {
@@ -42,14 +43,9 @@ class Sum {
     const auto out = static_cast<double>(linear.out_features);
     const bool trained = plan::TrainsWeight(plan_, linear, layer);
     const bool kept = trained && plan::IsKeptInFp8(plan_, linear.in, layer);
-    const bool again = plan_.recompute == RecomputeLevel::kBlock ||
-                       plan::ComputesAgain(plan_, plan::AgainOf(model::PlainOp(linear)));
-    const double saved =
-        2 * in * out / rates_.product_flops_per_second * (1 - 1 / ShareOf(plan_.fp8.recipe));
+    const double saved = Saved(in * out);
     const plan::AmaxNumbers known = amaxes_.blocks[static_cast<size_t>(layer)].ReadBy(linear.id);
-    const double forward = OfRows(in, known.value, kept ? 2 : 1) - saved;
-    seconds_.forward_token += forward;
-    if (again) seconds_.again_token += forward;
+    AddForward(linear, OfRows(in, known.value, kept ? 2 : 1) - saved);
     if (plan_.trains()) {
       const int uses = trained ? 2 : 1;
       seconds_.backward_token += OfRows(out, known.gradient, uses) - uses * saved;
@@ -58,9 +54,33 @@ class Sum {
     AddWeight(in * out, trained);
   }
 
+  // Faster by as much as plain linears. The gradient of weights is in the compute dtype.
+  void Add(const model::GroupedLinearOp& experts, int64_t layer) {
+    const auto rows = static_cast<double>(plan::RowsOf(experts, 1));
+    const auto in = static_cast<double>(experts.in_features);
+    const auto out = static_cast<double>(experts.out_features);
+    const double saved = Saved(rows * in * out) / kGroupedShare;
+    AddForward(experts, OfRows(rows * in, 1) - saved);
+    if (plan_.trains()) seconds_.backward_token += OfRows(rows * out, 1) - saved;
+    AddQuantisedWeight(static_cast<double>(experts.experts) * in * out,
+                       plan::TrainsWeight(plan_, experts, layer));
+  }
+
   Fp8Seconds seconds() const { return seconds_; }
 
  private:
+  // By a product of so many multiplications.
+  double Saved(double multiplications) const {
+    return 2 * multiplications / rates_.product_flops_per_second *
+           (1 - 1 / ShareOf(plan_.fp8.recipe));
+  }
+  template <typename LinearOp>
+  void AddForward(const LinearOp& linear, double seconds) {
+    seconds_.forward_token += seconds;
+    const bool again = plan_.recompute == RecomputeLevel::kBlock ||
+                       plan::ComputesAgain(plan_, plan::AgainOf(model::PlainOp(linear)));
+    if (again) seconds_.again_token += seconds;
+  }
   double Seconds(double elements, bool scale_is_found, int layouts) const {
     return elements * QuantizedBytes(scale_is_found, layouts) / rates_.copy_bytes_per_second;
   }
@@ -85,6 +105,9 @@ class Sum {
   }
   void AddWeight(double elements, bool trained) {
     if (plan::GathersCodes(plan_)) return AddGatheredWeight(elements, trained);
+    AddQuantisedWeight(elements, trained);
+  }
+  void AddQuantisedWeight(double elements, bool trained) {
     if (plan_.fp8.keeps_weights) {
       if (trained) seconds_.step += OfWeights(elements, 2);
       return;
@@ -104,8 +127,9 @@ class Sum {
 Fp8Seconds Fp8SecondsOf(const plan::Plan& plan, const GpuRates& rates) {
   if (plan.fp8.recipe == plan::Fp8Recipe::kNone) return {};
   Sum sum(plan, rates);
-  plan::VisitFp8Linears(plan,
-                        [&sum](const auto& linear, int64_t layer) { sum.Add(linear, layer); });
+  const auto add = [&sum](const auto& linear, int64_t layer) { sum.Add(linear, layer); };
+  plan::VisitFp8Linears(plan, add);
+  plan::VisitFp8Experts(plan, add);
   return sum.seconds();
 }
 

@@ -11,6 +11,7 @@
 #include "controller/planner/time/block_products.h"
 #include "controller/planner/time/fp8_time.h"
 #include "controller/planner/time/gpu_traffic.h"
+#include "controller/planner/time/product_shares.h"
 
 namespace coxswain::planner {
 namespace {

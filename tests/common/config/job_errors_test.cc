@@ -246,6 +246,8 @@ TEST(JobErrorsTest, RulesOfFp8) {
        "goes with precision.compute: fp8"},
       {"  precision: {fp8: {weights: bfloat16}}\n", "spec.precision.fp8.weights", 7,
        "goes with precision.compute: fp8"},
+      {"  precision: {fp8: {experts: fp8}}\n", "spec.precision.fp8.experts", 7,
+       "goes with precision.compute: fp8"},
       {"  precision: {fp8: {exclude: [o_proj]}}\n", "spec.precision.fp8.exclude", 7,
        "goes with precision.compute: fp8"},
       {"  resources: {device: cpu}\n  precision: {compute: fp8, gradients: bf16}\n",

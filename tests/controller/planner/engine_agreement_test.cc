@@ -195,6 +195,26 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 job.zero = 3;
                                                 model.intermediate_size = 144;
                                               }},
+                                         Case{"Fp8Experts",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.fp8.emplace().experts = true;
+                                                model = SmallExperts();
+                                                model.mixture.width = 48;
+                                              }},
+                                         Case{"Fp8DelayedExpertsLoraZero3",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.fp8.emplace().recipe =
+                                                    config::Fp8Recipe::kDelayed;
+                                                job.fp8->experts = true;
+                                                job.fp8->gathers_codes = true;
+                                                job.lora.target_parameters = {
+                                                    "mlp.experts.gate_up_proj"};
+                                                job.workers = 3;
+                                                job.zero = 3;
+                                                model = SmallExperts();
+                                                model.mixture.width = 48;
+                                              }},
                                          Case{"Fp8RowwiseWithFfnRecompute",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

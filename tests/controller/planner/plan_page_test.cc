@@ -8,9 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/files/hash.h"
+#include "common/format.h"
 #include "common/plan/extents.h"
 #include "controller/planner/memory/memory.h"
 #include "controller/planner/planner.h"
@@ -134,6 +136,41 @@ TEST_F(PlanPageTest, SaysOfARecipeInFp8WhatWasMeasured) {
         << recorded.Quality(name) << " in:\n"
         << page;
   }
+}
+
+TEST_F(PlanPageTest, SaysWhichExpertsAreInFp8) {
+  model_ = SmallExperts();
+  model_.mixture.width = 32;
+  job_.fp8.emplace();
+  const auto stacks = [&](const char* in_fp8) {
+    return absl::StrCat(" linears and ", in_fp8, " of ", 2 * model_.num_layers,
+                        " stacks of experts");
+  };
+  for (const bool experts : {false, true}) {
+    job_.fp8->experts = experts;
+    job_.adapter = config::Adapter::kLora;
+    Make();
+    const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+    const std::string count = experts ? absl::StrCat(2 * model_.num_layers) : "0";
+    EXPECT_NE(page.find(stacks(count.c_str()) + " in FP8, tensorwise"), std::string::npos) << page;
+    const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+    EXPECT_EQ(json["layout"]["fp8"]["experts"], experts ? 2 * model_.num_layers : 0);
+    EXPECT_EQ(json["layout"]["fp8"]["of_experts"], 2 * model_.num_layers);
+  }
+  uint64_t codes = 0;
+  for (const plan::Buffer& row : planned_.plan.buffers) {
+    if (absl::StrContains(row.name, "_w8")) codes += static_cast<uint64_t>(row.bytes);
+  }
+  EXPECT_GT(codes, 0u);
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_)
+                .find(absl::StrCat("codes of weights kept (", FormatBytes(codes), ")")),
+            std::string::npos);
+  job_.adapter = config::Adapter::kNone;
+  Make();
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_)
+                .find(absl::StrCat("of experts (gradients of their weights in ",
+                                   ToString(planned_.plan.compute_dtype), ") in FP8")),
+            std::string::npos);
 }
 
 TEST_F(PlanPageTest, SaysWhatGatheredCodesSave) {

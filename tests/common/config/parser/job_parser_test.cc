@@ -180,6 +180,16 @@ TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
       "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {recipe: delayed}}\n");
   EXPECT_EQ(delayed.fp8->recipe, Fp8Recipe::kDelayed);
   EXPECT_FALSE(delayed.fp8->e4m3_gradients);
+  for (const auto& [text, experts] : {std::pair{"recipe: tensorwise", true},
+                                      {"recipe: delayed", true},
+                                      {"recipe: rowwise", false},
+                                      {"recipe: blockwise", false},
+                                      {"experts: bf16", false},
+                                      {"recipe: rowwise, experts: fp8", true}}) {
+    const JobSpec job = ParseSpec(absl::StrCat(
+        "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {", text, "}}\n"));
+    EXPECT_EQ(job.fp8->experts, experts) << text;
+  }
   for (const auto& [word, codes] : {std::pair{"fp8", true}, {"bf16", false}, {"auto", true}}) {
     const JobSpec gathers = ParseSpec(absl::StrCat(
         "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {gather: ", word, "}}\n"));

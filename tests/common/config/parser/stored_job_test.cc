@@ -102,6 +102,18 @@ TEST(StoredJobTest, AJobFromBeforeGradientSumsRoundsToNearest) {
   EXPECT_EQ(Stored(job, yaml).spec.gradient_sum, "nearest");
 }
 
+// The products of its experts were in the compute dtype.
+TEST(StoredJobTest, AJobFromBeforeExpertsInFp8HasNone) {
+  const std::string yaml = WithSpec("  precision: {compute: fp8}\n");
+  Json job = Accepted(yaml);
+  EXPECT_TRUE(Stored(job, yaml).spec.fp8->experts);
+  job["spec"]["precision"]["fp8"].erase("experts");
+  EXPECT_FALSE(Stored(job, yaml).spec.fp8->experts);
+  job = Accepted(kSmallJob);
+  job["spec"]["precision"]["fp8"]["experts"] = "bfloat16";
+  EXPECT_TRUE(ParseJob(job.dump(), "/").errors.empty());
+}
+
 TEST(StoredJobTest, WithTodaysDataRulesIsTheSameJobOtherwise) {
   Json job = Accepted(kSmallJob);
   job["spec"]["data_rules"] = 1;

@@ -5,6 +5,7 @@
 #include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "controller/planner/memory/memory.h"
+#include "controller/planner/model/fp8_linears.h"
 #include "controller/planner/model/parameter_groups.h"
 #include "controller/planner/time/cut_head.h"
 #include "gtest/gtest.h"
@@ -23,6 +24,7 @@ class LayoutTest : public testing::Test {
     plan_.device = job_.device == config::Device::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
     plan_.compute_dtype = *job_.compute_dtype;
     EXPECT_TRUE(MakeParameters(job_, &plan_).ok());
+    EXPECT_TRUE(ChooseFp8(job_, 90, &plan_).ok());
     return ChooseLayout(job_,
                         {.global_batch_bins = global_batch,
                          .memory_bytes = memory,
@@ -46,6 +48,35 @@ TEST_F(LayoutTest, AutoTakesTheShareOfARankUpToTheCpuBound) {
   job_.sequence_len = 100000;
   ASSERT_TRUE(Choose(1000).ok());
   EXPECT_EQ(plan_.micro_batch_bins, 1);
+}
+
+// Memory has room for the least recomputation or for codes. Of few rows an expert codes come first,
+// as making them costs more than computing again; of many rows they do not.
+TEST_F(LayoutTest, CodesOfExpertsComeBeforeLessRecomputation) {
+  job_.device = config::Device::kCuda;
+  job_.compute_dtype = Precision::kBfloat16;
+  job_.fp8.emplace().experts = true;
+  job_.train.micro_batch_size = 1;
+  model_ = SmallExperts();
+  model_.hidden_size = 1024;
+  model_.head_dim = 256;
+  model_.mixture.experts = 64;
+  model_.mixture.width = 1024;
+  for (const auto& [sequence_len, kept] :
+       {std::pair{int64_t{256}, true}, {int64_t{65536}, false}}) {
+    job_.sequence_len = sequence_len;
+    ASSERT_TRUE(Choose(1, uint64_t{1} << 40).ok());
+    EXPECT_TRUE(plan_.fp8.keeps_weights);
+    EXPECT_EQ(plan_.recompute, RecomputeLevel::kNone);
+    const uint64_t all = Bytes();
+    plan_.fp8.keeps_weights = false;
+    plan_.buffers = BufferTable(plan_);
+    const absl::Status status = Choose(1, kept ? all - 1 : Bytes());
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(plan_.fp8.keeps_weights, kept) << sequence_len;
+    EXPECT_EQ(plan_.recompute == RecomputeLevel::kNone, !kept) << sequence_len;
+    EXPECT_LT(Bytes(), all);
+  }
 }
 
 // Invariant planner-7.

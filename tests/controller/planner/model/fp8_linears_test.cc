@@ -102,6 +102,70 @@ TEST(Fp8LinearsTest, TilesOnAGpuTakeAMultipleOfFourTokens) {
   EXPECT_EQ(Refusal(job, 0, plan), "");
 }
 
+// Three blocks, of experts 32 wide.
+model::ModelConfig EvenExperts() {
+  model::ModelConfig model = SmallExperts();
+  model.mixture.width = 32;
+  return model;
+}
+
+config::JobSpec JobOfExperts(std::vector<std::string> exclude = {}) {
+  config::JobSpec job = JobOf(config::Fp8Recipe::kTensorwise, std::move(exclude));
+  job.fp8->experts = true;
+  return job;
+}
+
+TEST(Fp8LinearsTest, CountsTheStacksOfExperts) {
+  const int64_t stacks = 2 * EvenExperts().num_layers;
+  for (const bool experts : {false, true}) {
+    config::JobSpec job = JobOfExperts();
+    job.fp8->experts = experts;
+    plan::Plan plan = PlanOf(EvenExperts());
+    ASSERT_TRUE(ChooseFp8(job, 90, &plan).ok());
+    EXPECT_EQ(plan.fp8.experts, experts);
+    EXPECT_EQ(CountFp8(plan).experts_in_fp8, experts ? stacks : 0);
+    EXPECT_EQ(CountFp8(plan).all_experts, stacks);
+  }
+  plan::Plan dense = PlanOf(EvenModel());
+  ASSERT_TRUE(ChooseFp8(JobOfExperts(), 89, &dense).ok());
+  EXPECT_FALSE(dense.fp8.experts);
+}
+
+TEST(Fp8LinearsTest, ExcludesStacksOfExperts) {
+  const int64_t layers = EvenExperts().num_layers;
+  for (const auto& [name, left] : {std::pair{"experts", int64_t{0}},
+                                   {"experts.down_proj", layers},
+                                   {"layers.0", 2 * layers - 2},
+                                   {"q_proj", 2 * layers}}) {
+    plan::Plan plan = PlanOf(EvenExperts());
+    const absl::Status status = ChooseFp8(JobOfExperts({name}), 90, &plan);
+    ASSERT_TRUE(status.ok()) << name << ": " << status;
+    EXPECT_EQ(CountFp8(plan).experts_in_fp8, left) << name;
+  }
+  config::JobSpec without = JobOfExperts({"experts"});
+  without.fp8->experts = false;
+  EXPECT_NE(Refusal(without, 90, PlanOf(EvenExperts())).find("means no linear of a block"),
+            std::string::npos);
+}
+
+TEST(Fp8LinearsTest, RefusesExpertsThatHaveNoProducts) {
+  const plan::Plan plan = PlanOf(EvenExperts());
+  for (const auto& [capability, refused] : {std::pair{89, true}, {100, true}, {90, false}}) {
+    const std::string refusal = Refusal(JobOfExperts(), capability, plan);
+    EXPECT_EQ(refusal.find("which has no products of experts in FP8; set experts: bfloat16") !=
+                  std::string::npos,
+              refused)
+        << capability << ": " << refusal;
+  }
+  EXPECT_EQ(Refusal(JobOfExperts(), 0, PlanOf(EvenExperts(), DeviceKind::kCpu)), "");
+  config::JobSpec rowwise = JobOf(config::Fp8Recipe::kRowwise);
+  EXPECT_EQ(Refusal(rowwise, 90, plan), "");
+  rowwise.fp8->experts = true;
+  EXPECT_EQ(Refusal(rowwise, 90, plan),
+            "precision.fp8.experts is fp8, precision.fp8.recipe is rowwise, of which experts have "
+            "no products; set experts: bfloat16, or recipe: tensorwise");
+}
+
 TEST(Fp8LinearsTest, GathersCodesOfWeightsWithOneScale) {
   for (const config::Fp8Recipe recipe :
        {config::Fp8Recipe::kTensorwise, config::Fp8Recipe::kDelayed}) {

@@ -473,6 +473,22 @@ TEST(RecipeTest, HashKnowsWhatIsInFp8ButNotWhatIsKept) {
   EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
 }
 
+// A job without experts has the hash that it had before there was a choice.
+TEST(RecipeTest, HashKnowsExpertsInFp8OfAModelThatHasSome) {
+  const data::PreparedData data = SmallData(40);
+  config::JobSpec job = SmallJob();
+  job.fp8.emplace();
+  const auto hash = [&](const model::ModelConfig& model) {
+    const auto recipe = Recipe::Make(job, model, data);
+    EXPECT_TRUE(recipe.ok()) << recipe.status();
+    return recipe.ok() ? recipe->hash() : "";
+  };
+  const std::string dense = hash(SmallModel()), mixture = hash(SmallExperts());
+  job.fp8->experts = true;
+  EXPECT_EQ(hash(SmallModel()), dense);
+  EXPECT_NE(hash(SmallExperts()), mixture);
+}
+
 // A safetensors file whose data is `fill` throughout.
 void WriteWeights(const std::string& folder, char fill) {
   const std::string header = R"({"a":{"dtype":"U8","shape":[100000],"data_offsets":[0,100000]}})";
