@@ -149,6 +149,7 @@ void BenchRotations(Bench* bench);
 void BenchActivations(Bench* bench);
 void BenchGatedLinear(Bench* bench);
 void BenchGrouped(Bench* bench);
+void BenchGroupedFp8(Bench* bench);
 void BenchGroupedGated(Bench* bench);
 void BenchAttention(Bench* bench);
 void BenchAttentionFp8(Bench* bench);

@@ -229,8 +229,8 @@ std::vector<Row> Fp8Rows(const std::vector<Row>& rows) {
   };
   std::vector<Row> out;
   for (const Row& row : rows) {
-    for (const char* name :
-         {"0.5b_full_1024", "1.5b_full_1024", "3b_full_1024", "7b_full_1024", "7b_lora_1024"}) {
+    for (const char* name : {"0.5b_full_1024", "1.5b_full_1024", "3b_full_1024", "7b_full_1024",
+                             "7b_lora_1024", "30b_a3b_attn_lora_4096", "30b_a3b_lora_4096"}) {
       if (row.name == name) out.push_back(in_fp8(row, "tensorwise"));
     }
     if (row.name == "7b_full_1024" || row.name == "7b_lora_1024") {
@@ -364,7 +364,9 @@ std::vector<Row> CudaRows() {
   for (Row& row : SmallBatchRows()) rows.push_back(std::move(row));
   for (Row& row : QuantizedRows()) rows.push_back(std::move(row));
   for (Row& row : PackedRows()) rows.push_back(std::move(row));
-  for (Row& row : ExpertRows()) rows.push_back(std::move(row));
+  const std::vector<Row> experts = ExpertRows();
+  rows.insert(rows.end(), experts.begin(), experts.end());
+  for (Row& row : Fp8Rows(experts)) rows.push_back(std::move(row));
   return rows;
 }
 
