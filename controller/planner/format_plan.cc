@@ -352,7 +352,8 @@ void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJo
   page.Row("Device", text);
   if (plan.fp8.recipe != plan::Fp8Recipe::kNone) {
     page.Row("  products", Fp8Text(plan));
-    page.Row("  quality", Fp8Quality(plan.fp8.recipe));
+    page.Row("  quality", absl::StrCat(Fp8Quality(plan.fp8.recipe),
+                                       plan.fp8.experts ? "; of experts not measured" : ""));
     const std::string gather = GatherText(plan);
     if (!gather.empty()) page.Row("  gather", gather);
   }

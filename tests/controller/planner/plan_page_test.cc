@@ -153,6 +153,7 @@ TEST_F(PlanPageTest, SaysWhichExpertsAreInFp8) {
     const std::string page = FormatPlan(job_, recipe_, planned_, data_);
     const std::string count = experts ? absl::StrCat(2 * model_.num_layers) : "0";
     EXPECT_NE(page.find(stacks(count.c_str()) + " in FP8, tensorwise"), std::string::npos) << page;
+    EXPECT_EQ(page.find("; of experts not measured") != std::string::npos, experts) << page;
     const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
     EXPECT_EQ(json["layout"]["fp8"]["experts"], experts ? 2 * model_.num_layers : 0);
     EXPECT_EQ(json["layout"]["fp8"]["of_experts"], 2 * model_.num_layers);
