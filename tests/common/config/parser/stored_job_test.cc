@@ -114,6 +114,17 @@ TEST(StoredJobTest, AJobFromBeforeExpertsInFp8HasNone) {
   EXPECT_TRUE(ParseJob(job.dump(), "/").errors.empty());
 }
 
+// Its ranks gathered values.
+TEST(StoredJobTest, AJobWhoseGatherIsAutoGathersNoCodes) {
+  const std::string yaml = WithSpec("  resources: {device: cpu}\n  precision: {compute: fp8}\n");
+  Json job = Accepted(yaml);
+  EXPECT_TRUE(Stored(job, yaml).spec.fp8->gathers_codes);
+  job["spec"]["precision"]["fp8"]["gather"] = "auto";
+  EXPECT_FALSE(Stored(job, yaml).spec.fp8->gathers_codes);
+  job["spec"]["precision"]["fp8"].erase("gather");
+  EXPECT_FALSE(Stored(job, yaml).spec.fp8->gathers_codes);
+}
+
 TEST(StoredJobTest, WithTodaysDataRulesIsTheSameJobOtherwise) {
   Json job = Accepted(kSmallJob);
   job["spec"]["data_rules"] = 1;
