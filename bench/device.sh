@@ -2,7 +2,7 @@
 # Tests and benchmarks on a machine with GPUs, from a bundle of deploy/bundle.sh; run from anywhere.
 #   bench/device.sh [--tests [FILTER]] [--kernels [NAME]] [--optimizers] [--energy [NAME]] [--steps [ROW...]] [--sanitize [FILTER]] [--profile [ROW]]
 #                   [--step-peers ROW[:VARIANT]...] [--qlora] [--job] [--large] [--dispatch [WORKERS]] [--torch [ROW...]]
-#                   [--papers attention|kernels|lm_head|memory|convergence|fp8|ablation|packing|lora_plus|adamw]
+#                   [--papers attention|kernels|lm_head|memory|convergence|fp8|fp8_task|ablation|packing|lora_plus|adamw]
 #                   [--unsloth]
 #   bench/device.sh --gpus N [--gang [ROW...]] [--overlap-off] [--set KEY=VALUE]... [--peers [BATCH...]] [--hosts-played]
 #                            [--fault] [--checkpoints]
@@ -19,7 +19,7 @@
 # --papers: one table of bench/papers, kernels and lm_head with the same wheels; what has not begun or ended by DEADLINE
 # is not run. To publish it: papers_NAME.json to bench/results, then bench/papers/page.py. May be given several times.
 # fp8 reads .carry/gcide.dict.dz, usr/share/dictd/gcide.dict.dz of Debian's package dict-gcide, and takes longer than DEADLINE:
-# `--papers "fp8 --earlier .carry/papers_fp8.json"` goes on from the file of the call before.
+# `--papers "fp8 --earlier .carry/papers_fp8.json"` goes on from the file of the call before. fp8_task runs jobs of cox.
 # One word "NAME/PART OPTION..." runs NAME with these options, into papers_NAME_PART.json.
 # --unsloth: rows 0.5b_full_512 and 0.5b_lora_512 and the same by peer_unsloth.py; the wheels that it needs in .carry/wheels.
 # --peers: row llama8b_full_512 by peer_fsdp.py over N GPUs, plain and, where it is importable, with Liger, whose wheel

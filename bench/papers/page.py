@@ -8,6 +8,7 @@ import os, statistics, sys
 import attention_section
 import extra_memory
 import fp8_section
+import fp8_task_section
 import rivals
 import scaling_section
 import sections
@@ -104,7 +105,8 @@ def page():
                         ('5. Packing', sections.packing()), ('6. Memory', sections.memory()),
                         ('6a. Context', sections.context()),
                         ('7. Convergence', sections.convergence()),
-                        ('7a. FP8', fp8_section.convergence()), ('8. Efficiency over GPUs', scaling_section.scaling()),
+                        ('7a. FP8', fp8_section.convergence()), ('7b. FP8, a task', fp8_task_section.answers()),
+                        ('8. Efficiency over GPUs', scaling_section.scaling()),
                         ('9. Recovery', sections.recovery())):
         lines += section(title, made, plots)
     return HEAD + '\n' + '\n'.join(lines).rstrip() + '\n', plots

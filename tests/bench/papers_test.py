@@ -130,7 +130,7 @@ class PageTest(unittest.TestCase):
         results, rivals.RESULTS = rivals.RESULTS, folder
         self.addCleanup(setattr, rivals, 'RESULTS', results)
         text, _ = page.page()
-        for part in ('attention', 'kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence', 'fp8', 'adamw'):
+        for part in ('attention', 'kernels', 'lm_head', 'ablation', 'lora_plus', 'packing', 'memory', 'convergence', 'fp8', 'fp8_task', 'adamw'):
             self.assertIn(f'`bench/device.sh --papers {part}`', text)
 
     def test_says_what_memory_the_kernels_take_beside_ligers(self):
