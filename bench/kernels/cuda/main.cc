@@ -40,8 +40,7 @@ void BenchAll(Bench* bench) {
         BenchActivations, BenchGatedLinear, BenchGrouped,     BenchGroupedGated, BenchLoss,
         BenchRows,        BenchExperts,     BenchElementwise, BenchAttention,    BenchAttentionFp8,
         BenchLora,        BenchGemm,        BenchResidual,    BenchRotated,      BenchQuantized,
-        BenchFp8,
-        BenchGroupedFp8}) {
+        BenchFp8,         BenchGroupedFp8}) {
     family(bench);
   }
 }
