@@ -60,8 +60,8 @@ class Sum {
     const auto in = static_cast<double>(experts.in_features);
     const auto out = static_cast<double>(experts.out_features);
     const double saved = Saved(rows * in * out) / kGroupedShare;
-    AddForward(experts, OfRows(rows * in, 1) - saved);
-    if (plan_.trains()) seconds_.backward_token += OfRows(rows * out, 1) - saved;
+    AddForward(experts, OfRows(rows * in, plan::kNoAmax, 1) - saved);
+    if (plan_.trains()) seconds_.backward_token += OfRows(rows * out, plan::kNoAmax, 1) - saved;
     AddQuantisedWeight(static_cast<double>(experts.experts) * in * out,
                        plan::TrainsWeight(plan_, experts, layer));
   }
