@@ -37,7 +37,7 @@ struct GroupedFp8LinearArgs {
   const float* x_scale = nullptr;        // one
   const uint8_t* weight = nullptr;       // [E, N, Fp8Stride(K)], likewise
   const float* weight_scales = nullptr;  // [E]
-  const void* bias = nullptr;            // [E, N]; null: none
+  const void* bias = nullptr;            // [E, N], at any element; null: none
   void* y = nullptr;                     // [R, N], aligned to 16 bytes; rows behind offsets[E]: 0
   Workspace workspace = {};
 };

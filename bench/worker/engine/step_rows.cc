@@ -221,8 +221,9 @@ std::vector<Row> PackedRows() {
 // Rows with the products of blocks in FP8; beside the tensorwise ones of 7B the same without codes
 // of weights, and of all weights the other recipes.
 std::vector<Row> Fp8Rows(const std::vector<Row>& rows) {
-  const auto in_fp8 = [](Row row, const std::string& recipe) {
+  const auto in_fp8 = [](Row row, std::string recipe) {
     row.name += recipe == "tensorwise" ? "_fp8" : "_fp8_" + recipe;
+    if (row.model == "qwen3_30b_a3b") recipe += ", experts: fp8";
     row.settings.push_back(absl::StrCat("precision: {compute: fp8, fp8: {recipe: ", recipe, "}}"));
     row.goal = 0;
     return row;

@@ -453,7 +453,7 @@ void ResolveFp8(Json* spec) {
   if (fp8["recipe"] == "auto") fp8["recipe"] = "tensorwise";
   const bool whole = fp8["recipe"] == "tensorwise" || fp8["recipe"] == "delayed";
   if (fp8["gradients"] == "auto") fp8["gradients"] = whole ? "e5m2" : "e4m3";
-  if (fp8["experts"] == "auto") fp8["experts"] = whole ? "fp8" : "bfloat16";
+  if (fp8["experts"] == "auto") fp8["experts"] = "bfloat16";
   if (fp8["gather"] != "auto") return;
   const bool dora = (*spec)["adapter"] != "none" && (*spec)["lora"]["use_dora"] == true;
   fp8["gather"] = whole && !dora ? "fp8" : "bfloat16";

@@ -78,8 +78,8 @@ void AppendExecutionKeys(std::vector<Key>* t) {
               "element, two bytes in training, beside the weights; where memory has no room, "
               "experts are quantised in every micro-step, which costs more than few rows an "
               "expert save: `cox plan` says which, with the time. `bfloat16`: as with "
-              "`compute: auto`. `auto`: fp8 with tensorwise and delayed. Without experts it has no "
-              "effect.",
+              "`compute: auto`. `auto`: bfloat16, as fp8 was slower where codes of experts are not "
+              "kept. Without experts it has no effect.",
        .short_forms = FloatShortForms(), .before = "bfloat16"},
       {.path = "spec.precision.fp8.exclude", .type = Type::kStringList, .def = "[]",
        .doc = "Linears whose products stay as with `auto`: `down_proj`, `layers.0`, or a pattern "

@@ -62,9 +62,8 @@ void GroupedFp8Linear(const GroupedFp8LinearArgs& args, Stream* stream) {
   cuda::RequireSupported(GroupedFp8LinearSupports(args.spec), "GroupedFp8Linear");
   cuda::RequireExtent(args.rows, "GroupedFp8Linear", "rows");
   if (args.rows == 0) return;
-  if (!cuda::AllAligned(args.x, args.weight, args.bias, args.y)) {
-    throw std::invalid_argument(
-        "GroupedFp8Linear: x, weight, bias and y must be aligned to 16 bytes");
+  if (!cuda::AllAligned(args.x, args.weight, args.y)) {
+    throw std::invalid_argument("GroupedFp8Linear: x, weight and y must be aligned to 16 bytes");
   }
   if (args.spec.row_format == Fp8Format::kE5M2) {
     cuda::Launch<true>(args, stream);

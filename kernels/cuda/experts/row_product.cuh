@@ -68,6 +68,7 @@ struct BiasedTerms : RowTerms<false> {
     const int column = tile.column * kTileColumns + 8 * j + static_cast<int>(threadIdx.x) % 4 * 2;
     if (bias == nullptr || column >= columns) return {};
     const bf16* pair = bias + int64_t{tile.expert} * columns + column;
+    if (reinterpret_cast<uintptr_t>(pair) % 4 != 0) return {ToFloat(pair[0]), ToFloat(pair[1])};
     const uint32_t values = __ldg(reinterpret_cast<const uint32_t*>(pair));
     return {Low(values), High(values)};
   }

@@ -37,6 +37,7 @@ struct Case {
   int64_t behind = 0, in = 0, out = 0;
   Fp8Format format = Fp8Format::kE4M3;  // of rows
   bool bias = false;
+  int64_t bias_shift = 0;   // elements in front of it
   bool every_code = false;  // else codes of whole numbers up to 3
 
   int64_t experts() const { return std::ssize(counts); }
@@ -138,12 +139,16 @@ class Problem {
     const OnDevice<int32_t> device_offsets(offsets);
     const OnDevice<uint8_t> x_codes(x.codes), w_codes(w.codes);
     const OnDevice<float> x_scale(std::vector<float>{kRowScale}), w_scales(scales);
-    const Tensor y(Floats(Size(rows * c.out), NAN)), device_bias(bias);
+    Floats shifted_bias(Size(c.bias_shift), NAN);
+    shifted_bias.insert(shifted_bias.end(), bias.begin(), bias.end());
+    const Tensor y(Floats(Size(rows * c.out), NAN)), device_bias(shifted_bias);
     const GroupedFp8LinearSpec spec{.dtype = OnGpu() ? DType::kBFloat16 : DType::kFloat32,
                                     .row_format = c.format,
                                     .experts = c.experts(),
                                     .in_features = c.in,
                                     .out_features = c.out};
+    const void* const first_bias =
+        static_cast<const char*>(device_bias.data()) + c.bias_shift * DTypeBytes(spec.dtype);
     const int64_t bytes = GroupedFp8LinearWorkspaceBytes(spec, rows);
     const OnDevice<uint8_t> scratch(bytes);
     GroupedFp8Linear({.spec = spec,
@@ -153,7 +158,7 @@ class Problem {
                       .x_scale = x_scale.data(),
                       .weight = w_codes.data(),
                       .weight_scales = w_scales.data(),
-                      .bias = c.bias ? device_bias.data() : nullptr,
+                      .bias = c.bias ? first_bias : nullptr,
                       .y = y.data(),
                       .workspace = {.data = scratch.data(), .bytes = bytes}},
                      TestStream());
@@ -239,7 +244,14 @@ TEST_F(GroupedFp8LinearTest, TakesAnyNumberOfValues) {
 }
 
 TEST_F(GroupedFp8LinearTest, AddsTheBiasOfTheExpert) {
-  Check({.counts = {9, 131, 0, 4}, .behind = 1, .in = 80, .out = 280, .bias = true});
+  for (const int64_t shift : {0, 1, 2, 3}) {
+    Check({.counts = {9, 131, 0, 4},
+           .behind = 1,
+           .in = 80,
+           .out = 280,
+           .bias = true,
+           .bias_shift = shift});
+  }
 }
 
 TEST_F(GroupedFp8LinearTest, TakesRowsInBothFormats) {

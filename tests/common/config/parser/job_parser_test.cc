@@ -180,8 +180,8 @@ TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
       "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {recipe: delayed}}\n");
   EXPECT_EQ(delayed.fp8->recipe, Fp8Recipe::kDelayed);
   EXPECT_FALSE(delayed.fp8->e4m3_gradients);
-  for (const auto& [text, experts] : {std::pair{"recipe: tensorwise", true},
-                                      {"recipe: delayed", true},
+  for (const auto& [text, experts] : {std::pair{"recipe: tensorwise", false},
+                                      {"recipe: tensorwise, experts: fp8", true},
                                       {"recipe: rowwise", false},
                                       {"recipe: blockwise", false},
                                       {"experts: bf16", false},

@@ -104,7 +104,7 @@ TEST(StoredJobTest, AJobFromBeforeGradientSumsRoundsToNearest) {
 
 // The products of its experts were in the compute dtype.
 TEST(StoredJobTest, AJobFromBeforeExpertsInFp8HasNone) {
-  const std::string yaml = WithSpec("  precision: {compute: fp8}\n");
+  const std::string yaml = WithSpec("  precision: {compute: fp8, fp8: {experts: fp8}}\n");
   Json job = Accepted(yaml);
   EXPECT_TRUE(Stored(job, yaml).spec.fp8->experts);
   job["spec"]["precision"]["fp8"].erase("experts");
