@@ -180,7 +180,7 @@ def measure(cluster, job, gpus):
     found = cluster.json('get', job)
     steps = [data for _, data in cluster.events(job, 'StepDone')][WARM_UP:]
     if found['state'] == 'FAILED' or not steps:
-        raise RuntimeError(f'{job} is {found["state"]}: {found.get("error", {}).get("message", "")}')
+        raise RuntimeError(f'{job} is {found["state"]}: {(found.get("error") or {}).get("message", "")}')
     ranks = lambda step, phase: [rank['seconds'][phase] for rank in step['ranks']]
     gib = lambda memory, name: int(memory.get(name, 0)) / 2**30
     planned = found.get('planned_memory', {})
