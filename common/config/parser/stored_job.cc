@@ -147,6 +147,14 @@ class StoredWalker {
   ParsedJob* job_;
 };
 
+// Jobs in FP8 have kept what `auto` means since it may mean codes: where it stands, ranks gathered
+// values.
+void KeepGather(Json* spec) {
+  Json& precision = (*spec)["precision"];
+  Json& gather = precision["fp8"]["gather"];
+  if (precision["compute"] == "fp8" && gather == "auto") gather = "bfloat16";
+}
+
 }  // namespace
 
 ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& yaml,
@@ -157,6 +165,7 @@ ParsedJob ReadStoredJob(const std::string& effective_json, const std::string& ya
   const YamlTree file = ParseYaml(yaml);
   Json effective = StoredWalker(&job).ReadMap(stored, &file.root, "", "");
   if (!job.errors.empty()) return job;
+  KeepGather(&effective["spec"]);
   Validated places{.effective = std::move(effective), .errors = {}, .lines = {}};
   CheckSources(&places);
   job.errors = std::move(places.errors);
