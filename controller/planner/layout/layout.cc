@@ -253,16 +253,27 @@ void AddWhatIsLeft(const config::JobSpec& job, const LayoutLimits& limits, plan:
   if (stay && !job.resident_blocks.has_value()) AddWeightSlots(limits, plan);
 }
 
+// Whether updates of both plans round alike.
+bool SameNumbers(const plan::Plan& a, const plan::Plan& b) {
+  return a.master_dtype == b.master_dtype && a.gradient_dtype == b.gradient_dtype &&
+         a.gradient_sum == b.gradient_sum;
+}
+
 // Codes of experts take as many bytes as the experts. Made in every micro-step, they may cost more
 // than their products save: where the first layout that has room for them is faster than `plan`, it
-// takes that one, which computes more again.
+// takes that one, which computes more again. Masters and gradients make no room: they keep their
+// formats.
 void MakeRoomForCodes(const config::JobSpec& job, const LayoutLimits& limits,
                       const std::vector<Layout>& layouts, plan::Plan* plan) {
-  if (plan->device != DeviceKind::kCuda || !plan->fp8.experts || plan->fp8.keeps_weights) return;
+  if (plan->device != DeviceKind::kCuda || !plan->fp8.experts || !job.fp8->keeps_weights ||
+      plan->fp8.keeps_weights) {
+    return;
+  }
   plan::Plan roomy = *plan;
   for (const Layout& layout : layouts) {
     roomy.fp8.keeps_weights = true;
     if (layout.zero == 3 || !LayoutFits(job, limits, layout, &roomy)) continue;
+    if (!SameNumbers(roomy, *plan)) continue;
     AddWhatIsLeft(job, limits, &roomy);
     if (SecondsOfAToken(roomy) < SecondsOfAToken(*plan)) *plan = std::move(roomy);
     return;

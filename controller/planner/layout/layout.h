@@ -19,9 +19,10 @@ namespace coxswain::planner {
 // ZeRO 3, and to larger LM-head chunks if the head is trained and nothing is recomputed. Where
 // nothing fits and loss.head is auto, a GPU's plan takes smaller chunks or the cut head, by their
 // predicted time (cut_head.h). Where experts are in FP8 and no room is left for codes of weights,
-// it takes the first layout that has room, if that is predicted to be faster. A workspace or a
-// number of gathered blocks that the job sets is kept. ResourceExhausted names need by class,
-// limit, and changes that would fit. InvalidArgument names a value that no memory or model allows.
+// unless the job wants none, it takes the first layout of the same masters and gradients that has
+// room, if that is predicted to be faster. A workspace or a number of gathered blocks that the job
+// sets is kept. ResourceExhausted names need by class, limit, and changes that would fit.
+// InvalidArgument names a value that no memory or model allows.
 absl::Status ChooseLayout(const config::JobSpec& job, const LayoutLimits& limits, plan::Plan* plan);
 
 }  // namespace coxswain::planner

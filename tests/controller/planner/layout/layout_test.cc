@@ -32,6 +32,20 @@ class LayoutTest : public testing::Test {
                         &plan_);
   }
 
+  // On a GPU, with matrices so large that making their codes takes time.
+  void TakeExpertsInFp8() {
+    job_.device = config::Device::kCuda;
+    job_.compute_dtype = Precision::kBfloat16;
+    job_.fp8.emplace();
+    job_.fp8->experts = job_.fp8->keeps_weights = true;
+    job_.train.micro_batch_size = 1;
+    model_ = SmallExperts();
+    model_.hidden_size = 1024;
+    model_.head_dim = 256;
+    model_.mixture.experts = 64;
+    model_.mixture.width = 1024;
+  }
+
   uint64_t Bytes() const { return PlannedMemory(plan_).total(); }
 
   config::JobSpec job_ = SmallJob();
@@ -53,15 +67,7 @@ TEST_F(LayoutTest, AutoTakesTheShareOfARankUpToTheCpuBound) {
 // What a plan gives up first as memory shrinks. Of few rows codes of experts stay, as making them
 // in every micro-step costs more than computing again; of very many rows they go.
 TEST_F(LayoutTest, CodesOfExpertsComeBeforeLessRecomputation) {
-  job_.device = config::Device::kCuda;
-  job_.compute_dtype = Precision::kBfloat16;
-  job_.fp8.emplace().experts = true;
-  job_.train.micro_batch_size = 1;
-  model_ = SmallExperts();
-  model_.hidden_size = 1024;
-  model_.head_dim = 256;
-  model_.mixture.experts = 64;
-  model_.mixture.width = 1024;
+  TakeExpertsInFp8();
   for (const auto& [sequence_len, kept] :
        {std::pair{int64_t{256}, true}, {int64_t{1} << 20, false}}) {
     job_.sequence_len = sequence_len;
@@ -75,6 +81,34 @@ TEST_F(LayoutTest, CodesOfExpertsComeBeforeLessRecomputation) {
     EXPECT_EQ(plan_.fp8.keeps_weights, kept) << sequence_len;
     EXPECT_EQ(plan_.recompute == RecomputeLevel::kNone, !kept) << sequence_len;
   }
+}
+
+// Though codes that are kept would be faster.
+TEST_F(LayoutTest, CodesOfExpertsAreNotKeptAgainstTheJob) {
+  TakeExpertsInFp8();
+  job_.sequence_len = 256;
+  job_.fp8->keeps_weights = false;
+  ASSERT_TRUE(Choose(1, uint64_t{1} << 60).ok());
+  EXPECT_TRUE(plan_.fp8.experts);
+  EXPECT_FALSE(plan_.fp8.keeps_weights);
+}
+
+// bfloat16 would leave room for them, and is what the next layout has.
+TEST_F(LayoutTest, CodesOfExpertsTakeNoMastersInFloat32) {
+  TakeExpertsInFp8();
+  job_.adapter = config::Adapter::kNone;
+  job_.master_dtype = job_.gradient_dtype = std::nullopt;
+  job_.recompute = RecomputeLevel::kNone;
+  job_.sequence_len = 256;
+  ASSERT_TRUE(Choose(1, uint64_t{1} << 60).ok());
+  EXPECT_TRUE(plan_.fp8.keeps_weights);
+  while (plan_.fp8.keeps_weights && plan_.master_dtype == Precision::kFloat32) {
+    const absl::Status status = Choose(1, Bytes() - 1);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  EXPECT_EQ(plan_.master_dtype, Precision::kFloat32);
+  EXPECT_EQ(plan_.gradient_dtype, Precision::kFloat32);
+  EXPECT_FALSE(plan_.fp8.keeps_weights);
 }
 
 // Invariant planner-7.
