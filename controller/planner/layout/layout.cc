@@ -234,13 +234,15 @@ void KeepFp8Weights(const config::JobSpec& job, const LayoutLimits& limits, plan
   *plan = before;
 }
 
-// Of a token of a training step, at the rates of an H200: the sum of fixed times is that of other
-// GPUs by one factor, nearly.
-double SecondsOfAToken(const plan::Plan& plan) {
+// Of a rank's training step, at the rates of an H200: the sum of fixed times is that of other GPUs
+// by one factor, nearly.
+double SecondsOfAStep(int64_t global_batch_bins, const plan::Plan& plan) {
   constexpr GpuRates kRates = {685e12, 4.28e12};
   const GpuTime time = PredictGpuTime(plan, plan.sequence_len, kRates);
-  return time.token +
-         time.micro_step / static_cast<double>(plan.micro_batch_bins * plan.sequence_len);
+  const int64_t bins = CeilDiv(global_batch_bins, int64_t{plan.world_size()});
+  const int64_t micro_steps = CeilDiv(bins, plan.micro_batch_bins);
+  return time.token * static_cast<double>(bins * plan.sequence_len) +
+         time.micro_step * static_cast<double>(micro_steps) + time.step;
 }
 
 // Memory that is left.
@@ -275,7 +277,8 @@ void MakeRoomForCodes(const config::JobSpec& job, const LayoutLimits& limits,
     if (layout.zero == 3 || !LayoutFits(job, limits, layout, &roomy)) continue;
     if (!SameNumbers(roomy, *plan)) continue;
     AddWhatIsLeft(job, limits, &roomy);
-    if (SecondsOfAToken(roomy) < SecondsOfAToken(*plan)) *plan = std::move(roomy);
+    const int64_t bins = limits.global_batch_bins;
+    if (SecondsOfAStep(bins, roomy) < SecondsOfAStep(bins, *plan)) *plan = std::move(roomy);
     return;
   }
 }
