@@ -278,8 +278,11 @@ std::string WeightCodesText(const plan::Plan& plan) {
   if (plan.fp8.keeps_weights) {
     return absl::StrCat("codes of weights kept (", FormatBytes(KeptCodeBytes(plan)), ")");
   }
-  return plan::GathersCodes(plan) ? "weights quantised as they are gathered"
-                                  : "weights quantised as they are read";
+  if (!plan::GathersCodes(plan) || plan::CountCodedWeights(plan) == 0) {
+    return "weights quantised as they are read";
+  }
+  return absl::StrCat("weights quantised as they are gathered",
+                      plan.fp8.experts ? ", those of experts as they are read" : "");
 }
 
 // "; 96 of 96 stacks of experts, gradients of their weights in bfloat16". Empty without experts.
@@ -305,7 +308,7 @@ std::string Fp8Text(const plan::Plan& plan) {
 // "FP8, 111 MiB of a block instead of 222 MiB; it saves 300 MiB a rank". Empty: values are
 // gathered.
 std::string GatherText(const plan::Plan& plan) {
-  if (!plan::GathersCodes(plan)) return "";
+  if (!plan::GathersCodes(plan) || plan::CountCodedWeights(plan) == 0) return "";
   const plan::GatheredBytes bytes = plan::GatheredBytesOf(plan);
   std::string text =
       absl::StrCat("FP8, ", FormatBytes(static_cast<uint64_t>(bytes.codes)),

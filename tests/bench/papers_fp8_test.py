@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """FP8's table of bench/papers without a trainer: its text, its differences, its section of the page."""
-import gzip, json, os, shutil, sys, tempfile, unittest
+import argparse, gzip, json, os, shutil, sys, tempfile, unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, 'bench', 'papers'))
@@ -78,8 +78,8 @@ class LossesTest(Folder):
 class RunsTest(Folder):
     def test_the_first_runs_are_a_seed_of_each_goal(self):
         self.assertEqual(fp8.RUNS[:4], [(fp8.CONTROL, 1), ('tensorwise', 1), ('blockwise', 1), (fp8.CONTROL, 2)])
-        self.assertEqual(fp8.RUNS[-2:], [('cut', 1), ('rowwise', 1)])
-        self.assertEqual(len(set(fp8.RUNS)), 11)
+        self.assertEqual(fp8.RUNS[-3:], [('cut', 1), ('rowwise', 1), ('delayed', 1)])
+        self.assertEqual(len(set(fp8.RUNS)), 12)
 
     def test_variants_differ_in_what_they_are_named_after(self):
         control, cut = fp8.settings(fp8.CONTROL, 2, 8), fp8.settings('cut', 2, 8)
@@ -102,11 +102,20 @@ class RunsTest(Folder):
         table.rows[3]['wall_seconds'] = 101
         self.addCleanup(setattr, fp8, 'measure', fp8.measure)
         fp8.measure = lambda job, variant, seed, args: (row(variant, seed, 5.0), None)
-        fp8.run_all('job', table, None)
-        self.assertEqual(len(table.rows), 10)
+        fp8.run_all('job', table, argparse.Namespace(runs=None))
+        self.assertEqual(len(table.rows), 11)
         table.rows[3]['wall_seconds'] = 50
-        fp8.run_all('job', table, None)
-        self.assertEqual(table.rows[10:], [row('rowwise', 1, 5.0)])
+        fp8.run_all('job', table, argparse.Namespace(runs=None))
+        self.assertEqual(table.rows[11:], [row('delayed', 1, 5.0)])
+
+    def test_runs_that_are_named_alone(self):
+        self.addCleanup(setattr, fp8, 'measure', fp8.measure)
+        fp8.measure = lambda job, variant, seed, args: (row(variant, seed, 5.0), None)
+        table = runs.Table(None, 100)
+        fp8.run_all('job', table, argparse.Namespace(runs=[fp8.run_of('cut:1'), fp8.run_of('blockwise:3')]))
+        self.assertEqual([(of['variant'], of['seed']) for of in table.rows], [('cut', 1), ('blockwise', 3)])
+        with self.assertRaisesRegex(argparse.ArgumentTypeError, 'cut:2 is none of'):
+            fp8.run_of('cut:2')
 
     def test_a_run_that_fails_leaves_the_others(self):
         def measure(job, variant, seed, args):
@@ -116,7 +125,7 @@ class RunsTest(Folder):
         self.addCleanup(setattr, fp8, 'measure', fp8.measure)
         fp8.measure = measure
         table = runs.Table(None, 100)
-        fp8.run_all('job', table, None)
+        fp8.run_all('job', table, argparse.Namespace(runs=None))
         self.assertEqual([(of['variant'], of['seed']) for of in table.rows], fp8.RUNS)
         self.assertEqual([of['error'] for of in table.rows if 'error' in of], ['no memory'])
         self.assertFalse(fp8.verdict(table.rows))

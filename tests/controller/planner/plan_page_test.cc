@@ -141,7 +141,7 @@ TEST_F(PlanPageTest, SaysOfARecipeInFp8WhatWasMeasured) {
 TEST_F(PlanPageTest, SaysWhichExpertsAreInFp8) {
   model_ = SmallExperts();
   model_.mixture.width = 32;
-  job_.fp8.emplace();
+  job_.fp8.emplace().keeps_weights = true;
   const auto stacks = [&](const char* in_fp8) {
     return absl::StrCat(" linears and ", in_fp8, " of ", 2 * model_.num_layers,
                         " stacks of experts");
