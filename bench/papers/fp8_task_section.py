@@ -8,10 +8,11 @@ from sections import missing, origin, table
 def setting(results):
     """What was trained and asked."""
     base, numbers = results['base'], ', '.join(f'{most:,}' for most in results['numbers'])
-    return (f'A base of {results["blocks"]} blocks of width {results["hidden"]} from random weights, which answers '
-            f'{100 * base["exact"] / base["answers"]:.1f} % of its own part of the family after {base["steps"]:,} steps; adapters '
-            f'of rank 16 after {results["steps"]} steps on the other part; sums and differences of numbers up to {numbers}, in '
-            f'equal parts; greedy answers in {results["control"]}.')
+    return (f'Word problems, each a sum or a difference of numbers up to {numbers}, in equal parts, {results["questions"]} on a '
+            f'sheet, in two wordings. The base has {results["blocks"]} blocks of width {results["hidden"]}, begins at random '
+            f'weights, and after {base["steps"]:,} steps answers {100 * base["exact"] / base["answers"]:.1f} % of problems in the '
+            f'first wording. Adapters of rank 16 train for {results["steps"]} steps on the second. Answers are greedy, in '
+            f'{results["control"]}.')
 
 
 def broken_said(rows):

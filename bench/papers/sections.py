@@ -1,5 +1,5 @@
 """The sections of the page, each from the files of bench/results that it names; without its file it says so."""
-import statistics
+import re, statistics
 
 import extra_memory
 import intervals
@@ -16,8 +16,9 @@ def table(header, rows):
 
 
 def origin(results, command=None):
-    """The line below a table: by which command, of which commit, on which machine."""
-    return [f'`{command or results["command"]}`, commit {results["commit"][:12]}, {machine_of(results)}.', '']
+    """The line below a table: by which command, of which commits, on which machine."""
+    commits = re.sub('[0-9a-f]{13,}', lambda found: found[0][:12], results['commit'])
+    return [f'`{command or results["command"]}`, commit {commits}, {machine_of(results)}.', '']
 
 
 def missing(part, files=''):

@@ -175,7 +175,7 @@ class SectionTest(Folder):
         text, plots = self.section(rows()[:-1] + [{**row('broken', 1, 20), 'exact_as_trained': 90}])
         self.assertIn('| tensorwise | 50.0 | 51.0 | 52.0 | 51.0 |', text)
         self.assertIn('| rowwise | 50.0 |  |  | 50.0 |', text)
-        self.assertIn('75.0 % of its own part of the family after 2,500 steps', text)
+        self.assertIn('after 2,500 steps answers 75.0 % of problems in the first wording', text)
         self.assertIn('where it was wrong there too, 45.0 %.', text)
         self.assertIn('the broken scale seen: reached.', text)
         self.assertEqual(list(plots), ['fp8_task'])
