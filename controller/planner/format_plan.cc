@@ -273,8 +273,8 @@ uint64_t KeptCodeBytes(const plan::Plan& plan) {
   return bytes;
 }
 
-// When weights are quantised.
-std::string WeightCodesText(const plan::Plan& plan) {
+// When weights are quantised. Experts are gathered as values.
+std::string WeightCodesText(const plan::Plan& plan, const Fp8Count& count) {
   if (plan.fp8.keeps_weights) {
     return absl::StrCat("codes of weights kept (", FormatBytes(KeptCodeBytes(plan)), ")");
   }
@@ -282,10 +282,11 @@ std::string WeightCodesText(const plan::Plan& plan) {
     return "weights quantised as they are read";
   }
   return absl::StrCat("weights quantised as they are gathered",
-                      plan.fp8.experts ? ", those of experts as they are read" : "");
+                      count.experts_in_fp8 > 0 ? ", those of experts as they are read" : "");
 }
 
-// "; 96 of 96 stacks of experts, gradients of their weights in bfloat16". Empty without experts.
+// " and 96 of 96 stacks of experts (gradients of their weights in bfloat16)". Empty without
+// experts.
 std::string Fp8ExpertsText(const plan::Plan& plan, const Fp8Count& count) {
   if (count.all_experts == 0) return "";
   std::string text =
@@ -302,17 +303,18 @@ std::string Fp8Text(const plan::Plan& plan) {
   const Fp8Count count = CountFp8(plan);
   return absl::StrCat(count.in_fp8, " of ", count.all, " linears", Fp8ExpertsText(plan, count),
                       " in FP8, ", plan::NameOf(plan.fp8.recipe), ", gradients ",
-                      plan.fp8.e4m3_gradients ? "E4M3" : "E5M2", ", ", WeightCodesText(plan));
+                      plan.fp8.e4m3_gradients ? "E4M3" : "E5M2", ", ",
+                      WeightCodesText(plan, count));
 }
 
-// "FP8, 111 MiB of a block instead of 222 MiB; it saves 300 MiB a rank". Empty: values are
-// gathered.
+// "FP8, 111 MiB of the linears of a block instead of 222 MiB; it saves 300 MiB a rank". Empty:
+// values are gathered.
 std::string GatherText(const plan::Plan& plan) {
   if (!plan::GathersCodes(plan) || plan::CountCodedWeights(plan) == 0) return "";
   const plan::GatheredBytes bytes = plan::GatheredBytesOf(plan);
-  std::string text =
-      absl::StrCat("FP8, ", FormatBytes(static_cast<uint64_t>(bytes.codes)),
-                   " of a block instead of ", FormatBytes(static_cast<uint64_t>(bytes.values)));
+  std::string text = absl::StrCat("FP8, ", FormatBytes(static_cast<uint64_t>(bytes.codes)),
+                                  " of the linears of a block instead of ",
+                                  FormatBytes(static_cast<uint64_t>(bytes.values)));
   if (plan.generates()) return text + "; answers to prompts gather values into the same slots";
   plan::Plan values = plan;
   values.fp8.gathers_codes = false;
@@ -355,8 +357,9 @@ void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJo
   page.Row("Device", text);
   if (plan.fp8.recipe != plan::Fp8Recipe::kNone) {
     page.Row("  products", Fp8Text(plan));
-    page.Row("  quality", absl::StrCat(Fp8Quality(plan.fp8.recipe),
-                                       plan.fp8.experts ? "; of experts not measured" : ""));
+    const bool experts = CountFp8(plan).experts_in_fp8 > 0;
+    page.Row("  quality",
+             absl::StrCat(Fp8Quality(plan.fp8.recipe), experts ? "; of experts not measured" : ""));
     const std::string gather = GatherText(plan);
     if (!gather.empty()) page.Row("  gather", gather);
   }

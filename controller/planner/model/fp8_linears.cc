@@ -102,6 +102,8 @@ std::string ModuleOf(const model::Parameter& parameter) {
   return std::string(absl::StripSuffix(parameter.name, kWeight));
 }
 
+bool HasExperts(const plan::Plan& plan) { return plan.model.mixture.experts > 0; }
+
 absl::Status Exclude(const std::string& text, const plan::Plan& plan,
                      std::set<plan::LinearPlace>* places) {
   ASSIGN_OR_RETURN(const Excluded excluded, Excluded::Read(text));
@@ -117,15 +119,14 @@ absl::Status Exclude(const std::string& text, const plan::Plan& plan,
     found = true;
   }
   if (found) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("precision.fp8.exclude: \"", text,
-                                                 "\" means no linear of a block; parts of a "
-                                                 "name between dots mean it, as of \"",
-                                                 example, "\""));
+  const bool without_experts = HasExperts(plan) && !plan.fp8.experts;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "precision.fp8.exclude: \"", text,
+      "\" means no linear of a block; parts of a name between dots mean it, as of \"", example,
+      "\"", without_experts ? "; precision.fp8.experts is bfloat16, so experts stay out" : ""));
 }
 
 constexpr int32_t kOfExperts = 90;
-
-bool HasExperts(const plan::Plan& plan) { return plan.model.mixture.experts > 0; }
 
 absl::Status ChooseExperts(const config::JobSpec& job, int32_t capability, plan::Plan* plan) {
   if (!job.fp8->experts || !HasExperts(*plan)) return absl::OkStatus();
@@ -135,9 +136,11 @@ absl::Status ChooseExperts(const config::JobSpec& job, int32_t capability, plan:
         ", of which experts have no products; set experts: bfloat16, or recipe: tensorwise"));
   }
   if (plan->device == DeviceKind::kCuda && capability != 0 && capability != kOfExperts) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "precision.fp8.experts is fp8, the GPU has compute capability ", capability / 10, ".",
-        capability % 10, ", which has no products of experts in FP8; set experts: bfloat16"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("precision.fp8.experts is fp8, the GPU has compute capability ",
+                     capability / 10, ".", capability % 10,
+                     ", which has no products of experts in FP8; 9.0 is needed (Hopper): "
+                     "set experts: bfloat16"));
   }
   plan->fp8.experts = true;
   return absl::OkStatus();
@@ -148,8 +151,8 @@ absl::Status ChooseGather(const config::JobSpec& job, plan::Plan* plan) {
   if (!plan::ScalesWholeWeights(plan->fp8.recipe)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "precision.fp8.gather is fp8, precision.fp8.recipe is ", plan::NameOf(plan->fp8.recipe),
-        ", whose scales are of rows or blocks, and ranks hold parts of weights that are none; set "
-        "gather: bfloat16, or recipe: tensorwise"));
+        ", which has a scale for each row or block of a weight, and ranks hold parts of weights "
+        "that cut rows and blocks; set gather: bfloat16, or recipe: tensorwise"));
   }
   if (plan->lora.dora) {
     return absl::InvalidArgumentError(

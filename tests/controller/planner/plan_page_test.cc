@@ -172,6 +172,12 @@ TEST_F(PlanPageTest, SaysWhichExpertsAreInFp8) {
                 .find(absl::StrCat("of experts (gradients of their weights in ",
                                    ToString(planned_.plan.compute_dtype), ") in FP8")),
             std::string::npos);
+  job_.fp8->gathers_codes = true;
+  job_.zero = 3;
+  Make();
+  EXPECT_NE(FormatPlan(job_, recipe_, planned_, data_)
+                .find("as they are gathered, those of experts as they are read"),
+            std::string::npos);
 }
 
 TEST_F(PlanPageTest, SaysWhatGatheredCodesSave) {
@@ -185,7 +191,7 @@ TEST_F(PlanPageTest, SaysWhatGatheredCodesSave) {
   Make();
   const std::string page = FormatPlan(job_, recipe_, planned_, data_);
   EXPECT_NE(page.find("weights quantised as they are gathered"), std::string::npos) << page;
-  EXPECT_NE(page.find(" of a block instead of "), std::string::npos) << page;
+  EXPECT_NE(page.find(" of the linears of a block instead of "), std::string::npos) << page;
   EXPECT_NE(page.find("; it saves "), std::string::npos) << page;
   const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
   EXPECT_EQ(json["layout"]["fp8"]["gathers_codes"], true);

@@ -144,15 +144,16 @@ TEST(Fp8LinearsTest, ExcludesStacksOfExperts) {
   }
   config::JobSpec without = JobOfExperts({"experts"});
   without.fp8->experts = false;
-  EXPECT_NE(Refusal(without, 90, PlanOf(EvenExperts())).find("means no linear of a block"),
-            std::string::npos);
+  const std::string refusal = Refusal(without, 90, PlanOf(EvenExperts()));
+  EXPECT_NE(refusal.find("\"experts\" means no linear of a block"), std::string::npos) << refusal;
+  EXPECT_NE(refusal.find("; precision.fp8.experts is bfloat16"), std::string::npos) << refusal;
 }
 
 TEST(Fp8LinearsTest, RefusesExpertsThatHaveNoProducts) {
   const plan::Plan plan = PlanOf(EvenExperts());
   for (const auto& [capability, refused] : {std::pair{89, true}, {100, true}, {90, false}}) {
     const std::string refusal = Refusal(JobOfExperts(), capability, plan);
-    EXPECT_EQ(refusal.find("which has no products of experts in FP8; set experts: bfloat16") !=
+    EXPECT_EQ(refusal.find("which has no products of experts in FP8; 9.0 is needed (Hopper)") !=
                   std::string::npos,
               refused)
         << capability << ": " << refusal;
@@ -191,8 +192,9 @@ TEST(Fp8LinearsTest, RefusesToGatherCodesOfRowsOrBlocksOrBesideDora) {
     plan.sequence_len = 64;
     EXPECT_EQ(Refusal(job, 90, plan),
               absl::StrCat("precision.fp8.gather is fp8, precision.fp8.recipe is ", name,
-                           ", whose scales are of rows or blocks, and ranks hold parts of weights "
-                           "that are none; set gather: bfloat16, or recipe: tensorwise"));
+                           ", which has a scale for each row or block of a weight, and ranks hold "
+                           "parts of weights that cut rows and blocks; set gather: bfloat16, or "
+                           "recipe: tensorwise"));
   }
   config::JobSpec job = JobOf(config::Fp8Recipe::kTensorwise);
   job.fp8->gathers_codes = true;
