@@ -50,7 +50,7 @@ void AppendExecutionKeys(std::vector<Key>* t) {
       {.path = "spec.precision.fp8.weights", .type = Type::kWord, .def = "kept",
        .words = {"kept", "bfloat16"},
        .doc = "`kept`: codes of weights stay beside the weights, two bytes an element more, where "
-              "memory is left. Ranks that gather codes keep none. `bfloat16`: weights are "
+              "memory is left. With `parallelism.zero: 3` none are kept. `bfloat16`: weights are "
               "quantised as they are read, which made steps of 7B 5 to 8 % longer on an H200.",
        .short_forms = FloatShortForms()},
       {.path = "spec.precision.fp8.gather", .type = Type::kWord, .def = "auto",
