@@ -147,12 +147,13 @@ class StoredWalker {
   ParsedJob* job_;
 };
 
-// Jobs in FP8 have kept what `auto` means since it may mean codes: where it stands, ranks gathered
-// values.
+// A job in FP8 is stored with fp8 or bfloat16 in place of `auto`. Where `auto` is stored, or no
+// word, the job was accepted when `auto` meant bfloat16.
 void KeepGather(Json* spec) {
   Json& precision = (*spec)["precision"];
+  if (precision["compute"] != "fp8") return;
   Json& gather = precision["fp8"]["gather"];
-  if (precision["compute"] == "fp8" && gather == "auto") gather = "bfloat16";
+  if (gather == "auto") gather = "bfloat16";
 }
 
 }  // namespace

@@ -280,13 +280,11 @@ void CheckFp8(Validated* job) {
                                     std::pair<const char*, Json>("activations", "kept"),
                                     std::pair<const char*, Json>("weights", "kept"),
                                     std::pair<const char*, Json>("gather", "auto"),
-                                    std::pair<const char*, Json>("experts", "auto"),
+                                    std::pair<const char*, Json>("experts", "bfloat16"),
                                     std::pair<const char*, Json>("exclude", Json::array())}) {
     const std::string path = absl::StrCat("spec.precision.fp8.", name);
     const Json& value = At(job->effective, path);
-    // Jobs from before there were experts in FP8 have bfloat16.
-    const bool before = name == std::string_view("experts") && value == "bfloat16";
-    if (fp8 || value.is_null() || value == usual || before) continue;
+    if (fp8 || value.is_null() || value == usual) continue;
     error(path, "goes with precision.compute: fp8");
   }
 }
@@ -453,7 +451,6 @@ void ResolveFp8(Json* spec) {
   if (fp8["recipe"] == "auto") fp8["recipe"] = "tensorwise";
   const bool whole = fp8["recipe"] == "tensorwise" || fp8["recipe"] == "delayed";
   if (fp8["gradients"] == "auto") fp8["gradients"] = whole ? "e5m2" : "e4m3";
-  if (fp8["experts"] == "auto") fp8["experts"] = "bfloat16";
   if (fp8["gather"] != "auto") return;
   const bool dora = (*spec)["adapter"] != "none" && (*spec)["lora"]["use_dora"] == true;
   fp8["gather"] = whole && !dora ? "fp8" : "bfloat16";

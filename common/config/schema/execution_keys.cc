@@ -68,8 +68,8 @@ void AppendExecutionKeys(std::vector<Key>* t) {
               "whole weights; DoRA reads them too, and is refused. `auto`: fp8 where it goes, as "
               "it was faster on two H200s and took less memory.",
        .short_forms = FloatShortForms()},
-      {.path = "spec.precision.fp8.experts", .type = Type::kWord, .def = "auto",
-       .words = {"auto", "bfloat16", "fp8"},
+      {.path = "spec.precision.fp8.experts", .type = Type::kWord, .def = "bfloat16",
+       .words = {"bfloat16", "fp8"},
        .doc = "Products of the linears of a mixture's experts. `fp8`: those that read rows, which "
               "are forward and the gradient of the rows, with one scale for all rows and one for "
               "each expert's matrix. Gradients of the weights of trained experts stay as with "
@@ -78,9 +78,9 @@ void AppendExecutionKeys(std::vector<Key>* t) {
               "an element beside the weights in training. Where memory has no room for them, "
               "experts are quantised in every micro-step. That takes longer than the products "
               "save where an expert has few rows. `cox plan` says whether codes are kept, and the "
-              "time. `bfloat16`: as with `compute: auto`. `auto`: bfloat16, as fp8 was slower "
-              "where codes of experts are not kept. Without experts it has no effect.",
-       .short_forms = FloatShortForms(), .before = "bfloat16"},
+              "time. `bfloat16`: as with `compute: auto`; it is the default, as fp8 was slower "
+              "where codes of experts are not kept. Without experts the key has no effect.",
+       .short_forms = FloatShortForms()},
       {.path = "spec.precision.fp8.exclude", .type = Type::kStringList, .def = "[]",
        .doc = "Linears whose products stay as with `auto`: `down_proj`, `layers.0`, or a pattern "
               "of a whole name. Of q, k and v, or gate and up, one name means all, as their "
