@@ -41,6 +41,9 @@ struct AttentionSpec {
   bool sinks = false;                  // query heads have sinks
   DType sink_dtype = DType::kFloat32;  // of them: float32 or `dtype`
   bool deterministic = true;  // false: the backward may differ in its last bits between runs
+  // The forward multiplies codes in E4M3 (kernels/attention/fp8_attention.h). Without softcap,
+  // heads at most 128 wide and a multiple of 16; on CUDA of bfloat16 and compute capability 9.0.
+  bool fp8 = false;
 };
 bool AttentionSupports(const AttentionSpec& spec);
 

@@ -1,0 +1,47 @@
+// Attention whose forward multiplies codes in E4M3 (kernels/quantize/fp8.h), for
+// AttentionSpec::fp8. The backward is that of kernels/attention/attention.h: it reads q, k and v as
+// they came, and out and lse of this forward.
+//
+// Scales are powers of two: 2^e, the smallest with amax <= 448 2^e and e >= -40. So what a value
+// rounds to depends on its scale only where its code is subnormal. A row of a query head has a
+// scale sq. The keys of a kv head have a scale sk for each tile of 128 of a document, counted from
+// its first row, and its values have sv likewise. Codes are x / scale, rounded to nearest even.
+//   S = scale sq sk (codes of q) (codes of k)^T
+//   over tiles of keys, in order:  m' = max(m, rowmax S);  P = exp(S - m');
+//     l' = e^{m - m'} l + rowsum P;  O' = e^{m - m'} O + sv (code of 256 P) (codes of v)
+//   out = O / (256 l);  lse = m + log l
+// Sums are in float32; those of O leave the tensor core after every tile, for its sums of codes
+// have fewer bits. A maximum that is no number makes its scale NaN, and all rows of out that read
+// it. Source: Shah and others, "FlashAttention-3", 2024, section 3.3, which has a scale for each
+// block of q, k and v.
+#ifndef COXSWAIN_KERNELS_ATTENTION_FP8_ATTENTION_H_
+#define COXSWAIN_KERNELS_ATTENTION_FP8_ATTENTION_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/host_device.h"
+
+namespace coxswain::kernels {
+
+inline constexpr int kFp8AttentionKeys = 128;          // that share a scale
+inline constexpr float kFp8ProbabilityScale = 256.0f;  // P is at most 1, a code at most 448
+inline constexpr int kFp8SmallestExponent = -40;
+
+// The scale of values whose largest size has these bits of a float32.
+COXSWAIN_HOST_DEVICE inline float Fp8AttentionScale(uint32_t amax) {
+  constexpr uint32_t kInfinity = 0x7f800000u, kFraction = 0x007fffffu, kOf448 = 0x00600000u;
+  uint32_t bits = 0x7fc00000u;  // NaN
+  if (amax < kInfinity) {
+    const int least = static_cast<int>(amax >> 23) - (127 + 8) + ((amax & kFraction) > kOf448);
+    const int exponent = least > kFp8SmallestExponent ? least : kFp8SmallestExponent;
+    bits = static_cast<uint32_t>(exponent + 127) << 23;
+  }
+  float scale = 0.0f;
+  std::memcpy(&scale, &bits, sizeof(scale));
+  return scale;
+}
+
+}  // namespace coxswain::kernels
+
+#endif  // COXSWAIN_KERNELS_ATTENTION_FP8_ATTENTION_H_
