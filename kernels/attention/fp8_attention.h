@@ -42,6 +42,34 @@ COXSWAIN_HOST_DEVICE inline float Fp8AttentionScale(uint32_t amax) {
   return scale;
 }
 
+// Where a GPU keeps codes and scales, in bytes of its workspace; parts begin at multiples of 256.
+struct Fp8AttentionParts {
+  int64_t value_keys = 0;  // K: document i has keys 16 (cu_seqlens[i] / 16 + i) on of it
+  int64_t tiles = 0;       // M: document i has tiles cu_seqlens[i] / 128 + i on of it
+  int64_t q = 0;           // [T, nq, hd]
+  int64_t k = 0;           // [T, nkv, hd]
+  int64_t v = 0;           // [nkv, vd, K]
+  int64_t q_scales = 0;    // [nkv, T, nq / nkv] floats
+  int64_t k_scales = 0;    // [nkv, M] floats
+  int64_t v_scales = 0;    // [nkv, M] floats
+  int64_t bytes = 0;       // of all
+};
+constexpr Fp8AttentionParts Fp8AttentionPartsOf(int64_t heads, int64_t kv_heads, int64_t head_dim,
+                                                int64_t value_dim, int64_t tokens,
+                                                int64_t documents) {
+  const auto aligned = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  Fp8AttentionParts parts;
+  parts.value_keys = 16 * (tokens / 16 + documents);
+  parts.tiles = tokens / kFp8AttentionKeys + documents;
+  parts.k = aligned(tokens * heads * head_dim);
+  parts.v = parts.k + aligned(tokens * kv_heads * head_dim);
+  parts.q_scales = parts.v + aligned(kv_heads * value_dim * parts.value_keys);
+  parts.k_scales = parts.q_scales + aligned(4 * tokens * heads);
+  parts.v_scales = parts.k_scales + aligned(4 * kv_heads * parts.tiles);
+  parts.bytes = parts.v_scales + aligned(4 * kv_heads * parts.tiles);
+  return parts;
+}
+
 }  // namespace coxswain::kernels
 
 #endif  // COXSWAIN_KERNELS_ATTENTION_FP8_ATTENTION_H_
