@@ -5,6 +5,7 @@
 // backward of the same documents agree.
 #include "kernels/attention/attention.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -44,10 +45,12 @@ Documents DocumentsOf(const AttentionExtents& extents) {
   return {.count = extents.documents, .max_length = extents.max_length, .dense = extents.dense};
 }
 
-int64_t ForwardBytes(const AttentionSpec& spec, const Documents& documents) {
+int64_t ForwardBytes(const AttentionSpec& spec, const Documents& documents, int64_t tokens) {
   const cuda::CudnnAttention* plan = Plan(spec, documents);
   if (plan != nullptr) return cuda::CudnnAttentionForwardWorkspaceBytes(*plan);
-  return cuda::HopperAttentionSupports(spec) ? cuda::kHopperAttentionForwardWorkspaceBytes : 0;
+  return cuda::HopperAttentionSupports(spec)
+             ? cuda::HopperAttentionForwardWorkspaceBytes(spec, tokens, documents.count)
+             : 0;
 }
 
 int64_t BackwardBytes(const AttentionSpec& spec, const Documents& documents, int64_t tokens) {
@@ -63,12 +66,16 @@ int64_t BackwardBytes(const AttentionSpec& spec, const Documents& documents, int
 
 // What our own kernels say for themselves, and whether their workspace fits.
 std::string PrepareOwn(const AttentionSpec& spec, const AttentionExtents& extents) {
-  const int64_t need = BackwardBytes(spec, {}, extents.tokens);
+  Documents packed = DocumentsOf(extents);
+  packed.dense = false;
+  const int64_t need = std::max(ForwardBytes(spec, packed, extents.tokens),
+                                BackwardBytes(spec, packed, extents.tokens));
   if (extents.workspace_budget > 0 && need > extents.workspace_budget) {
     throw std::invalid_argument("Attention: needs a workspace of " + std::to_string(need) +
                                 " bytes, " + std::to_string(extents.workspace_budget) +
                                 " are allowed");
   }
+  if (spec.fp8) return "warpgroup kernels over packed documents, forward in FP8";
   if (cuda::HopperAttentionSupports(spec)) return "warpgroup kernels over packed documents";
   if (cuda::FlashAttentionSupports(spec)) return "flash kernels over packed documents";
   if (spec.dtype == DType::kFloat32) return "plain kernels for float32";
@@ -81,7 +88,8 @@ std::string PrepareOwn(const AttentionSpec& spec, const AttentionExtents& extent
 
 bool AttentionSupports(const AttentionSpec& spec) {
   return IsAttention(spec) && spec.head_dim <= cuda::kPlainLargestHeadDim &&
-         ValueDim(spec) <= cuda::kPlainLargestHeadDim;
+         ValueDim(spec) <= cuda::kPlainLargestHeadDim &&
+         (!spec.fp8 || cuda::HopperAttentionSupports(spec));
 }
 
 std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,
@@ -99,7 +107,7 @@ std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& 
 }
 
 int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, const AttentionExtents& extents) {
-  return ForwardBytes(spec, DocumentsOf(extents));
+  return ForwardBytes(spec, DocumentsOf(extents), extents.tokens);
 }
 
 int64_t AttentionBackwardWorkspaceBytes(const AttentionSpec& spec,
@@ -111,7 +119,8 @@ void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   cuda::RequireSupported(AttentionSupports(args.spec), "Attention");
   RequireSinks(args.spec, args.sinks, "Attention");
   RequireDocuments(args.documents, args.tokens);
-  cuda::RequireWorkspace(args.workspace, ForwardBytes(args.spec, args.documents), "Attention");
+  cuda::RequireWorkspace(args.workspace, ForwardBytes(args.spec, args.documents, args.tokens),
+                         "Attention");
   if (args.tokens == 0) return;
   if (const cuda::CudnnAttention* plan = Plan(args.spec, args.documents)) {
     cuda::CudnnAttentionForward(*plan, args, stream);

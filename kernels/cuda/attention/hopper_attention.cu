@@ -6,6 +6,7 @@
 // row sums: 4 per element of out, 12 per row. Deterministic: a row's sum has a fixed order.
 #include "kernels/cuda/attention/hopper_attention.h"
 
+#include "kernels/cuda/attention/fp8_attention.cuh"
 #include "kernels/cuda/attention/hopper_tiles.cuh"
 
 namespace coxswain::kernels::cuda {
@@ -13,7 +14,8 @@ namespace {
 
 constexpr int kMostGroupHeads = 64;
 constexpr int64_t kFlashHeadDim = 32;  // heads of at most that are half zeros here
-constexpr int64_t kCounterBytes = kHopperAttentionForwardWorkspaceBytes;
+constexpr int64_t kCounterBytes = 16;
+constexpr int64_t kCodesBegin = 256;  // of a forward's workspace, behind the counter
 constexpr int kSumThreads = 256;
 
 // kLanes lanes a row, 8 elements each, of which the last ones may have none.
@@ -71,12 +73,37 @@ int64_t StatisticsBytes(const AttentionSpec& spec, int64_t tokens) {
   return AlignUp(static_cast<int64_t>(sizeof(float2)) * spec.num_heads * tokens);
 }
 
+Fp8AttentionParts CodeParts(const AttentionSpec& spec, int64_t tokens, int64_t documents) {
+  return Fp8AttentionPartsOf(spec.num_heads, spec.num_kv_heads, spec.head_dim, ValueDim(spec),
+                             tokens, documents);
+}
+AttentionCodes CodesIn(char* data, const Fp8AttentionParts& parts) {
+  const auto codes = [&](int64_t at) { return reinterpret_cast<uint8_t*>(data + at); };
+  const auto scales = [&](int64_t at) { return reinterpret_cast<float*>(data + at); };
+  return {.q = codes(parts.q),
+          .k = codes(parts.k),
+          .v = codes(parts.v),
+          .q_scales = scales(parts.q_scales),
+          .k_scales = scales(parts.k_scales),
+          .v_scales = scales(parts.v_scales),
+          .value_keys = static_cast<int>(parts.value_keys),
+          .tiles = static_cast<int>(parts.tiles)};
+}
+
+// What the kernels take of heads whose wider side has `widest` elements.
+bool TakesHeads(const AttentionSpec& spec, int64_t widest) {
+  const int64_t values = ValueDim(spec);
+  if (spec.fp8) {
+    return spec.softcap == 0.0f && spec.head_dim % 16 == 0 && values % 16 == 0 && widest <= 128;
+  }
+  return spec.head_dim % 8 == 0 && values % 8 == 0 && widest > kFlashHeadDim && widest <= 256;
+}
+
 }  // namespace
 
 bool HopperAttentionSupports(const AttentionSpec& spec) {
-  const int64_t values = ValueDim(spec), widest = std::max(spec.head_dim, values);
-  return spec.dtype == DType::kBFloat16 && spec.head_dim % 8 == 0 && values % 8 == 0 &&
-         widest > kFlashHeadDim && widest <= 256 &&
+  return spec.dtype == DType::kBFloat16 &&
+         TakesHeads(spec, std::max(spec.head_dim, ValueDim(spec))) &&
          spec.num_heads <= kMostGroupHeads * spec.num_kv_heads && QueryRow(spec) % 8 == 0 &&
          KeyRow(spec) % 8 == 0 && ValueRow(spec) % 8 == 0 && spec.scale > 0.0f &&
          Capability() == 90;
@@ -87,8 +114,13 @@ bool HopperAttentionSupports(const AttentionSpec& spec) {
 // at 8,192 tokens 15.0 and 16.3 beside 12.9 and 14.7. 32/32 heads x 96 at 2,048 tokens: ours 2.19,
 // cuDNN's 2.21, deterministic 2.33 (papers_attention.json). cuDNN has no backward of 256.
 bool HopperAttentionIsFastest(const AttentionSpec& spec, int64_t length) {
-  return HopperAttentionSupports(spec) &&
-         (spec.deterministic || spec.head_dim <= 64 || spec.head_dim > 128 || length < 4096);
+  return HopperAttentionSupports(spec) && (spec.fp8 || spec.deterministic || spec.head_dim <= 64 ||
+                                           spec.head_dim > 128 || length < 4096);
+}
+
+int64_t HopperAttentionForwardWorkspaceBytes(const AttentionSpec& spec, int64_t tokens,
+                                             int64_t documents) {
+  return spec.fp8 ? kCodesBegin + CodeParts(spec, tokens, documents).bytes : kCounterBytes;
 }
 
 int64_t HopperAttentionBackwardWorkspaceBytes(const AttentionSpec& spec, int64_t tokens) {
@@ -102,7 +134,15 @@ void HopperAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   CheckCuda(cudaMemsetAsync(next, 0, kCounterBytes, Handle(stream)), "cudaMemsetAsync");
   HopperParams p = MakeHopperParams(args.spec, args.documents, args.tokens, args.in);
   p.sinks = MakeSinks(args.spec, args.sinks);
-  LaunchHopperForward(args, p, next, stream);
+  if (args.spec.fp8) {
+    const Fp8AttentionParts parts = CodeParts(args.spec, args.tokens, args.documents.count);
+    const AttentionCodes codes =
+        CodesIn(static_cast<char*>(args.workspace.data) + kCodesBegin, parts);
+    LaunchAttentionCodes(p, codes, stream);
+    LaunchHopperFp8Forward(args, p, codes, next, stream);
+  } else {
+    LaunchHopperForward(args, p, next, stream);
+  }
   CheckLaunch("AttentionForward");
 }
 

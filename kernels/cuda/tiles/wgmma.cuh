@@ -144,6 +144,20 @@ __device__ __forceinline__ void MultiplyCodes(float (&d)[128], uint64_t a, uint6
                  : "l"(a), "l"(b), "r"(static_cast<int>(add)));
   }
 }
+// E4M3 alone: b [32, 64]; and a in registers, its rows and columns those of four 8x16 blocks of
+// codes.
+__device__ __forceinline__ void MultiplyCodes(float (&d)[32], uint64_t a, uint64_t b, bool add) {
+  asm volatile(COXSWAIN_OF_CODES("m64n64k32", "e4m3", COXSWAIN_NAMES32, "%32", "%33", "%34")
+               : COXSWAIN_D32(d, 0)
+               : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+}
+__device__ __forceinline__ void MultiplyCodes(float (&d)[64], const uint32_t (&a)[4], uint64_t b,
+                                              bool add) {
+  asm volatile(COXSWAIN_OF_CODES("m64n128k32", "e4m3", COXSWAIN_NAMES64, "{%64, %65, %66, %67}",
+                                 "%68", "%69")
+               : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+}
 #undef COXSWAIN_OF_CODES
 
 template <bool kAcross>

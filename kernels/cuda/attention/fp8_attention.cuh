@@ -1,0 +1,39 @@
+// Attention whose forward multiplies codes in E4M3 (kernels/attention/fp8_attention.h), on
+// compute capability 9.0: what its two launches share.
+//
+// Values go turned, [vd, keys], for the tensor core reads both operands of codes along k. Its left
+// operand has the keys of a step in another order than the product that made the probabilities has
+// them: a lane holds keys 2 c, 2 c + 1, 8 + 2 c, 9 + 2 c of each 16 where 4 c .. 4 c + 3 are read.
+// So values lie in that order, and probabilities stay in their lanes. Source: PTX ISA, "Register
+// fragments for wgmma.mma_async.m64nNk32"; Shah and others, "FlashAttention-3", 2024, section 3.3.
+#ifndef COXSWAIN_KERNELS_CUDA_ATTENTION_FP8_ATTENTION_CUH_
+#define COXSWAIN_KERNELS_CUDA_ATTENTION_FP8_ATTENTION_CUH_
+
+#include "kernels/attention/fp8_attention.h"
+#include "kernels/cuda/attention/hopper_tiles.cuh"
+
+namespace coxswain::kernels::cuda {
+
+// Codes and scales of a micro-batch in the workspace, as Fp8AttentionParts lays them out.
+struct AttentionCodes {
+  uint8_t *q = nullptr, *k = nullptr, *v = nullptr;
+  float *q_scales = nullptr, *k_scales = nullptr, *v_scales = nullptr;
+  int value_keys = 0, tiles = 0;
+};
+
+// Where a document's parts begin.
+__device__ __forceinline__ int FirstCodeTile(int begin, int document) {
+  return begin / kFp8AttentionKeys + document;
+}
+__device__ __forceinline__ int FirstValueKey(int begin, int document) {
+  return 16 * (begin / 16 + document);
+}
+
+// Reads q, k and v once. Deterministic.
+void LaunchAttentionCodes(const HopperParams& p, const AttentionCodes& codes, Stream* stream);
+void LaunchHopperFp8Forward(const AttentionForwardArgs& args, HopperParams p,
+                            const AttentionCodes& codes, int* next, Stream* stream);
+
+}  // namespace coxswain::kernels::cuda
+
+#endif  // COXSWAIN_KERNELS_CUDA_ATTENTION_FP8_ATTENTION_CUH_

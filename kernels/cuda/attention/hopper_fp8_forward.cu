@@ -1,0 +1,449 @@
+// Forward of attention over packed documents by warpgroup products of codes in E4M3: the formulas
+// of kernels/attention/fp8_attention.h, the tiles, warpgroups, turns and barriers of
+// hopper_forward.cu.
+//
+// A box's row of 128 bytes is 128 codes, so a head of any width is one box. The copy engine takes
+// codes in pairs as it takes values of bfloat16. Probabilities go into codes in the registers where
+// their scores were; values lie turned, their keys in the order that this asks for
+// (fp8_attention.cuh). The product with values begins anew at every tile of keys, and its sums are
+// added to those before in float32: kept in units of the tile's scale of values, they shrink by the
+// softmax and by the ratio of scales in one multiplication.
+//
+// Bytes: codes of Q once, O once; codes of K and V by every tile of rows, from the L2 cache.
+// Deterministic, and a row's bits depend on its document alone.
+#include <cuda_fp8.h>
+
+#include "kernels/cuda/attention/fp8_attention.cuh"
+#include "kernels/cuda/attention/hopper_products.cuh"
+
+namespace coxswain::kernels::cuda {
+namespace {
+
+constexpr int kGroups = 2;  // warpgroups that multiply
+constexpr int kRows = 64 * kGroups;
+constexpr int kKeys = kFp8AttentionKeys;
+constexpr int kLastKeys = 64;  // of a tile's products where no row sees the others
+constexpr int kWidth = 128;    // of heads, with zeros behind them
+constexpr int kPairs = kWidth / 2;
+constexpr int kTiles = 2;  // of Q
+constexpr int kStages = 3;
+constexpr int kThreads = 128 * (kGroups + 1);
+constexpr int kStepCodes = 32;  // of a product's k
+constexpr float kLog2OfProbabilityScale = 8.0f;
+static_assert(kFp8ProbabilityScale == 256.0f);
+
+struct Maps {
+  TensorMap q, k, v;
+};
+
+struct alignas(1024) Shared {
+  unsigned char q[kTiles][kRows * kWidth * kBf16Bytes];  // codes in the first half; in the end out
+  unsigned char k[kStages][kKeys * kWidth];
+  unsigned char v[kStages][kWidth * kKeys];
+  uint64_t q_full[kTiles], q_empty[kTiles];
+  uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+  HopperItem item[kTiles];  // whose Q it is
+  int document[kTiles];     // and of which document
+  ItemSlot next;
+};
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+__device__ __forceinline__ void InitShared(Shared* shared) {
+  for (int s = 0; s < kTiles; ++s) {
+    InitBarrier(&shared->q_full[s]);
+    InitBarrier(&shared->q_empty[s], 4 * kGroups);
+  }
+  InitSlot(&shared->next);
+  for (int s = 0; s < kStages; ++s) {
+    InitBarrier(&shared->k_full[s]);
+    InitBarrier(&shared->v_full[s]);
+    InitBarrier(&shared->k_empty[s], 4 * kGroups);
+    InitBarrier(&shared->v_empty[s], 4 * kGroups);
+  }
+  PublishBarriers();
+}
+
+// The values of a tile of keys, once their place is empty. By a warp.
+__device__ __forceinline__ void LoadValues(const TensorMap& map, int kv_head, int value_key,
+                                           unsigned char* to, uint64_t* empty, uint64_t* full,
+                                           unsigned phase) {
+  WaitForOwnPhase(empty, phase ^ 1);
+  if (threadIdx.x % kWarp == 0) {
+    ExpectBytes(full, kWidth * kKeys);
+    LoadBox(to, map, value_key / 2, 0, kv_head, full);
+  }
+  __syncwarp();
+}
+
+// By a warp.
+__device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& p, Shared* shared) {
+  RingPlace<kStages> place;
+  RingPlace<kTiles> q;
+  for (unsigned item_phase = 0;; item_phase ^= 1, q.Advance()) {
+    const HopperItem item = TakeItem(&shared->next, item_phase);
+    const int document = item.first < 0 ? 0 : WarpLastAtMost(p.documents, item.first, [&](int d) {
+      return p.cu_seqlens[d];
+    });
+    uint64_t* q_full = &shared->q_full[q.stage];
+    WaitForOwnPhase(&shared->q_empty[q.stage], q.phase ^ 1);
+    if (threadIdx.x == 0) {
+      shared->item[q.stage] = item;
+      shared->document[q.stage] = document;
+      if (item.first < 0) {
+        Arrive(q_full);
+      } else {
+        ExpectBytes(q_full, p.tile_tokens * p.group_heads * kWidth);
+        LoadPacked<kPairs, kRows>(maps.q, p, item.kv_head, item.first, shared->q[q.stage], q_full);
+      }
+    }
+    __syncwarp();
+    if (item.first < 0) return;
+    const KeyRange keys = KeysOf<kKeys>(p, item);
+    const int value_key = FirstValueKey(item.begin, document) - item.begin;
+    for (int key = keys.first; key <= keys.last; key += kKeys) {
+      LoadKeys<kPairs, kKeys>(maps.k, item, key, shared->k[place.stage],
+                              &shared->k_empty[place.stage], &shared->k_full[place.stage],
+                              place.phase);
+      LoadValues(maps.v, item.kv_head, value_key + key, shared->v[place.stage],
+                 &shared->v_empty[place.stage], &shared->v_full[place.stage], place.phase);
+      place.Advance();
+    }
+  }
+}
+
+// The scales of an item's tiles of keys and of values.
+struct TileScales {
+  const float *keys, *values;  // of the document's first tile
+  int begin;
+  __device__ __forceinline__ float OfKeys(int key) const {
+    return __ldg(keys + (key - begin) / kKeys);
+  }
+  __device__ __forceinline__ float OfValues(int key) const {
+    return __ldg(values + (key - begin) / kKeys);
+  }
+};
+
+// Of a warpgroup's 64 rows; [2]: of a lane's two.
+struct Rows {
+  float sums[kWidth / 2];  // in units of value_scale / 256
+  uint32_t probabilities[kKeys / kStepCodes][4];
+  float maximum[2];  // of scores, as base 2 logarithms
+  float total[2];    // of the lane's columns, times 256
+  float factor[2];   // of a product of codes without the scale of keys, as base 2 logarithms
+  float ratio[2];    // by which older sums shrink, in units of the probabilities' tile
+  float value_scale;
+};
+
+// Scores of keys from first_key on -> unnormalised probabilities times 256.
+template <int kCount>
+__device__ __forceinline__ void OnlineSoftmax(const HopperParams& p, const HopperItem& item,
+                                              int group, int first_key, float key_scale,
+                                              float value_scale, float (&s)[kCount], Rows* rows) {
+  if (IsMasked<2 * kCount>(p, item, first_key)) {
+    const int tokens[2] = {item.first + TokenOfRow(p, LaneRow(group, 0)),
+                           item.first + TokenOfRow(p, LaneRow(group, 1))};
+    ForEachSum<kCount>([&](int n, int h, int column) {
+      if (!p.Visible(tokens[h], first_key + column)) s[n] = -INFINITY;
+    });
+  }
+  // Both are powers of two.
+  const float scales = rows->value_scale * __frcp_rn(value_scale);
+  rows->value_scale = value_scale;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float factor = rows->factor[h] * key_scale;
+    float largest = -INFINITY;
+#pragma unroll
+    for (int n = 2 * h; n < kCount; n += 4) largest = fmaxf(largest, fmaxf(s[n], s[n + 1]));
+    const float maximum = fmaxf(rows->maximum[h], QuadMax(largest) * factor);
+    // A row that has seen no key yet keeps -infinity, which must not meet itself in a difference.
+    const float shift = maximum == -INFINITY ? 0.0f : maximum;
+    const float shrink = Exp2(rows->maximum[h] - shift);
+    rows->maximum[h] = maximum;
+    rows->ratio[h] = shrink * scales;
+    float sum = 0.0f;
+#pragma unroll
+    for (int n = 2 * h; n < kCount; n += 4) {
+      s[n] = Exp2(s[n] * factor - (shift - kLog2OfProbabilityScale));
+      s[n + 1] = Exp2(s[n + 1] * factor - (shift - kLog2OfProbabilityScale));
+      sum += s[n] + s[n + 1];
+    }
+    rows->total[h] = rows->total[h] * shrink + sum;
+  }
+}
+
+// Probabilities as codes, where a lane has them.
+template <int kSteps>
+__device__ __forceinline__ void PackCodes(const float (&s)[16 * kSteps], uint32_t (*codes)[4]) {
+  const auto pair = [&](int block, int h) {
+    const float2 values = make_float2(s[4 * block + 2 * h], s[4 * block + 2 * h + 1]);
+    return static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(values, __NV_SATFINITE, __NV_E4M3));
+  };
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int block = 4 * k + i / 2 * 2;
+      codes[k][i] = pair(block, i % 2) | pair(block + 1, i % 2) << 16;
+    }
+  }
+}
+
+// Scores of rows and keys in boxes of codes.
+template <int kCount>
+__device__ __forceinline__ void MultiplyKeys(float (&s)[kCount], uint64_t q, uint64_t k) {
+#pragma unroll
+  for (int step = 0; step < kWidth / kStepCodes; ++step) {
+    const uint64_t at = static_cast<uint64_t>(step) * kStepAlongK;
+    if constexpr (kCount == 64) {
+      MultiplyCodes<false>(s, q + at, k + at, step > 0);
+    } else {
+      MultiplyCodes(s, q + at, k + at, step > 0);
+    }
+  }
+}
+template <int kSteps>
+__device__ __forceinline__ void MultiplyValues(float (&sums)[kWidth / 2],
+                                               const uint32_t (*probabilities)[4], uint64_t v) {
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const uint32_t a[4] = {probabilities[step][0], probabilities[step][1], probabilities[step][2],
+                           probabilities[step][3]};
+    MultiplyCodes(sums, a, v + static_cast<uint64_t>(step) * kStepAlongK, step > 0);
+  }
+}
+__device__ __forceinline__ void AddTile(const float (&tile)[kWidth / 2], const float (&ratio)[2],
+                                        float (&sums)[kWidth / 2]) {
+#pragma unroll
+  for (int n = 0; n < kWidth / 2; ++n) sums[n] = sums[n] * ratio[n / 2 % 2] + tile[n];
+}
+
+// What the tiles of an item have in common.
+struct Context {
+  const HopperParams& p;
+  const HopperItem& item;
+  const TileScales& scales;
+  const int group;
+  Shared* const shared;
+  const uint64_t q;
+};
+
+// Scores against the first keys of a tile, kCount of them, and their probabilities.
+template <int kCount>
+__device__ __forceinline__ void BeginRows(const Context& c, const RingPlace<kStages>& place,
+                                          int key, Rows* rows) {
+  float s[kCount / 2];
+  const float key_scale = c.scales.OfKeys(key), value_scale = c.scales.OfValues(key);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    rows->maximum[h] = -INFINITY;
+    rows->total[h] = 0.0f;
+  }
+  rows->value_scale = value_scale;
+#pragma unroll
+  for (float& sum : rows->sums) sum = 0.0f;
+  WaitForOwnPhase(&c.shared->k_full[place.stage], place.phase);
+  BeginProducts();
+  MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place.stage]));
+  CommitProducts();
+  WaitForProducts<0>();
+  Finished(s);
+  Release(&c.shared->k_empty[place.stage]);
+  OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  PackCodes<kCount / kStepCodes>(s, rows->probabilities);
+}
+
+// The same of the next tile of keys, beside the product of the probabilities and the values before.
+template <int kCount>
+__device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* place, int key,
+                                         Rows* rows) {
+  float s[kCount / 2], tile[kWidth / 2];
+  const float key_scale = c.scales.OfKeys(key), value_scale = c.scales.OfValues(key);
+  const float ratio[2] = {rows->ratio[0], rows->ratio[1]};
+  const int stage = place->stage;
+  const unsigned phase = place->phase;
+  place->Advance();
+  WaitForOwnPhase(&c.shared->k_full[place->stage], place->phase);
+  MeetAt(kTurnBarrier + c.group, 256);
+  BeginProducts();
+  MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place->stage]));
+  CommitProducts();
+  WaitForOwnPhase(&c.shared->v_full[stage], phase);
+  MultiplyValues<kKeys / kStepCodes>(tile, rows->probabilities, RowsAlongK<64>(c.shared->v[stage]));
+  CommitProducts();
+  PassBy(kTurnBarrier + (c.group + 1) % kGroups, 256);
+  WaitForProducts<1>();
+  Finished(s);
+  Release(&c.shared->k_empty[place->stage]);
+  OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  WaitForProducts<0>();
+  Finished(tile);
+  Release(&c.shared->v_empty[stage]);
+  AddTile(tile, ratio, rows->sums);
+  PackCodes<kCount / kStepCodes>(s, rows->probabilities);
+}
+
+// Keys from `first` on of a tile of values become 0, in chunks of 16; by a warpgroup.
+__device__ __forceinline__ void ZeroKeys(unsigned char* values, int first) {
+  const int row = static_cast<int>(threadIdx.x) % 128;
+  for (int chunk = (first + 15) / 16; chunk < kKeys / 16; ++chunk) {
+    reinterpret_cast<uint4*>(values + row * kBoxRowBytes)[chunk ^ (row & 7)] = uint4{0, 0, 0, 0};
+  }
+}
+
+// The last probabilities, of keys from `key` on, times their values.
+template <int kCount>
+__device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* place, int key,
+                                        Rows* rows) {
+  unsigned char* values = c.shared->v[place->stage];
+  WaitForOwnPhase(&c.shared->v_full[place->stage], place->phase);
+  if (key + kCount > c.item.end) {
+    ZeroKeys(values, c.item.end - key);
+    PublishRows(c.group);
+  }
+  float tile[kWidth / 2];
+  BeginProducts();
+  MultiplyValues<kCount / kStepCodes>(tile, rows->probabilities, RowsAlongK<64>(values));
+  CommitProducts();
+  WaitForProducts<0>();
+  Finished(tile);
+  Release(&c.shared->v_empty[place->stage]);
+  AddTile(tile, rows->ratio, rows->sums);
+  place->Advance();
+}
+
+// What a row ends with, of its largest score as a base 2 logarithm and its sum times 256: the
+// factor of its sums without their unit, and lse.
+__device__ __forceinline__ RowEnd EndOfCodes(const HopperParams& p, int head, float maximum,
+                                             float total) {
+  const float sum = total / kFp8ProbabilityScale;
+  if (!p.sinks.any()) return {1.0f / total, maximum / kLog2E + logf(sum)};
+  const float sink = p.sinks.of(head) * kLog2E, largest = fmaxf(maximum, sink);
+  const float shrink = Exp2(maximum - largest);
+  const float all = sum * shrink + Exp2(sink - largest);
+  return {shrink / (kFp8ProbabilityScale * all), largest / kLog2E + logf(all)};
+}
+
+__device__ __forceinline__ void Write(const Context& c, const Rows& rows, unsigned char* own_rows,
+                                      bf16* out, float* lse) {
+  const HopperParams& p = c.p;
+  const HopperItem& item = c.item;
+  const int tokens = min(p.tile_tokens, item.end - item.first);
+  const int64_t row = PackedIndex(p, item.kv_head, item.first);
+  float scale[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int lane_row = LaneRow(c.group, h), token = TokenOfRow(p, lane_row);
+    const int head = item.kv_head * p.group_heads + lane_row - token * p.group_heads;
+    const RowEnd end = EndOfCodes(p, head, rows.maximum[h], QuadSum(rows.total[h]));
+    scale[h] = end.scale * rows.value_scale;
+    if (threadIdx.x % 4 == 0 && token < tokens) lse[row + lane_row] = end.lse;
+  }
+  StoreSums<kRows>(rows.sums, scale, own_rows, c.group * 64,
+                   {out + p.o(item.first, item.kv_head * p.group_heads), p.out_row(), p.group_heads,
+                    tokens, p.reciprocal, p.value_dim});
+}
+
+// A tile's rows of a warpgroup; its place in the ring goes on. Of the last keys one half is left
+// out where no row sees it.
+__device__ __forceinline__ void AttendTile(const Context& c, const float* q_scales,
+                                           unsigned char* own_rows, RingPlace<kStages>* place,
+                                           bf16* out, float* lse) {
+  const KeyRange keys = KeysOf<kKeys>(c.p, c.item);
+  const int last = keys.first + (keys.last - keys.first) / kKeys * kKeys;
+  const bool half = keys.last - last < kLastKeys;
+  int key = keys.first;
+  Rows rows;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = LaneRow(c.group, h), token = TokenOfRow(c.p, row);
+    const bool exists = token < min(c.p.tile_tokens, c.item.end - c.item.first);
+    rows.factor[h] = exists ? c.p.scale * kLog2E * __ldg(q_scales + row) : 0.0f;
+  }
+  if (half && key == last) {
+    BeginRows<kLastKeys>(c, *place, key, &rows);
+  } else {
+    BeginRows<kKeys>(c, *place, key, &rows);
+    const int whole = half ? last - kKeys : last;
+    while (key < whole) {
+      key += kKeys;
+      NextKeys<kKeys>(c, place, key, &rows);
+    }
+    if (half) NextKeys<kLastKeys>(c, place, last, &rows);
+  }
+  if (half) {
+    EndRows<kLastKeys>(c, place, last, &rows);
+  } else {
+    EndRows<kKeys>(c, place, last, &rows);
+  }
+  Write(c, rows, own_rows, out, lse);
+}
+
+__device__ __forceinline__ void AttendTiles(const HopperParams& p, const AttentionCodes& codes,
+                                            int group, Shared* shared, bf16* out, float* lse) {
+  if (group == kGroups - 1) PassBy(kTurnBarrier, 256);
+  RingPlace<kStages> place;
+  for (unsigned use = 0;; ++use) {
+    const int slot = use % kTiles;
+    WaitForOwnPhase(&shared->q_full[slot], use / kTiles % 2);
+    const HopperItem& item = shared->item[slot];  // read anew: registers are few
+    if (item.first < 0) return;
+    const int64_t tile =
+        int64_t{item.kv_head} * codes.tiles + FirstCodeTile(item.begin, shared->document[slot]);
+    const TileScales scales = {codes.k_scales + tile, codes.v_scales + tile, item.begin};
+    unsigned char* own_rows = shared->q[slot] + group * 64 * kBoxRowBytes;
+    const Context context = {p, item, scales, group, shared, RowsAlongK<64>(own_rows)};
+    AttendTile(context, codes.q_scales + PackedIndex(p, item.kv_head, item.first), own_rows, &place,
+               out, lse);
+    PublishToCopies();  // what was written and read here before copies write it
+    Release(&shared->q_empty[slot]);
+  }
+}
+
+#endif
+
+__global__ void __launch_bounds__(kThreads, 1)
+    HopperFp8ForwardKernel(const __grid_constant__ Maps maps, AttentionCodes codes, bf16* out,
+                           float* lse, HopperParams p) {
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ unsigned char dynamic[];
+  auto* shared = AlignedShared<Shared>(dynamic);
+  if (threadIdx.x == 0) InitShared(shared);
+  __syncthreads();
+  const int group = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0);
+  if (group == 0) {
+    LeaveRegisters<24>();
+    if (threadIdx.x < kWarp) {
+      LoadTiles(maps, p, shared);
+    } else if (threadIdx.x < 2 * kWarp) {
+      FindItems<true>(p, &shared->next);
+    }
+  } else {
+    TakeRegisters<240>();
+    AttendTiles(p, codes, group - 1, shared, out, lse);
+  }
+#endif
+}
+
+}  // namespace
+
+void LaunchHopperFp8Forward(const AttentionForwardArgs& args, HopperParams p,
+                            const AttentionCodes& codes, int* next, Stream* stream) {
+  SetTiles(args.documents, kRows / p.group_heads, 2, next, &p);
+  const int dim = p.dim / 2;
+  const Maps maps{
+      .q = MakeHeadMap(QueryBoxes(p, codes.q, dim, int64_t{p.heads} * dim, p.tile_tokens)),
+      .k = MakeHeadMap(KeyBoxes(p, codes.k, dim, int64_t{p.kv_heads} * dim, kKeys)),
+      .v = MakeStackMap({.data = codes.v,
+                         .matrices = p.kv_heads,
+                         .rows = p.value_dim,
+                         .columns = codes.value_keys / 2,
+                         .stride = codes.value_keys / 2,
+                         .matrix_stride = int64_t{p.value_dim} * codes.value_keys / 2,
+                         .box_rows = kWidth})};
+  LaunchHopper(HopperFp8ForwardKernel, kThreads, sizeof(Shared) + 1024, p, stream, maps, codes,
+               static_cast<bf16*>(args.out), args.lse);
+}
+
+}  // namespace coxswain::kernels::cuda
