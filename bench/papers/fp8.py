@@ -4,20 +4,21 @@
   bench/papers/fp8.py --shape FOLDER [--text FILE] [--steps 1000] [--earlier FILE] [--runs VARIANT:SEED...] [--budget SECONDS]
                       [--json FILE]
 
-A model of the shape, a folder of config.json and a tokenizer, from random weights of the seed, pretrained by train_bench
-on a text whose documents are cut to bins (documents.py): the dictionary GCIDE from .carry, of which 1,000 steps of 8 x
-1,024 tokens are 0.87 of a pass. Rate 5e-4, cosine after 10 % of warm-up; AdamW with betas of 0.9 and 0.95, decay of 0.1.
-The seed is that of the weights and of the order. `cut`: bfloat16 in micro-steps of a quarter of the bins, so what another
-order of sums makes. The runs that the goal needs come first; --earlier: the file of a call that ran out of time, whose
-runs are kept; --runs: these alone, for calls on several GPUs at once. A run does not begin where one as long as the
-longest would not end in the budget. Differences are percents of the loss of bfloat16 with the same seed, and that of a
-tensorwise or blockwise run may be 0.3 at most: exit code 1 else, or where a run failed. A CPU computes in float32, which is its control.
+A model of the shape, a folder of config.json and a tokenizer, from random weights of the seed, pretrained by
+train_bench on a text whose documents are cut to bins (documents.py): the dictionary GCIDE from .carry, of which 1,000
+steps of 8 x 1,024 tokens are 0.87 of a pass. Rate 5e-4, cosine after 10 % of warm-up; AdamW with betas of 0.9 and 0.95,
+decay of 0.1. The seed is that of the weights and of the order. `cut`: bfloat16 in micro-steps of a quarter of the bins,
+so what another order of sums makes; `+attention`: the forward of attention in FP8 too. The runs that the goal needs
+come first; --earlier: the file of a call that ran out of time, whose runs are kept; --runs: these alone, for calls on
+several GPUs at once. A run does not begin where one as long as the longest would not end in the budget. Differences are
+percents of the loss of bfloat16 with the same seed, and that of a tensorwise or blockwise run, with attention or
+without, may be 0.3 at most: exit code 1 else, or where a run failed. A CPU computes in float32, which is its control.
 """
 import argparse, json, os, statistics, sys, time
 
 import documents
 import runs
-from fp8_losses import HELD, LIMIT_PERCENT, above_limit, cell, differences, losses, spread
+from fp8_losses import ATTENTION, HELD, LIMIT_PERCENT, above_limit, cell, differences, losses, spread
 
 CONTROL = 'bfloat16' if runs.DEVICE == 'cuda' else 'float32'
 RUNS = [(variant, seed) for seed in (1, 2, 3) for variant in (CONTROL, *HELD)] + [('cut', 1), ('rowwise', 1), ('delayed', 1)]
@@ -67,7 +68,9 @@ def write_job(args):
 def settings(variant, seed, bins):
     """Of the job, by key."""
     precision = {'precision.compute': CONTROL} if variant in (CONTROL, 'cut') else \
-        {'precision.compute': 'fp8', 'precision.fp8.recipe': variant}
+        {'precision.compute': 'fp8', 'precision.fp8.recipe': variant.removesuffix(ATTENTION)}
+    if variant.endswith(ATTENTION):
+        precision['precision.fp8.attention'] = 'fp8'
     return {'train.seed': seed, 'base_model.seed': seed, **precision,
             'train.micro_batch_size': max(bins // 4, 1) if variant == 'cut' else bins}
 

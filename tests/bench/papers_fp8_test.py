@@ -77,9 +77,10 @@ class LossesTest(Folder):
 
 class RunsTest(Folder):
     def test_the_first_runs_are_a_seed_of_each_goal(self):
-        self.assertEqual(fp8.RUNS[:4], [(fp8.CONTROL, 1), ('tensorwise', 1), ('blockwise', 1), (fp8.CONTROL, 2)])
+        self.assertEqual(fp8.RUNS[:6], [(fp8.CONTROL, 1), ('tensorwise', 1), ('blockwise', 1),
+                                        ('tensorwise+attention', 1), ('blockwise+attention', 1), (fp8.CONTROL, 2)])
         self.assertEqual(fp8.RUNS[-3:], [('cut', 1), ('rowwise', 1), ('delayed', 1)])
-        self.assertEqual(len(set(fp8.RUNS)), 12)
+        self.assertEqual(len(set(fp8.RUNS)), 18)
 
     def test_variants_differ_in_what_they_are_named_after(self):
         control, cut = fp8.settings(fp8.CONTROL, 2, 8), fp8.settings('cut', 2, 8)
@@ -87,6 +88,8 @@ class RunsTest(Folder):
         self.assertEqual(cut['train.micro_batch_size'], 2)
         self.assertEqual(fp8.settings('rowwise', 2, 8),
                          {**control, 'precision.compute': 'fp8', 'precision.fp8.recipe': 'rowwise'})
+        self.assertEqual(fp8.settings('rowwise+attention', 2, 8),
+                         {**fp8.settings('rowwise', 2, 8), 'precision.fp8.attention': 'fp8'})
         self.assertEqual((control['train.seed'], control['base_model.seed']), (2, 2))
 
     def test_an_earlier_call_is_gone_on_with_where_it_measured_the_same(self):
@@ -103,10 +106,10 @@ class RunsTest(Folder):
         self.addCleanup(setattr, fp8, 'measure', fp8.measure)
         fp8.measure = lambda job, variant, seed, args: (row(variant, seed, 5.0), None)
         fp8.run_all('job', table, argparse.Namespace(runs=None))
-        self.assertEqual(len(table.rows), 11)
+        self.assertEqual(len(table.rows), 17)
         table.rows[3]['wall_seconds'] = 50
         fp8.run_all('job', table, argparse.Namespace(runs=None))
-        self.assertEqual(table.rows[11:], [row('delayed', 1, 5.0)])
+        self.assertEqual(table.rows[17:], [row('delayed', 1, 5.0)])
 
     def test_runs_that_are_named_alone(self):
         self.addCleanup(setattr, fp8, 'measure', fp8.measure)
@@ -147,11 +150,12 @@ class SectionTest(Folder):
         self.assertIn('| blockwise | 4.0000 (+0.000 %) |  |  | +0.000 % |', text)
         self.assertIn('Failed: rowwise, seed 1.', text)
         self.assertIn("bfloat16's seeds lie 4.878 % apart. Its own sums in another order make +0.050 %", text)
-        self.assertIn('open, seeds of blockwise are missing', text)
+        self.assertIn('open, seeds of blockwise, tensorwise+attention, blockwise+attention are missing', text)
         self.assertEqual(list(plots), ['fp8'])
 
     def test_says_whether_the_goal_is_reached(self):
-        every = ROWS[:7] + [row('blockwise', seed, 4.0 + (seed - 1) / 10) for seed in (1, 2, 3)]
+        every = ROWS[:7] + [row(variant, seed, 4.0 + (seed - 1) / 10) for seed in (1, 2, 3)
+                            for variant in ('blockwise+attention', 'tensorwise+attention', 'blockwise')]
         self.assertIn('away: reached.', self.section(rows=every)[0])
         every[-1]['held_back_loss'] = 4.3
         self.assertIn('away: missed by blockwise.', self.section(rows=every)[0])
