@@ -222,11 +222,11 @@ run_sanitize() {
     --seconds "$((deadline - SECONDS))" --limit "${SANITIZE_LIMIT:-150}" --out "$out"
 }
 
-# One step, kernel by kernel: where the time goes that is not in the GEMMs.
+# One step, kernel by kernel, as they run.
 run_profile() {
-  timeout 240 ncu --profile-from-start off --graph-profiling node --clock-control none --csv \
-    --metrics gpu__time_duration.sum gpu_step_bench --row "${profile_row:-0.5b_full_1024}" \
-    --warmup 2 --steps 2 >"$out/profile.csv" 2>"$out/profile.err" || { tail -n 5 "$out/profile.csv"; return 1; }
+  have gpu_step_bench || return 1
+  timeout 240 env CUDA_INJECTION64_PATH="$bundle/lib/libkernel_times.so" KERNEL_TIMES="$out/profile.csv" \
+    gpu_step_bench --row "${profile_row:-0.5b_full_1024}" --warmup 2 --steps 2 || return 1
   python3 "$repository/bench/profile_table.py" "$out/profile.csv" "$out/profile.json"
 }
 

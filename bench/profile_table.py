@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Sums the kernels of one training step by what they do.   profile_table.py NCU_CSV [JSON]
+"""Sums the kernels of a training step by what they do.   profile_table.py TIMES_CSV [JSON]
 
-The input is ncu's --csv of gpu__time_duration.sum. Under the profiler kernels run one at a time, so the
-device is cooler and its clock higher than in a step: compare shares, not milliseconds.
+TIMES_CSV is what libkernel_times.so (kernel_times.cc) wrote of one step.
 """
 import csv
 import json
@@ -12,7 +11,7 @@ import sys
 # Kernels of kernels/cuda begin with the name of their op; the others belong to libraries.
 FAMILIES = [
     ("fused gated products", r"\bFusedGatedLinear\w*Kernel"),
-    ("attention", r"\b(Flash|Plain)Attention\w*Kernel|fmha|flash|sdpa|cudnn|mha"),
+    ("attention", r"\b(Flash|Plain)Attention\w*Kernel|\bHopper\w*Kernel|fmha|flash|sdpa|cudnn|mha"),
     ("SwiGLU", r"\bGlu\w*Kernel"),
     ("GELU", r"\bGelu\w*Kernel"),
     ("RMSNorm", r"\bRmsNorm\w*Kernel"),
@@ -26,9 +25,9 @@ FAMILIES = [
     ("optimizer and norm", r"\b(AdamW|GlobalNorm|DecideUpdate)\w*Kernel"),
     ("embedding and rows", r"\b(Embedding|GatherRows|ScatterAddRows)\w*Kernel|RadixSort"),
     ("bias", r"\bBiasBackward\w*Kernel"),
+    ("codes of FP8", r"\b(Maxima|Quantize|Turn|AttentionCodes|MoveHistory|JudgeObserved)Kernel"),
     ("GEMM", r"nvjet|cutlass|gemm|xmma|splitK"),
 ]
-UNITS = {"nsecond": 1e-6, "ns": 1e-6, "usecond": 1e-3, "us": 1e-3, "msecond": 1.0, "ms": 1.0}
 
 
 def family(kernel):
@@ -36,17 +35,14 @@ def family(kernel):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8", errors="replace") as file:
-        lines = [line for line in file if line.startswith('"')]
     sums, kernels = {}, {}
-    for row in csv.DictReader(lines):
-        if row["Metric Name"] != "gpu__time_duration.sum":
-            continue
-        ms = float(row["Metric Value"].replace(",", "")) * UNITS[row["Metric Unit"]]
-        name = row["Kernel Name"]
-        for table, key in ((sums, family(name)), (kernels, name[:100])):
-            total, count = table.get(key, (0.0, 0))
-            table[key] = (total + ms, count + 1)
+    with open(sys.argv[1], encoding="utf-8", errors="replace") as file:
+        for row in csv.DictReader(file):
+            ms, calls = int(row["nanoseconds"]) / 1e6, int(row["calls"])
+            name = row["name"]
+            for table, key in ((sums, family(name)), (kernels, name[:100])):
+                total, count = table.get(key, (0.0, 0))
+                table[key] = (total + ms, count + calls)
     whole = sum(ms for ms, _ in sums.values())
     if whole == 0:
         sys.exit(f"{sys.argv[1]}: no kernel was recorded")

@@ -1,4 +1,4 @@
-// Opens and closes what a profiler that was told to wait records (ncu --profile-from-start off).
+// Opens and closes what a profiler records (libkernel_times.so, or ncu --profile-from-start off).
 // Nothing without a profiler, and in a CPU build.
 #ifndef COXSWAIN_BENCH_PROFILER_WINDOW_H_
 #define COXSWAIN_BENCH_PROFILER_WINDOW_H_

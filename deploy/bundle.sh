@@ -18,7 +18,7 @@ limit_mib=60
 
 programs=(coxswain-controller coxswain-supervisor coxswain-worker-cuda cox gpu_tests gpu_bench gpu_step_bench gpu_train_bench gpu_decode_bench gpu_look_bench nccl_tests
           gpu_comm_bench dispatch_bench)
-libraries=(libcoxswain_kernels_cuda.so libsync_counter.so)
+libraries=(libcoxswain_kernels_cuda.so libsync_counter.so libkernel_times.so)
 die() { echo "bundle.sh: $*" >&2; exit 1; }
 source deploy/closed_tree.sh
 
