@@ -124,6 +124,32 @@ class Gradients {
   std::map<Row, int64_t*> last_;  // by the row of a gradient: of the op that wrote it last
 };
 
+// Numbers what producers find.
+void NumberStored(const Plan& plan, Fp8Amaxes* amaxes) {
+  const OpLists lists = OpListsOf(plan);
+  const auto layers = std::ssize(amaxes->blocks);
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    Values values(plan, layer, amaxes);
+    for (const model::Op& op : lists.forward[static_cast<size_t>(layer)]) std::visit(values, op);
+  }
+  if (!plan.trains()) return;
+  Gradients gradients(plan, amaxes);
+  for (int64_t layer = layers - 1; layer >= 0; --layer) {
+    gradients.Enter(layer);
+    for (const model::Op& op : lists.backward[static_cast<size_t>(layer)]) {
+      std::visit(gradients, op);
+    }
+  }
+  amaxes->gradients = gradients.count();
+}
+
+void NumberWeights(const Plan& plan, Fp8Amaxes* amaxes) {
+  VisitFp8Linears(plan, [&](const model::LinearOp& linear, int64_t layer) {
+    amaxes->blocks[static_cast<size_t>(layer)].read[linear.id].weight =
+        amaxes->values + amaxes->gradients + amaxes->weights++;
+  });
+}
+
 }  // namespace
 
 AmaxNumbers Fp8AmaxesOfBlock::MadeBy(int32_t op) const { return Find(made, op); }
@@ -132,28 +158,15 @@ AmaxNumbers Fp8AmaxesOfBlock::ReadBy(int32_t linear) const { return Find(read, l
 Fp8Amaxes Fp8AmaxesOf(const Plan& plan) {
   Fp8Amaxes amaxes;
   amaxes.blocks.resize(plan.architecture.blocks.size());
-  if (plan.fp8.recipe != Fp8Recipe::kTensorwise) return amaxes;
-  const OpLists lists = OpListsOf(plan);
-  const auto layers = std::ssize(amaxes.blocks);
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    Values values(plan, layer, &amaxes);
-    for (const model::Op& op : lists.forward[static_cast<size_t>(layer)]) std::visit(values, op);
-  }
-  if (!plan.trains()) return amaxes;
-  Gradients gradients(plan, &amaxes);
-  for (int64_t layer = layers - 1; layer >= 0; --layer) {
-    gradients.Enter(layer);
-    for (const model::Op& op : lists.backward[static_cast<size_t>(layer)]) {
-      std::visit(gradients, op);
-    }
-  }
-  amaxes.gradients = gradients.count();
+  if (plan.fp8.recipe == Fp8Recipe::kTensorwise) NumberStored(plan, &amaxes);
+  const bool at_each_reading = !plan.fp8.keeps_weights && !GathersCodes(plan);
+  if (at_each_reading && ScalesWholeWeights(plan.fp8.recipe)) NumberWeights(plan, &amaxes);
   return amaxes;
 }
 
 std::vector<Buffer> Fp8AmaxRows(const Plan& plan) {
   const Fp8Amaxes amaxes = Fp8AmaxesOf(plan);
-  const int64_t floats = amaxes.values + amaxes.gradients;
+  const int64_t floats = amaxes.values + amaxes.gradients + amaxes.weights;
   if (floats == 0) return {};
   return {
       {buffers::kFp8Amaxes, MemoryClass::kWorkspace, StorageBytes(Storage::kFloat32, floats), ""}};

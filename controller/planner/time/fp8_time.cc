@@ -51,7 +51,7 @@ class Sum {
       seconds_.backward_token += OfRows(out, known.gradient, uses) - uses * saved;
       if (trained && !kept) seconds_.backward_token += OfRows(in, known.value, 1);
     }
-    AddWeight(in * out, trained);
+    AddWeight(in * out, trained, known.weight != plan::kNoAmax);
   }
 
   // Faster by as much as plain linears. The gradient of weights is in the compute dtype.
@@ -63,7 +63,7 @@ class Sum {
     AddForward(experts, OfRows(rows * in, plan::kNoAmax, 1) - saved);
     if (plan_.trains()) seconds_.backward_token += OfRows(rows * out, plan::kNoAmax, 1) - saved;
     AddQuantisedWeight(static_cast<double>(experts.experts) * in * out,
-                       plan::TrainsWeight(plan_, experts, layer));
+                       plan::TrainsWeight(plan_, experts, layer), /*remembered=*/false);
   }
 
   Fp8Seconds seconds() const { return seconds_; }
@@ -89,8 +89,8 @@ class Sum {
     const bool found = FindsScaleOfRows(plan_.fp8.recipe) && known == plan::kNoAmax;
     return Seconds(elements, found, layouts);
   }
-  double OfWeights(double elements, int layouts) const {
-    return Seconds(elements, FindsScaleOfWeights(plan_.fp8.recipe), layouts);
+  double OfWeights(double elements, int layouts, bool remembered = false) const {
+    return Seconds(elements, FindsScaleOfWeights(plan_.fp8.recipe) && !remembered, layouts);
   }
   // A rank reads its part of each weight for the amax, and again for each gather. Backward turns
   // the codes.
@@ -103,17 +103,19 @@ class Sum {
     if (!plan_.trains()) return;
     seconds_.backward_micro_step += gather + 2 * elements / rates_.copy_bytes_per_second;
   }
-  void AddWeight(double elements, bool trained) {
+  // remembered: its amax is found once an update.
+  void AddWeight(double elements, bool trained, bool remembered) {
     if (plan::GathersCodes(plan_)) return AddGatheredWeight(elements, trained);
-    AddQuantisedWeight(elements, trained);
+    AddQuantisedWeight(elements, trained, remembered);
   }
-  void AddQuantisedWeight(double elements, bool trained) {
+  void AddQuantisedWeight(double elements, bool trained, bool remembered) {
     if (plan_.fp8.keeps_weights) {
       if (trained) seconds_.step += OfWeights(elements, 2);
       return;
     }
-    seconds_.forward_micro_step += OfWeights(elements, 1);
-    if (plan_.trains()) seconds_.backward_micro_step += OfWeights(elements, 1);
+    if (trained && remembered) seconds_.step += Seconds(elements, /*scale_is_found=*/false, 0);
+    seconds_.forward_micro_step += OfWeights(elements, 1, remembered);
+    if (plan_.trains()) seconds_.backward_micro_step += OfWeights(elements, 1, remembered);
   }
 
   const plan::Plan& plan_;

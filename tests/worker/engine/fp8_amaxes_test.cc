@@ -132,6 +132,23 @@ TEST(KnownAmaxesTest, StepsHaveTheSameBits) {
   }
 }
 
+// Of a weight that the steps change, and of one that they do not.
+TEST(KnownAmaxesTest, WeightsReadInPlaceRememberTheirs) {
+  for (const plan::Fp8Recipe recipe :
+       {plan::Fp8Recipe::kTensorwise, plan::Fp8Recipe::kDelayed, plan::Fp8Recipe::kRowwise}) {
+    PlanOptions options = Options();
+    options.fp8.recipe = recipe;
+    int64_t linears = 0;
+    const plan::Plan read = MakePlan(Config(), options);
+    plan::VisitFp8Linears(read, [&](const auto&, int64_t) { ++linears; });
+    EXPECT_GT(linears, 0);
+    const bool remembered = recipe != plan::Fp8Recipe::kRowwise;
+    EXPECT_EQ(plan::Fp8AmaxesOf(read).weights, remembered ? linears : 0);
+    options.fp8.keeps_weights = true;
+    EXPECT_EQ(plan::Fp8AmaxesOf(MakePlan(Config(), options)).weights, 0);
+  }
+}
+
 TEST(KnownAmaxesTest, DoraDropoutAndExcludedLinearsHaveTheSameBits) {
   PlanOptions options = Options(4);
   options.dora = true;

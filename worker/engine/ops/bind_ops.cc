@@ -348,6 +348,7 @@ class BlockBinder {
     const plan::AmaxNumbers known = amaxes_.ReadBy(op.id);
     bound.amax_of_x.known = AmaxAt(buffers_, known.value);
     bound.amax_of_dy.known = AmaxAt(buffers_, known.gradient);
+    bound.weight_amax = AmaxAt(buffers_, known.weight);
     return bound;
   }
 

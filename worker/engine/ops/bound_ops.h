@@ -63,6 +63,9 @@ struct BoundFp8 {
   void *weight = nullptr, *weight_turned = nullptr;
   // Codes of the weight are gathered: `weight` is the slot's. Null: its scale is behind its codes.
   const float* weight_scale = nullptr;
+  // One float, found by the first forward after the weight may have changed, and read by those
+  // after it. Null: the amax is looked for at each reading, or the weight has several scales.
+  float* weight_amax = nullptr;
   void *dy = nullptr, *dy_turned = nullptr;
   BoundFp8Amax amax_of_x = {}, amax_of_dy = {};
 };

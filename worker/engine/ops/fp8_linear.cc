@@ -46,15 +46,32 @@ void Quantize(const Sweep& sweep, const Source& source, Fp8Scaling scaling, Fp8F
   args.turned = {CodesOf(source.turned), ScalesOf(source.turned, source.cols, source.rows)};
   args.amax = source.amax.known;
   args.expected = source.amax.expected;
-  if (sweep.batch.train) args.observed = source.amax.observed;
+  args.observed = source.amax.observed;
   args.workspace = sweep.buffers.scratch;
   kernels::Fp8Quantize(args, sweep.stream);
 }
 
-void QuantizeWeight(const Sweep& sweep, const BoundLinear& op, void* straight, void* turned) {
+// Evaluations record nothing.
+BoundFp8Amax OfRows(const Sweep& sweep, BoundFp8Amax amax) {
+  if (!sweep.batch.train) amax.observed = nullptr;
+  return amax;
+}
+
+void QuantizeWeight(const Sweep& sweep, const BoundLinear& op, void* straight, void* turned,
+                    const BoundFp8Amax& amax) {
   const Linear& linear = *op.linear;
-  Quantize(sweep, {linear.weight.value, linear.out, linear.in, straight, turned},
+  Quantize(sweep, {linear.weight.value, linear.out, linear.in, straight, turned, amax},
            op.fp8.formats.weights, Fp8Format::kE4M3);
+}
+
+// The codes that a forward reads, of a weight that keeps none.
+void QuantizeReadWeight(const Sweep& sweep, const BoundLinear& op) {
+  float* const amax = op.fp8.weight_amax;
+  if (amax == nullptr || !MayHaveChanged(sweep, op.linear->weight)) {
+    return QuantizeWeight(sweep, op, op.fp8.weight, nullptr, {.known = amax});
+  }
+  kernels::SetMemory(amax, 0, sizeof(*amax), sweep.stream);
+  QuantizeWeight(sweep, op, op.fp8.weight, nullptr, {.observed = amax});
 }
 
 // The codes of a weight whose codes are gathered, turned.
@@ -135,7 +152,7 @@ void InputGradient(const Sweep& sweep, const BoundLinear& op) {
   if (gathered) {
     TurnGathered(sweep, op);
   } else if (!op.fp8.keeps_weight) {
-    QuantizeWeight(sweep, op, nullptr, op.fp8.weight_turned);
+    QuantizeWeight(sweep, op, nullptr, op.fp8.weight_turned, {.known = op.fp8.weight_amax});
   }
   kernels::Fp8GemmArgs gemm =
       ProductOf(sweep, sweep.batch.tokens, linear.in, linear.out, op.fp8.dy, op.fp8.weight_turned);
@@ -152,18 +169,22 @@ bool RunsInFp8(const Sweep& sweep, const BoundLinear& op) {
   return op.fp8.on && sweep.cache == CacheUse::kNone;
 }
 
+bool MayHaveChanged(const Sweep& sweep, const Tensor& weight) {
+  return weight.gradient != nullptr ? sweep.first : sweep.after_load;
+}
+
 void QuantizeKeptWeight(const Sweep& sweep, const BoundLinear& op) {
-  QuantizeWeight(sweep, op, op.fp8.weight, op.fp8.weight_turned);
+  QuantizeWeight(sweep, op, op.fp8.weight, op.fp8.weight_turned, {});
 }
 
 void Fp8Forward(const Sweep& sweep, const BoundLinear& op, const DenseForwardArgs& args) {
   const Linear& linear = *op.linear;
   const int64_t tokens = sweep.batch.tokens;
   void* const kept = sweep.batch.train && op.fp8.keeps_x ? op.fp8.x_turned : nullptr;
-  Quantize(sweep, {args.x, tokens, linear.in, op.fp8.x, kept, op.fp8.amax_of_x},
+  Quantize(sweep, {args.x, tokens, linear.in, op.fp8.x, kept, OfRows(sweep, op.fp8.amax_of_x)},
            op.fp8.formats.rows, Fp8Format::kE4M3);
   const bool gathered = op.fp8.weight_scale != nullptr;
-  if (!gathered && !op.fp8.keeps_weight) QuantizeWeight(sweep, op, op.fp8.weight, nullptr);
+  if (!gathered && !op.fp8.keeps_weight) QuantizeReadWeight(sweep, op);
   kernels::Fp8GemmArgs gemm =
       ProductOf(sweep, tokens, linear.out, linear.in, op.fp8.x, op.fp8.weight);
   if (gathered) gemm.b_scales = op.fp8.weight_scale;
@@ -181,11 +202,12 @@ void Fp8Backward(const Sweep& sweep, const BoundLinear& op, const void* dy) {
   const bool trained = linear.weight.gradient != nullptr;
   Quantize(sweep,
            {dy, tokens, linear.out, op.dx == nullptr ? nullptr : op.fp8.dy,
-            trained ? op.fp8.dy_turned : nullptr, op.fp8.amax_of_dy},
+            trained ? op.fp8.dy_turned : nullptr, OfRows(sweep, op.fp8.amax_of_dy)},
            op.fp8.formats.rows, op.fp8.formats.gradient);
   if (trained) {
     if (!op.fp8.keeps_x) {
-      Quantize(sweep, {op.x, tokens, linear.in, nullptr, op.fp8.x_turned, op.fp8.amax_of_x},
+      Quantize(sweep,
+               {op.x, tokens, linear.in, nullptr, op.fp8.x_turned, OfRows(sweep, op.fp8.amax_of_x)},
                op.fp8.formats.rows, Fp8Format::kE4M3);
     }
     WeightGradient(sweep, op);

@@ -15,6 +15,10 @@ namespace coxswain::engine {
 // dtype.
 bool RunsInFp8(const Sweep& sweep, const BoundLinear& op);
 
+// Whether this is the first forward since the weight may have changed: of the command, as an update
+// may lie before it, or since weights were read, where the weight is frozen.
+bool MayHaveChanged(const Sweep& sweep, const Tensor& weight);
+
 // Makes both operands of a weight whose codes are kept.
 void QuantizeKeptWeight(const Sweep& sweep, const BoundLinear& op);
 

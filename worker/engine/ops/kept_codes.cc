@@ -11,8 +11,7 @@ namespace {
 template <typename BoundOpType>
 void QuantizeIfDue(const Sweep& sweep, const BoundOpType& op) {
   if (!RunsInFp8(sweep, op)) return;
-  const bool trained = op.linear->weight.gradient != nullptr;
-  if (trained ? sweep.first : sweep.after_load) QuantizeKeptWeight(sweep, op);
+  if (MayHaveChanged(sweep, op.linear->weight)) QuantizeKeptWeight(sweep, op);
 }
 
 }  // namespace

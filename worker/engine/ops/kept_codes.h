@@ -8,9 +8,8 @@
 
 namespace coxswain::engine {
 
-// Makes the codes of the block's weights that the plan keeps. Those of trained weights are made in
-// the first forward of a command, as an update may lie between two commands. Those of the others
-// are made in the first forward after weights were read.
+// Makes the codes of the block's weights that the plan keeps, where they may have changed
+// (MayHaveChanged, fp8_linear.h).
 void QuantizeKeptWeights(const Sweep& sweep, int64_t layer);
 
 }  // namespace coxswain::engine

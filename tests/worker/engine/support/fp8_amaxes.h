@@ -18,6 +18,7 @@ inline int ForgetKnownAmaxes(State& state) {
       forgotten += amax->known != nullptr;
       amax->known = nullptr;
     }
+    linear->fp8.weight_amax = nullptr;
   };
   for (BoundBlock& block : state.ops.blocks) {
     for (std::vector<BoundOp>* ops : {&block.forward, &block.backward, &block.again}) {
