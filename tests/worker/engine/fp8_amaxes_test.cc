@@ -132,7 +132,7 @@ TEST(KnownAmaxesTest, StepsHaveTheSameBits) {
   }
 }
 
-// Of a weight that the steps change, and of one that they do not.
+// Kept codes need none, nor do weights with several scales.
 TEST(KnownAmaxesTest, WeightsReadInPlaceRememberTheirs) {
   for (const plan::Fp8Recipe recipe :
        {plan::Fp8Recipe::kTensorwise, plan::Fp8Recipe::kDelayed, plan::Fp8Recipe::kRowwise}) {
