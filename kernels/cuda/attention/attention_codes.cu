@@ -16,10 +16,13 @@ namespace coxswain::kernels::cuda {
 namespace {
 
 constexpr int kThreads = kTurnThreads;
+constexpr int kQueryPieces = 4;  // of 8 elements, of a thread
+constexpr int kQueryRows = kThreads / kTurnAcross * kQueryPieces;
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
 constexpr int kLanes = kTurnAcross;  // of a row
 constexpr int kPieces = kTurnSide;   // of 8 elements: rows of a thread
-constexpr int kQueryPieces = 4;      // of a thread
-constexpr int kQueryRows = kThreads / kLanes * kQueryPieces;
 static_assert(kTurnExtent == kFp8AttentionKeys);
 
 // The largest of the sizes of pairs of bfloat16, in both halves.
@@ -170,8 +173,11 @@ __device__ __forceinline__ void WriteValues(const HopperParams& p, const Attenti
   }
 }
 
+#endif
+
 __global__ void __launch_bounds__(kThreads)
     AttentionCodesKernel(HopperParams p, AttentionCodes codes) {
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __shared__ TurnedTile turned;
   __shared__ uint32_t maxima[kThreads / kWarp];
   const int64_t of_keys = int64_t{2} * codes.tiles * p.kv_heads;
@@ -194,6 +200,7 @@ __global__ void __launch_bounds__(kThreads)
     WriteValues(p, codes, tile, head, turned);
     if (threadIdx.x == 0) codes.v_scales[head * codes.tiles + slot] = scale;
   }
+#endif
 }
 
 }  // namespace

@@ -22,15 +22,10 @@ namespace {
 constexpr int kGroups = 2;  // warpgroups that multiply
 constexpr int kRows = 64 * kGroups;
 constexpr int kKeys = kFp8AttentionKeys;
-constexpr int kLastKeys = 64;  // of a tile's products where no row sees the others
-constexpr int kWidth = 128;    // of heads, with zeros behind them
-constexpr int kPairs = kWidth / 2;
-constexpr int kTiles = 2;  // of Q
+constexpr int kWidth = 128;  // of heads, with zeros behind them
+constexpr int kTiles = 2;    // of Q
 constexpr int kStages = 3;
 constexpr int kThreads = 128 * (kGroups + 1);
-constexpr int kStepCodes = 32;  // of a product's k
-constexpr float kLog2OfProbabilityScale = 8.0f;
-static_assert(kFp8ProbabilityScale == 256.0f);
 
 struct Maps {
   TensorMap q, k, v;
@@ -48,6 +43,12 @@ struct alignas(1024) Shared {
 };
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+constexpr int kLastKeys = 64;  // of a tile's products where no row sees the others
+constexpr int kPairs = kWidth / 2;
+constexpr int kStepCodes = 32;  // of a product's k
+constexpr float kLog2OfProbabilityScale = 8.0f;
+static_assert(kFp8ProbabilityScale == 256.0f);
 
 __device__ __forceinline__ void InitShared(Shared* shared) {
   for (int s = 0; s < kTiles; ++s) {
