@@ -3,7 +3,7 @@
 
 # Every Linux machine has these, newer than ours; CUDA's come from where the machine keeps them.
 system='^(ld-linux-x86-64|libc|libm|libmvec|libpthread|libdl|librt|libresolv|libutil|libstdc\+\+|libgcc_s)\.so'
-cuda='^lib(cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc|cuda)\.so'
+cuda='^lib(cudart|cublas|cublasLt|cudnn[a-z_]*|cupti|nccl|nvrtc|cuda)\.so'
 
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 
