@@ -46,38 +46,51 @@ __device__ __forceinline__ uint2 CodesOf(const uint4& piece, float inverse) {
           CodePair(piece.z, inverse) | CodePair(piece.w, inverse) << 16};
 }
 
+// Row i of the block's queries: a head of a token.
+struct QueryRow {
+  int token, head;
+};
+__device__ __forceinline__ QueryRow QueryRowOf(const HopperParams& p, int first_token,
+                                               int first_head, int i) {
+  const auto heads = static_cast<unsigned>(p.heads);
+  const unsigned head = static_cast<unsigned>(first_head + i), tokens = head / heads;
+  return {first_token + static_cast<int>(tokens), static_cast<int>(head - tokens * heads)};
+}
+
 __device__ __forceinline__ void EncodeQueries(const HopperParams& p, const AttentionCodes& codes,
                                               int64_t block) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes, column = lane * 8;
-  const int64_t first = block * kQueryRows + static_cast<int>(threadIdx.x) / kLanes;
-  const int64_t rows = int64_t{p.tokens} * p.heads;
+  const int64_t first = block * kQueryRows;
+  const auto first_token = static_cast<int>(first / p.heads);
+  const int first_head = static_cast<int>(first - int64_t{first_token} * p.heads);
+  QueryRow rows[kQueryPieces];
   uint4 pieces[kQueryPieces];
 #pragma unroll
   for (int i = 0; i < kQueryPieces; ++i) {
-    const int64_t row = first + i * (kThreads / kLanes);
+    rows[i] = QueryRowOf(p, first_token, first_head,
+                         (static_cast<int>(threadIdx.x) + i * kThreads) / kLanes);
     pieces[i] = {};
-    if (row >= rows || column >= p.dim) continue;
-    const auto token = static_cast<int>(row / p.heads);
-    const int head = static_cast<int>(row - int64_t{token} * p.heads);
-    pieces[i] = __ldg(reinterpret_cast<const uint4*>(p.q + p.query(token, head) + column));
+    if (rows[i].token < p.tokens && column < p.dim) {
+      const bf16* from = p.q + p.query(rows[i].token, rows[i].head) + column;
+      pieces[i] = __ldg(reinterpret_cast<const uint4*>(from));
+    }
   }
 #pragma unroll
   for (int i = 0; i < kQueryPieces; ++i) {
-    const int64_t row = first + i * (kThreads / kLanes);
+    const auto [token, head] = rows[i];
     uint32_t largest = LargestSize(LargerSizes(0, pieces[i]));
 #pragma unroll
     for (int offset = kLanes / 2; offset > 0; offset /= 2) {
       largest = max(largest, __shfl_xor_sync(~0u, largest, offset));
     }
-    if (row >= rows) continue;
+    if (token >= p.tokens) continue;
     const float scale = Fp8AttentionScale(largest);
     if (column < p.dim) {
-      *reinterpret_cast<uint2*>(codes.q + row * p.dim + column) = CodesOf(pieces[i], 1.0f / scale);
+      uint8_t* to = codes.q + (int64_t{token} * p.heads + head) * p.dim + column;
+      *reinterpret_cast<uint2*>(to) = CodesOf(pieces[i], 1.0f / scale);
     }
-    const auto token = static_cast<int>(row / p.heads);
-    const int head = static_cast<int>(row - int64_t{token} * p.heads);
-    const int kv_head = head / p.group_heads;
     if (lane == 0) {
+      const int kv_head = head / p.group_heads;
       codes.q_scales[PackedIndex(p, kv_head, token) + head - kv_head * p.group_heads] = scale;
     }
   }
