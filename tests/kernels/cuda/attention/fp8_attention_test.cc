@@ -24,14 +24,14 @@ class Fp8AttentionGpuTest : public testing::Test {
   }
 };
 
-struct Rows {
+struct ExpectedRows {
   Doubles out, lse;
 };
 
-Rows Expect(const Problem& p, const Floats& qkv) {
+ExpectedRows ExpectRows(const Problem& p, const Floats& qkv) {
   const Doubles x = Double(qkv), sinks = Double(p.sinks);
-  Rows rows{.out = Doubles(Size(p.tokens() * p.out_row())),
-            .lse = Doubles(Size(p.tokens() * p.spec.num_heads))};
+  ExpectedRows rows{.out = Doubles(Size(p.tokens() * p.out_row())),
+                    .lse = Doubles(Size(p.tokens() * p.spec.num_heads))};
   int64_t start = 0;
   for (const int64_t length : p.lengths) {
     if (length == 0) continue;
@@ -58,38 +58,38 @@ Rows Expect(const Problem& p, const Floats& qkv) {
 // less. An exact attention is 0.03 to 0.05 away: see Differs.
 constexpr double kBound = 0.012;
 
-void CheckAgainstReference(const Problem& p, const Floats& qkv) {
+void CheckFormulas(const Problem& p, const Floats& qkv) {
   SCOPED_TRACE(testing::Message() << p.spec.num_heads << "/" << p.spec.num_kv_heads << " x "
                                   << p.spec.head_dim << " and " << ValueDim(p.spec) << " window "
                                   << p.spec.window << " sinks " << p.spec.sinks);
   const Result got = Compute(p, qkv, RandomDout(p));
-  const Rows want = Expect(p, qkv);
+  const ExpectedRows want = ExpectRows(p, qkv);
   ExpectRelativeError(got.out, want.out, kBound, "out");
   ExpectRelativeError(got.lse, want.lse, 1e-3, "lse");
 }
-void CheckAgainstReference(const Problem& p) { CheckAgainstReference(p, RandomQkv(p)); }
+void CheckFormulas(const Problem& p) { CheckFormulas(p, RandomQkv(p)); }
 
 TEST_F(Fp8AttentionGpuTest, FormulasOverOddDocuments) {
   for (const HeadShape& shape :
        {HeadShape{14, 2, 64}, HeadShape{7, 1, 128}, HeadShape{2, 2, 16}, HeadShape{4, 2, 96},
         HeadShape{8, 2, 128}, HeadShape{4, 2, 64, 128}, HeadShape{3, 1, 128, 64},
         HeadShape{5, 1, 112, 80}}) {
-    CheckAgainstReference(MakeFp8(shape, kOddLengths));
-    CheckAgainstReference(MakeFp8(shape, {300, 1, 0, 129, 257}));
+    CheckFormulas(MakeFp8(shape, kOddLengths));
+    CheckFormulas(MakeFp8(shape, {300, 1, 0, 129, 257}));
   }
 }
 
 TEST_F(Fp8AttentionGpuTest, LengthsAroundTheTiles) {
   for (const HeadShape& shape : {HeadShape{7, 1, 128}, HeadShape{2, 2, 128}, HeadShape{3, 1, 64}}) {
-    CheckAgainstReference(MakeFp8(shape, {15, 16, 17, 18, 19, 31, 33, 63, 64, 65}));
-    CheckAgainstReference(MakeFp8(shape, {127, 128, 129, 191, 193, 255, 256, 257}));
+    CheckFormulas(MakeFp8(shape, {15, 16, 17, 18, 19, 31, 33, 63, 64, 65}));
+    CheckFormulas(MakeFp8(shape, {127, 128, 129, 191, 193, 255, 256, 257}));
   }
 }
 
 TEST_F(Fp8AttentionGpuTest, GroupsOfEverySize) {
   for (const int64_t group : {1, 2, 3, 4, 5, 6, 7, 8, 14, 64}) {
     const int32_t length = group > 8 ? 40 : 135;
-    CheckAgainstReference(MakeFp8({group, 1, 128}, {length, 7, 0, 65}));
+    CheckFormulas(MakeFp8({group, 1, 128}, {length, 7, 0, 65}));
   }
 }
 
@@ -97,7 +97,7 @@ TEST_F(Fp8AttentionGpuTest, WindowsAcrossTilesOfKeys) {
   for (const int64_t window : {1, 31, 64, 128, 129}) {
     Problem p = MakeFp8({3, 1, 128}, {400, 1, 130});
     p.spec.window = window;
-    CheckAgainstReference(p);
+    CheckFormulas(p);
   }
 }
 
@@ -105,7 +105,7 @@ TEST_F(Fp8AttentionGpuTest, SinksTakePartInTheSoftmax) {
   for (const int64_t window : {0, 40, 128}) {
     Problem p = WithSinks(MakeFp8({6, 2, 128}, kOddLengths), MixedSinks());
     p.spec.window = window;
-    CheckAgainstReference(p);
+    CheckFormulas(p);
   }
 }
 
@@ -138,7 +138,7 @@ TEST_F(Fp8AttentionGpuTest, ScalesAreThoseOfTheirTile) {
       qkv[Size(t * p.row() + c)] *= c < first_v ? of_keys : of_values;
     }
   }
-  CheckAgainstReference(p, qkv);
+  CheckFormulas(p, qkv);
 }
 
 // Powers of two go through codes, scales and sums without a rounding.
