@@ -4,16 +4,16 @@
 //
 // Scales are powers of two: 2^e, the smallest with amax <= 448 2^e and e >= -40. So what a value
 // rounds to depends on its scale only where its code is subnormal. A row of a query head has a
-// scale sq. The keys of a kv head have a scale sk for each tile of 128 of a document, counted from
+// scale sq. The keys of a kv head have a scale sk for each tile of 192 of a document, counted from
 // its first row, and its values have sv likewise. Codes are x / scale, rounded to nearest even.
 //   S = scale sq sk (codes of q) (codes of k)^T
 //   over tiles of keys, in order:  m' = max(m, rowmax S);  P = exp(S - m');
 //     l' = e^{m - m'} l + rowsum P;  O' = e^{m - m'} O + sv (code of 256 P) (codes of v)
 //   out = O / (256 l);  lse = m + log l
-// Sums are in float32; those of O leave the tensor core after every tile, for its sums of codes
-// have fewer bits. A maximum that is no number makes its scale NaN, and all rows of out that read
-// it. Source: Shah and others, "FlashAttention-3", 2024, section 3.3, which has a scale for each
-// block of q, k and v.
+// Sums are in float32; a tensor core, whose sums of codes have fewer bits, adds up 16 tiles at most.
+// A maximum that is no number makes its scale NaN, and all rows of out that read it.
+// Source: Shah and others, "FlashAttention-3", 2024, section 3.3, which has a scale for each block
+// of q, k and v.
 #ifndef COXSWAIN_KERNELS_ATTENTION_FP8_ATTENTION_H_
 #define COXSWAIN_KERNELS_ATTENTION_FP8_ATTENTION_H_
 
@@ -24,7 +24,7 @@
 
 namespace coxswain::kernels {
 
-inline constexpr int kFp8AttentionKeys = 128;          // that share a scale
+inline constexpr int kFp8AttentionKeys = 192;          // that share a scale
 inline constexpr float kFp8ProbabilityScale = 256.0f;  // P is at most 1, a code at most 448
 inline constexpr int kFp8SmallestExponent = -40;
 
@@ -45,7 +45,7 @@ COXSWAIN_HOST_DEVICE inline float Fp8AttentionScale(uint32_t amax) {
 // Where a GPU keeps codes and scales, in bytes of its workspace; parts begin at multiples of 256.
 struct Fp8AttentionParts {
   int64_t value_keys = 0;  // K: document i has keys 16 (cu_seqlens[i] / 16 + i) on of it
-  int64_t tiles = 0;       // M: document i has tiles cu_seqlens[i] / 128 + i on of it
+  int64_t tiles = 0;       // M: document i has tiles cu_seqlens[i] / 192 + i on of it
   int64_t q = 0;           // [T, nq, hd]
   int64_t k = 0;           // [T, nkv, hd]
   int64_t v = 0;           // [nkv, vd, K]

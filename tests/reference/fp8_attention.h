@@ -32,16 +32,19 @@ inline double PowerOfTwoScale(double amax) {
 
 class Fp8Attention {
  public:
-  static constexpr int64_t kTile = 128;
+  static constexpr int64_t kTile = 192;
 
   // qkv [L, row()] and out [L, nq vd] are values of `shape`, lse [nq, L]; sinks [nq] or null.
   Fp8Attention(const AttentionShape<double>& shape, const double* qkv, const double* sinks)
-      : s_(shape), qkv_(qkv), sinks_(sinks) {
-    for (int64_t g = 0; g < s_.num_kv_heads; ++g) {
+      : s_(shape), rounded_(qkv, qkv + shape.length * shape.row()), sinks_(sinks) {
+    for (int64_t h = 0; h < s_.num_heads; ++h) {
+      for (int64_t i = 0; i < s_.length; ++i) Round(s_.q(i, h), s_.head_dim, 1);
+    }
+    for (int64_t h = 0; h < s_.num_heads; h += s_.num_heads / s_.num_kv_heads) {
       for (int64_t first = 0; first < s_.length; first += kTile) {
-        const int64_t h = g * (s_.num_heads / s_.num_kv_heads);
-        key_scales_.push_back(Scale(first, s_.head_dim, [&](int64_t j) { return s_.k(j, h); }));
-        value_scales_.push_back(Scale(first, s_.values(), [&](int64_t j) { return s_.v(j, h); }));
+        const int64_t rows = std::min(kTile, s_.length - first);
+        Round(s_.k(first, h), s_.head_dim, rows);
+        Round(s_.v(first, h), s_.values(), rows);
       }
     }
   }
@@ -55,58 +58,43 @@ class Fp8Attention {
   }
 
  private:
-  template <typename At>
-  double Scale(int64_t first, int64_t width, const At& at) const {
+  // Of rows from element `first` on, with one scale: what their codes stand for.
+  void Round(int64_t first, int64_t width, int64_t rows) {
     double amax = 0;
-    for (int64_t j = first; j < std::min(first + kTile, s_.length); ++j) {
-      for (int64_t c = 0; c < width; ++c) {
-        const double size = std::abs(qkv_[at(j) + c]);
-        amax = std::isnan(size) || std::isnan(amax) ? NAN : std::max(amax, size);
-      }
+    for (int64_t i = 0; i < rows * width; ++i) {
+      const double size = std::abs(At(first, width, i));
+      amax = std::isnan(size) || std::isnan(amax) ? NAN : std::max(amax, size);
     }
-    return PowerOfTwoScale(amax);
-  }
-  double ScaleOf(const std::vector<double>& scales, int64_t h, int64_t key) const {
-    const int64_t tiles = (s_.length + kTile - 1) / kTile;
-    const int64_t g = h / (s_.num_heads / s_.num_kv_heads);
-    return scales[static_cast<size_t>(g * tiles + key / kTile)];
-  }
-
-  double ScoreOf(int64_t h, int64_t i, int64_t j, double query_scale) const {
-    const double key_scale = ScaleOf(key_scales_, h, j);
-    double dot = 0;
-    for (int64_t c = 0; c < s_.head_dim; ++c) {
-      dot += RoundToE4m3(qkv_[s_.q(i, h) + c] / query_scale) *
-             RoundToE4m3(qkv_[s_.k(j, h) + c] / key_scale);
+    const double scale = PowerOfTwoScale(amax);
+    for (int64_t i = 0; i < rows * width; ++i) {
+      double& x = At(first, width, i);
+      x = scale * RoundToE4m3(x / scale);
     }
-    return dot * query_scale * key_scale * s_.scale;
+  }
+  double& At(int64_t first, int64_t width, int64_t i) {
+    return rounded_[static_cast<size_t>(first + i / width * s_.row() + i % width)];
   }
 
   // Writes a row of out and returns its lse.
   double Row(int64_t h, int64_t i, double* out) const {
-    double amax = 0;
-    for (int64_t c = 0; c < s_.head_dim; ++c) {
-      amax = std::max(amax, std::abs(qkv_[s_.q(i, h) + c]));
-    }
-    const double query_scale = PowerOfTwoScale(amax);
+    const double* qkv = rounded_.data();
     double maximum = -HUGE_VAL, total = 0;
     std::fill(out, out + s_.values(), 0.0);
     for (int64_t first = s_.first_key(i) / kTile * kTile; first <= i; first += kTile) {
       const int64_t begin = std::max(first, s_.first_key(i)), end = std::min(first + kTile, i + 1);
       std::vector<double> p;
-      for (int64_t j = begin; j < end; ++j) p.push_back(ScoreOf(h, i, j, query_scale));
+      for (int64_t j = begin; j < end; ++j) p.push_back(MakeScore(s_, qkv, h, i, j).value);
       const double largest = std::max(maximum, *std::max_element(p.begin(), p.end()));
       const double shrink = std::exp(maximum - largest);
       maximum = largest;
       total *= shrink;
       for (int64_t c = 0; c < s_.values(); ++c) out[c] *= shrink;
-      const double value_scale = ScaleOf(value_scales_, h, first);
       for (int64_t j = begin; j < end; ++j) {
         const double probability = std::exp(p[static_cast<size_t>(j - begin)] - maximum);
         total += probability;
         const double code = RoundToE4m3(256 * probability) / 256;
         for (int64_t c = 0; c < s_.values(); ++c) {
-          out[c] += value_scale * code * RoundToE4m3(qkv_[s_.v(j, h) + c] / value_scale);
+          out[c] += code * qkv[s_.v(j, h) + c];
         }
       }
     }
@@ -122,9 +110,8 @@ class Fp8Attention {
   }
 
   const AttentionShape<double> s_;
-  const double* qkv_;
+  std::vector<double> rounded_;
   const double* sinks_;
-  std::vector<double> key_scales_, value_scales_;  // [nkv, tiles]
 };
 
 }  // namespace coxswain::reference

@@ -1,29 +1,35 @@
 // Codes of q, k and v for attention in FP8, and their scales.
 //
-// A thread has 8 x 8 elements in registers. A block has 128 keys of a document and a kv head, of k
-// or of v: its maximum is its scale's. Values are turned through shared memory. Blocks behind those
-// have 64 rows of query heads, 16 lanes a row. Keys behind a document's end, up to a multiple of
+// A thread has 8 x 8 elements in registers. A block has 192 keys of a document and a kv head, of k
+// or of v: its maximum is its scale's. Values are turned through shared memory. Rows of query heads
+// have 16 lanes each, in a launch of their own. Keys behind a document's end, up to a multiple of
 // 16, become values of 0; what lies behind them is not written. Bytes: 2 + 1 an element. Bitwise
 // deterministic: maxima of integers, no atomics.
 #include <cuda_fp8.h>
 
 #include "kernels/cuda/attention/documents.cuh"
 #include "kernels/cuda/attention/fp8_attention.cuh"
-#include "kernels/cuda/quantize/fp8_turned_tile.cuh"
 #include "kernels/cuda/stream.h"
 
 namespace coxswain::kernels::cuda {
 namespace {
 
-constexpr int kThreads = kTurnThreads;
+constexpr int kSide = 8;             // rows, and columns, of a thread
+constexpr int kLanes = 128 / kSide;  // threads beside each other
+constexpr int kThreads = kFp8AttentionKeys / kSide * kLanes;
+constexpr int kQueryThreads = 256;
 constexpr int kQueryPieces = 4;  // of 8 elements, of a thread
-constexpr int kQueryRows = kThreads / kTurnAcross * kQueryPieces;
+constexpr int kQueryRows = kQueryThreads / kLanes * kQueryPieces;
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-constexpr int kLanes = kTurnAcross;  // of a row
-constexpr int kPieces = kTurnSide;   // of 8 elements: rows of a thread
-static_assert(kTurnExtent == kFp8AttentionKeys);
+// 128 columns of 24 pieces of 8 keys on their way from rows. Of 8 pieces in order, the order
+// changes with every 8 columns, so that writes and reads of a warp are spread over the banks.
+constexpr int kPieces = kFp8AttentionKeys / kSide;
+using TurnedTile = uint2[128][kPieces];
+__device__ __forceinline__ uint2& PieceOf(TurnedTile& tile, int column, int piece) {
+  return tile[column][(piece & ~7) | ((piece ^ column / kSide) & 7)];
+}
 
 // The largest of the sizes of pairs of bfloat16, in both halves.
 __device__ __forceinline__ uint32_t LargerSizes(uint32_t largest, const uint4& piece) {
@@ -68,7 +74,7 @@ __device__ __forceinline__ void EncodeQueries(const HopperParams& p, const Atten
 #pragma unroll
   for (int i = 0; i < kQueryPieces; ++i) {
     rows[i] = QueryRowOf(p, first_token, first_head,
-                         (static_cast<int>(threadIdx.x) + i * kThreads) / kLanes);
+                         (static_cast<int>(threadIdx.x) + i * kQueryThreads) / kLanes);
     pieces[i] = {};
     if (rows[i].token < p.tokens && column < p.dim) {
       const bf16* from = p.q + p.query(rows[i].token, rows[i].head) + column;
@@ -87,7 +93,7 @@ __device__ __forceinline__ void EncodeQueries(const HopperParams& p, const Atten
     const float scale = Fp8AttentionScale(largest);
     if (column < p.dim) {
       uint8_t* to = codes.q + (int64_t{token} * p.heads + head) * p.dim + column;
-      *reinterpret_cast<uint2*>(to) = CodesOf(pieces[i], 1.0f / scale);
+      *reinterpret_cast<uint2*>(to) = CodesOf(pieces[i], ReciprocalOfPower(scale));
     }
     if (lane == 0) {
       const int kv_head = head / p.group_heads;
@@ -96,7 +102,7 @@ __device__ __forceinline__ void EncodeQueries(const HopperParams& p, const Atten
   }
 }
 
-// 128 keys of a document from `first` on, of which `keys` exist.
+// 192 keys of a document from `first` on, of which `keys` exist.
 struct KeyTile {
   int document, begin, first, keys;
 };
@@ -110,11 +116,11 @@ __device__ __forceinline__ KeyTile TileOfSlot(const HopperParams& p, int slot) {
 
 // The thread's 8 rows of 8 elements; 0 outside the tile and the head.
 __device__ __forceinline__ void LoadSquare(const bf16* from, int64_t stride, int keys, int columns,
-                                           uint4 (&pieces)[kPieces]) {
-  const int down = static_cast<int>(threadIdx.x) / kLanes * kPieces;
+                                           uint4 (&pieces)[kSide]) {
+  const int down = static_cast<int>(threadIdx.x) / kLanes * kSide;
   const int column = static_cast<int>(threadIdx.x) % kLanes * 8;
 #pragma unroll
-  for (int i = 0; i < kPieces; ++i) {
+  for (int i = 0; i < kSide; ++i) {
     pieces[i] = {};
     if (down + i < keys && column < columns) {
       pieces[i] = __ldg(reinterpret_cast<const uint4*>(from + (down + i) * stride + column));
@@ -122,7 +128,7 @@ __device__ __forceinline__ void LoadSquare(const bf16* from, int64_t stride, int
   }
 }
 // In every thread.
-__device__ __forceinline__ float ScaleOfBlock(const uint4 (&pieces)[kPieces], uint32_t* shared) {
+__device__ __forceinline__ float ScaleOfBlock(const uint4 (&pieces)[kSide], uint32_t* shared) {
   uint32_t pair = 0;
 #pragma unroll
   for (const uint4& piece : pieces) pair = LargerSizes(pair, piece);
@@ -136,32 +142,34 @@ __device__ __forceinline__ float ScaleOfBlock(const uint4 (&pieces)[kPieces], ui
 }
 
 __device__ __forceinline__ void WriteKeys(const HopperParams& p, const KeyTile& tile, int head,
-                                          const uint4 (&pieces)[kPieces], float inverse,
+                                          const uint4 (&pieces)[kSide], float inverse,
                                           uint8_t* codes) {
-  const int down = static_cast<int>(threadIdx.x) / kLanes * kPieces;
+  const int down = static_cast<int>(threadIdx.x) / kLanes * kSide;
   const int column = static_cast<int>(threadIdx.x) % kLanes * 8;
   if (column >= p.dim) return;
   const int64_t row = int64_t{p.kv_heads} * p.dim;
   uint8_t* to = codes + tile.first * row + head * p.dim + column;
 #pragma unroll
-  for (int i = 0; i < kPieces; ++i) {
+  for (int i = 0; i < kSide; ++i) {
     if (down + i >= tile.keys) break;
     *reinterpret_cast<uint2*>(to + (down + i) * row) = CodesOf(pieces[i], inverse);
   }
 }
 
 // The thread's columns into shared memory: 8 keys of a column are 8 bytes.
-__device__ __forceinline__ void TurnSquare(const uint4 (&pieces)[kPieces], float inverse,
+__device__ __forceinline__ void TurnSquare(const uint4 (&pieces)[kSide], float inverse,
                                            TurnedTile& turned) {
-  uint2 rows[kPieces];
+  const int across = static_cast<int>(threadIdx.x) % kLanes * kSide;
+  const int down = static_cast<int>(threadIdx.x) / kLanes;
+  uint2 rows[kSide];
 #pragma unroll
-  for (int i = 0; i < kPieces; ++i) rows[i] = CodesOf(pieces[i], inverse);
+  for (int i = 0; i < kSide; ++i) rows[i] = CodesOf(pieces[i], inverse);
 #pragma unroll
-  for (int column = 0; column < kTurnSide; ++column) {
+  for (int column = 0; column < kSide; ++column) {
     const unsigned selector = (column % 4) | (column % 4 + 4) << 4;
     const auto word = [&](int i) { return column < 4 ? rows[i].x : rows[i].y; };
     const auto pair = [&](int i) { return __byte_perm(word(i), word(i + 1), selector) & 0xffffu; };
-    TurnedPiece(turned, column) = {pair(0) | pair(2) << 16, pair(4) | pair(6) << 16};
+    PieceOf(turned, across + column, down) = {pair(0) | pair(2) << 16, pair(4) | pair(6) << 16};
   }
 }
 // 16 keys in the order of the product's left operand (fp8_attention.cuh), of two pieces of 8.
@@ -170,45 +178,48 @@ __device__ __forceinline__ uint4 InOrderOfProbabilities(const uint2& low, const 
           __byte_perm(low.y, high.y, 0x5410), __byte_perm(low.y, high.y, 0x7632)};
 }
 __device__ __forceinline__ void WriteValues(const HopperParams& p, const AttentionCodes& codes,
-                                            const KeyTile& tile, int head,
-                                            const TurnedTile& turned) {
-  constexpr int kChunks = kTurnAcross / 2;  // of 16 keys
+                                            const KeyTile& tile, int head, TurnedTile& turned) {
+  constexpr int kChunks = kPieces / 2;  // of 16 keys
   const int key = FirstValueKey(tile.begin, tile.document) + tile.first - tile.begin;
   uint8_t* to = codes.v + int64_t{head} * p.value_dim * codes.value_keys + key;
 #pragma unroll
-  for (int step = 0; step < kTurnExtent * kChunks / kThreads; ++step) {
+  for (int step = 0; step < 128 * kChunks / kThreads; ++step) {
     const int at = step * kThreads + static_cast<int>(threadIdx.x);
-    const int row = at / kChunks, chunk = at % kChunks, turn = row / kTurnSide;
+    const int row = at / kChunks, chunk = at % kChunks;
     if (row >= p.value_dim || 16 * chunk >= tile.keys) continue;
     *reinterpret_cast<uint4*>(to + int64_t{row} * codes.value_keys + 16 * chunk) =
-        InOrderOfProbabilities(turned[row][(2 * chunk) ^ turn],
-                               turned[row][(2 * chunk + 1) ^ turn]);
+        InOrderOfProbabilities(PieceOf(turned, row, 2 * chunk),
+                               PieceOf(turned, row, 2 * chunk + 1));
   }
 }
 
 #endif
 
-__global__ void __launch_bounds__(kThreads)
-    AttentionCodesKernel(HopperParams p, AttentionCodes codes) {
+__global__ void __launch_bounds__(kQueryThreads)
+    AttentionQueryCodesKernel(HopperParams p, AttentionCodes codes) {
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  EncodeQueries(p, codes, blockIdx.x);
+#endif
+}
+
+__global__ void __launch_bounds__(kThreads, 2)
+    AttentionKeyCodesKernel(HopperParams p, AttentionCodes codes) {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __shared__ TurnedTile turned;
   __shared__ uint32_t maxima[kThreads / kWarp];
-  const int64_t of_keys = int64_t{2} * codes.tiles * p.kv_heads;
-  if (blockIdx.x >= of_keys) return EncodeQueries(p, codes, blockIdx.x - of_keys);
-  const int block = static_cast<int>(blockIdx.x), pair = block / 2;
-  const int slot = pair / p.kv_heads, head = pair - slot * p.kv_heads;
+  const int slot = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const KeyTile tile = TileOfSlot(p, slot);
   if (tile.keys <= 0) return;
-  uint4 pieces[kPieces];
-  if (block % 2 == 0) {
+  uint4 pieces[kSide];
+  if (blockIdx.z == 0) {
     LoadSquare(p.k + p.key(tile.first, head), p.k_row, tile.keys, p.dim, pieces);
     const float scale = ScaleOfBlock(pieces, maxima);
-    WriteKeys(p, tile, head, pieces, 1.0f / scale, codes.k);
+    WriteKeys(p, tile, head, pieces, ReciprocalOfPower(scale), codes.k);
     if (threadIdx.x == 0) codes.k_scales[head * codes.tiles + slot] = scale;
   } else {
     LoadSquare(p.v + p.value(tile.first, head), p.v_row, tile.keys, p.value_dim, pieces);
     const float scale = ScaleOfBlock(pieces, maxima);
-    TurnSquare(pieces, 1.0f / scale, turned);
+    TurnSquare(pieces, ReciprocalOfPower(scale), turned);
     __syncthreads();
     WriteValues(p, codes, tile, head, turned);
     if (threadIdx.x == 0) codes.v_scales[head * codes.tiles + slot] = scale;
@@ -220,8 +231,10 @@ __global__ void __launch_bounds__(kThreads)
 
 void LaunchAttentionCodes(const HopperParams& p, const AttentionCodes& codes, Stream* stream) {
   const int64_t query_blocks = CeilDiv(int64_t{p.tokens} * p.heads, int64_t{kQueryRows});
-  const int64_t blocks = int64_t{2} * codes.tiles * p.kv_heads + query_blocks;
-  AttentionCodesKernel<<<static_cast<unsigned>(blocks), kThreads, 0, Handle(stream)>>>(p, codes);
+  AttentionQueryCodesKernel<<<static_cast<unsigned>(query_blocks), kQueryThreads, 0,
+                              Handle(stream)>>>(p, codes);
+  const dim3 tiles(static_cast<unsigned>(codes.tiles), static_cast<unsigned>(p.kv_heads), 2);
+  AttentionKeyCodesKernel<<<tiles, kThreads, 0, Handle(stream)>>>(p, codes);
 }
 
 }  // namespace coxswain::kernels::cuda

@@ -21,6 +21,12 @@ struct AttentionCodes {
   int value_keys = 0, tiles = 0;
 };
 
+// Of a power of two. Of NaN it is some number; the scale itself makes NaN of what is multiplied by
+// it.
+__device__ __forceinline__ float ReciprocalOfPower(float x) {
+  return __uint_as_float((254u << 23) - __float_as_uint(x));
+}
+
 // Where a document's parts begin.
 __device__ __forceinline__ int FirstCodeTile(int begin, int document) {
   return begin / kFp8AttentionKeys + document;

@@ -3,14 +3,19 @@
 // hopper_forward.cu.
 //
 // A box's row of 128 bytes is 128 codes, so a head of any width is one box. The copy engine takes
-// codes in pairs as it takes values of bfloat16. Probabilities go into codes in the registers where
-// their scores were; values lie turned, their keys in the order that this asks for
-// (fp8_attention.cuh). The product with values begins anew at every tile of keys, and its sums are
-// added to those before in float32: kept in units of the tile's scale of values, they shrink by the
-// softmax and by the ratio of scales in one multiplication.
+// codes in pairs as it takes values of bfloat16. A tile has 192 keys, of which the last one's
+// products take 64 where no row sees the others. Probabilities go into codes in the
+// registers where their scores were; values lie turned, their keys in the order that this asks for
+// (fp8_attention.cuh). Sums are in units of the last tile's scale of values: they shrink by the
+// softmax and by the ratio of scales in one multiplication. The tensor core adds codes with 13 bits
+// behind the largest one's first, and cuts off the others. So after a run of 16 tiles a warpgroup
+// adds its sums to those in shared memory and begins anew: a sum is off by about 48 2^-14 of
+// itself, and not by more with every key.
 //
 // Bytes: codes of Q once, O once; codes of K and V by every tile of rows, from the L2 cache.
 // Deterministic, and a row's bits depend on its document alone.
+// Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.2 (sums of the tensor
+// core).
 #include <cuda_fp8.h>
 
 #include "kernels/cuda/attention/fp8_attention.cuh"
@@ -24,17 +29,21 @@ constexpr int kRows = 64 * kGroups;
 constexpr int kKeys = kFp8AttentionKeys;
 constexpr int kWidth = 128;  // of heads, with zeros behind them
 constexpr int kTiles = 2;    // of Q
-constexpr int kStages = 3;
+constexpr int kStages = 2;
 constexpr int kThreads = 128 * (kGroups + 1);
 
 struct Maps {
-  TensorMap q, k, v;
+  TensorMap q, k;
+  TensorMap first_values, other_values;  // 128 and 64 keys of a tile
 };
 
 struct alignas(1024) Shared {
   unsigned char q[kTiles][kRows * kWidth * kBf16Bytes];  // codes in the first half; in the end out
   unsigned char k[kStages][kKeys * kWidth];
-  unsigned char v[kStages][kWidth * kKeys];
+  unsigned char v[kStages][kWidth * kKeys];  // boxes of 128 and of 64 keys
+  float sums[kGroups][kWidth / 2][128];      // of earlier runs of tiles, by thread
+  float maxima[kRows];                       // of scores when they were written
+  float value_scales[4 * kGroups];           // their unit, by warp
   uint64_t q_full[kTiles], q_empty[kTiles];
   uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   HopperItem item[kTiles];  // whose Q it is
@@ -45,6 +54,8 @@ struct alignas(1024) Shared {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 constexpr int kLastKeys = 64;  // of a tile's products where no row sees the others
+constexpr int kFirstKeys = 128, kOtherKeys = kKeys - kFirstKeys;  // of boxes of values
+constexpr int kKeysOfRun = 16 * kKeys;  // whose products the tensor core adds up
 constexpr int kPairs = kWidth / 2;
 constexpr int kStepCodes = 32;  // of a product's k
 constexpr float kLog2OfProbabilityScale = 8.0f;
@@ -66,13 +77,15 @@ __device__ __forceinline__ void InitShared(Shared* shared) {
 }
 
 // The values of a tile of keys, once their place is empty. By a warp.
-__device__ __forceinline__ void LoadValues(const TensorMap& map, int kv_head, int value_key,
+__device__ __forceinline__ void LoadValues(const Maps& maps, int kv_head, int value_key,
                                            unsigned char* to, uint64_t* empty, uint64_t* full,
                                            unsigned phase) {
   WaitForOwnPhase(empty, phase ^ 1);
   if (threadIdx.x % kWarp == 0) {
     ExpectBytes(full, kWidth * kKeys);
-    LoadBox(to, map, value_key / 2, 0, kv_head, full);
+    LoadBox(to, maps.first_values, value_key / 2, 0, kv_head, full);
+    LoadBox(to + kWidth * kFirstKeys, maps.other_values, (value_key + kFirstKeys) / 2, 0, kv_head,
+            full);
   }
   __syncwarp();
 }
@@ -106,24 +119,12 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
       LoadKeys<kPairs, kKeys>(maps.k, item, key, shared->k[place.stage],
                               &shared->k_empty[place.stage], &shared->k_full[place.stage],
                               place.phase);
-      LoadValues(maps.v, item.kv_head, value_key + key, shared->v[place.stage],
+      LoadValues(maps, item.kv_head, value_key + key, shared->v[place.stage],
                  &shared->v_empty[place.stage], &shared->v_full[place.stage], place.phase);
       place.Advance();
     }
   }
 }
-
-// The scales of an item's tiles of keys and of values.
-struct TileScales {
-  const float *keys, *values;  // of the document's first tile
-  int begin;
-  __device__ __forceinline__ float OfKeys(int key) const {
-    return __ldg(keys + (key - begin) / kKeys);
-  }
-  __device__ __forceinline__ float OfValues(int key) const {
-    return __ldg(values + (key - begin) / kKeys);
-  }
-};
 
 // Of a warpgroup's 64 rows; [2]: of a lane's two.
 struct Rows {
@@ -148,8 +149,7 @@ __device__ __forceinline__ void OnlineSoftmax(const HopperParams& p, const Hoppe
       if (!p.Visible(tokens[h], first_key + column)) s[n] = -INFINITY;
     });
   }
-  // Both are powers of two.
-  const float scales = rows->value_scale * __frcp_rn(value_scale);
+  const float scales = rows->value_scale * ReciprocalOfPower(value_scale);
   rows->value_scale = value_scale;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -197,51 +197,45 @@ __device__ __forceinline__ void MultiplyKeys(float (&s)[kCount], uint64_t q, uin
 #pragma unroll
   for (int step = 0; step < kWidth / kStepCodes; ++step) {
     const uint64_t at = static_cast<uint64_t>(step) * kStepAlongK;
-    if constexpr (kCount == 64) {
-      MultiplyCodes<false>(s, q + at, k + at, step > 0);
-    } else {
-      MultiplyCodes(s, q + at, k + at, step > 0);
-    }
+    MultiplyCodes<false>(s, q + at, k + at, step > 0);
   }
 }
+// sums += the probabilities of 32 kSteps keys times their values.
 template <int kSteps>
 __device__ __forceinline__ void MultiplyValues(float (&sums)[kWidth / 2],
-                                               const uint32_t (*probabilities)[4], uint64_t v) {
+                                               const uint32_t (*probabilities)[4],
+                                               const unsigned char* values) {
+  constexpr int kOfFirst = kFirstKeys / kStepCodes;
+  const uint64_t first = RowsAlongK<64>(values);
+  const uint64_t other = RowsAlongK<32>(values + kWidth * kFirstKeys);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const uint32_t a[4] = {probabilities[step][0], probabilities[step][1], probabilities[step][2],
                            probabilities[step][3]};
-    MultiplyCodes(sums, a, v + static_cast<uint64_t>(step) * kStepAlongK, step > 0);
+    const uint64_t v = step < kOfFirst
+                           ? first + static_cast<uint64_t>(step) * kStepAlongK
+                           : other + static_cast<uint64_t>(step - kOfFirst) * kStepAlongK;
+    MultiplyCodes(sums, a, v, true);
   }
-}
-__device__ __forceinline__ void AddTile(const float (&tile)[kWidth / 2], const float (&ratio)[2],
-                                        float (&sums)[kWidth / 2]) {
-#pragma unroll
-  for (int n = 0; n < kWidth / 2; ++n) sums[n] = sums[n] * ratio[n / 2 % 2] + tile[n];
 }
 
 // What the tiles of an item have in common.
 struct Context {
   const HopperParams& p;
   const HopperItem& item;
-  const TileScales& scales;
+  const AttentionCodes& codes;
   const int group;
   Shared* const shared;
   const uint64_t q;
 };
 
-// Scores against the first keys of a tile, kCount of them, and their probabilities.
+// Begins a run of tiles: scores against the first kCount keys of a tile, and their probabilities.
 template <int kCount>
 __device__ __forceinline__ void BeginRows(const Context& c, const RingPlace<kStages>& place,
-                                          int key, Rows* rows) {
+                                          int key, int tile, Rows* rows) {
   float s[kCount / 2];
-  const float key_scale = c.scales.OfKeys(key), value_scale = c.scales.OfValues(key);
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    rows->maximum[h] = -INFINITY;
-    rows->total[h] = 0.0f;
-  }
-  rows->value_scale = value_scale;
+  const float key_scale = __ldg(c.codes.k_scales + tile);
+  const float value_scale = __ldg(c.codes.v_scales + tile);
 #pragma unroll
   for (float& sum : rows->sums) sum = 0.0f;
   WaitForOwnPhase(&c.shared->k_full[place.stage], place.phase);
@@ -258,10 +252,10 @@ __device__ __forceinline__ void BeginRows(const Context& c, const RingPlace<kSta
 // The same of the next tile of keys, beside the product of the probabilities and the values before.
 template <int kCount>
 __device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* place, int key,
-                                         Rows* rows) {
-  float s[kCount / 2], tile[kWidth / 2];
-  const float key_scale = c.scales.OfKeys(key), value_scale = c.scales.OfValues(key);
-  const float ratio[2] = {rows->ratio[0], rows->ratio[1]};
+                                         int tile, Rows* rows) {
+  float s[kCount / 2];
+  const float key_scale = __ldg(c.codes.k_scales + tile);
+  const float value_scale = __ldg(c.codes.v_scales + tile);
   const int stage = place->stage;
   const unsigned phase = place->phase;
   place->Advance();
@@ -271,7 +265,7 @@ __device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* p
   MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place->stage]));
   CommitProducts();
   WaitForOwnPhase(&c.shared->v_full[stage], phase);
-  MultiplyValues<kKeys / kStepCodes>(tile, rows->probabilities, RowsAlongK<64>(c.shared->v[stage]));
+  MultiplyValues<kKeys / kStepCodes>(rows->sums, rows->probabilities, c.shared->v[stage]);
   CommitProducts();
   PassBy(kTurnBarrier + (c.group + 1) % kGroups, 256);
   WaitForProducts<1>();
@@ -279,21 +273,27 @@ __device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* p
   Release(&c.shared->k_empty[place->stage]);
   OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
   WaitForProducts<0>();
-  Finished(tile);
+  Finished(rows->sums);
   Release(&c.shared->v_empty[stage]);
-  AddTile(tile, ratio, rows->sums);
+#pragma unroll
+  for (int n = 0; n < kWidth / 2; ++n) rows->sums[n] *= rows->ratio[n / 2 % 2];
   PackCodes<kCount / kStepCodes>(s, rows->probabilities);
 }
 
 // Keys from `first` on of a tile of values become 0, in chunks of 16; by a warpgroup.
 __device__ __forceinline__ void ZeroKeys(unsigned char* values, int first) {
+  constexpr int kOfFirst = kFirstKeys / 16, kChunks = kKeys / 16;
   const int row = static_cast<int>(threadIdx.x) % 128;
-  for (int chunk = (first + 15) / 16; chunk < kKeys / 16; ++chunk) {
-    reinterpret_cast<uint4*>(values + row * kBoxRowBytes)[chunk ^ (row & 7)] = uint4{0, 0, 0, 0};
+  auto* of_first = reinterpret_cast<uint4*>(values + row * kFirstKeys);
+  auto* of_other = reinterpret_cast<uint4*>(values + kWidth * kFirstKeys + row * kOtherKeys);
+  for (int chunk = (first + 15) / 16; chunk < kChunks; ++chunk) {
+    uint4& codes = chunk < kOfFirst ? of_first[chunk ^ (row & 7)]
+                                    : of_other[(chunk - kOfFirst) ^ (row >> 1 & 3)];
+    codes = uint4{0, 0, 0, 0};
   }
 }
 
-// The last probabilities, of keys from `key` on, times their values.
+// The last probabilities, of kCount keys from `key` on, times their values.
 template <int kCount>
 __device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* place, int key,
                                         Rows* rows) {
@@ -303,15 +303,52 @@ __device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* pl
     ZeroKeys(values, c.item.end - key);
     PublishRows(c.group);
   }
-  float tile[kWidth / 2];
   BeginProducts();
-  MultiplyValues<kCount / kStepCodes>(tile, rows->probabilities, RowsAlongK<64>(values));
+  MultiplyValues<kCount / kStepCodes>(rows->sums, rows->probabilities, values);
   CommitProducts();
   WaitForProducts<0>();
-  Finished(tile);
+  Finished(rows->sums);
   Release(&c.shared->v_empty[place->stage]);
-  AddTile(tile, rows->ratio, rows->sums);
   place->Advance();
+}
+
+// The factors that make of sums in shared memory ones in the unit of `rows`, shrunk as those are.
+__device__ __forceinline__ void FactorsOfKept(const Context& c, const Rows& rows,
+                                              float (&factors)[2]) {
+  const float unit = c.shared->value_scales[c.group * 4 + threadIdx.x % 128 / kWarp];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float shift = rows.maximum[h] == -INFINITY ? 0.0f : rows.maximum[h];
+    factors[h] = Exp2(c.shared->maxima[LaneRow(c.group, h)] - shift) * unit *
+                 ReciprocalOfPower(rows.value_scale);
+  }
+}
+// Ends a run of tiles: its sums go into shared memory, to those of the runs before.
+__device__ __forceinline__ void KeepSums(const Context& c, bool adds, const Rows& rows) {
+  float factors[2] = {0.0f, 0.0f};
+  if (adds) FactorsOfKept(c, rows, factors);
+#pragma unroll
+  for (int n = 0; n < kWidth / 2; ++n) {
+    float* at = &c.shared->sums[c.group][n][threadIdx.x % 128];
+    *at = adds ? *at * factors[n / 2 % 2] + rows.sums[n] : rows.sums[n];
+  }
+  __syncwarp();
+  if (threadIdx.x % kWarp == 0) {
+    c.shared->value_scales[c.group * 4 + threadIdx.x % 128 / kWarp] = rows.value_scale;
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (threadIdx.x % 4 == 0) c.shared->maxima[LaneRow(c.group, h)] = rows.maximum[h];
+  }
+  __syncwarp();
+}
+__device__ __forceinline__ void AddKept(const Context& c, Rows* rows) {
+  float factors[2];
+  FactorsOfKept(c, *rows, factors);
+#pragma unroll
+  for (int n = 0; n < kWidth / 2; ++n) {
+    rows->sums[n] += c.shared->sums[c.group][n][threadIdx.x % 128] * factors[n / 2 % 2];
+  }
 }
 
 // What a row ends with, of its largest score as a base 2 logarithm and its sum times 256: the
@@ -346,37 +383,61 @@ __device__ __forceinline__ void Write(const Context& c, const Rows& rows, unsign
                     tokens, p.reciprocal, p.value_dim});
 }
 
-// A tile's rows of a warpgroup; its place in the ring goes on. Of the last keys one half is left
-// out where no row sees it.
-__device__ __forceinline__ void AttendTile(const Context& c, const float* q_scales,
-                                           unsigned char* own_rows, RingPlace<kStages>* place,
-                                           bf16* out, float* lse) {
-  const KeyRange keys = KeysOf<kKeys>(c.p, c.item);
-  const int last = keys.first + (keys.last - keys.first) / kKeys * kKeys;
-  const bool half = keys.last - last < kLastKeys;
-  int key = keys.first;
-  Rows rows;
+// The last tile of a run, of whose kCount first keys some row sees one. `begins`: it is the first.
+template <int kCount>
+__device__ __forceinline__ void LastKeys(const Context& c, RingPlace<kStages>* place, bool begins,
+                                         int key, int tile, Rows* rows) {
+  if (begins) {
+    BeginRows<kCount>(c, *place, key, tile, rows);
+  } else {
+    NextKeys<kCount>(c, place, key, tile, rows);
+  }
+  EndRows<kCount>(c, place, key, rows);
+}
+
+__device__ __forceinline__ void SetRows(const Context& c, const float* q_scales, Rows* rows) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = LaneRow(c.group, h), token = TokenOfRow(c.p, row);
     const bool exists = token < min(c.p.tile_tokens, c.item.end - c.item.first);
-    rows.factor[h] = exists ? c.p.scale * kLog2E * __ldg(q_scales + row) : 0.0f;
+    rows->factor[h] = exists ? c.p.scale * kLog2E * __ldg(q_scales + row) : 0.0f;
+    rows->maximum[h] = -INFINITY;
+    rows->total[h] = 0.0f;
   }
-  if (half && key == last) {
-    BeginRows<kLastKeys>(c, *place, key, &rows);
-  } else {
-    BeginRows<kKeys>(c, *place, key, &rows);
-    const int whole = half ? last - kKeys : last;
-    while (key < whole) {
-      key += kKeys;
-      NextKeys<kKeys>(c, place, key, &rows);
+  rows->value_scale = 1.0f;
+}
+
+// A tile's rows of a warpgroup; its place in the ring goes on. `tile`: of the document's first
+// keys.
+__device__ __forceinline__ void AttendTile(const Context& c, const float* q_scales, int tile,
+                                           unsigned char* own_rows, RingPlace<kStages>* place,
+                                           bf16* out, float* lse) {
+  const KeyRange keys = KeysOf<kKeys>(c.p, c.item);
+  const int last = keys.first + (keys.last - keys.first) / kKeys * kKeys;
+  int key = keys.first;
+  tile += (key - c.item.begin) / kKeys;
+  Rows rows;
+  SetRows(c, q_scales, &rows);
+  while (true) {
+    const bool more = last - key >= kKeysOfRun;
+    const int end = more ? key + kKeysOfRun - kKeys : last;
+    const bool begins = key == end;
+    if (!begins) {
+      BeginRows<kKeys>(c, *place, key, tile++, &rows);
+      for (key += kKeys; key < end; key += kKeys) NextKeys<kKeys>(c, place, key, tile++, &rows);
     }
-    if (half) NextKeys<kLastKeys>(c, place, last, &rows);
-  }
-  if (half) {
-    EndRows<kLastKeys>(c, place, last, &rows);
-  } else {
-    EndRows<kKeys>(c, place, last, &rows);
+    if (!more && keys.last - last < kLastKeys) {
+      LastKeys<kLastKeys>(c, place, begins, key, tile++, &rows);
+    } else {
+      LastKeys<kKeys>(c, place, begins, key, tile++, &rows);
+    }
+    key += kKeys;
+    const bool kept = end - keys.first >= kKeysOfRun;
+    if (!more) {
+      if (kept) AddKept(c, &rows);
+      break;
+    }
+    KeepSums(c, kept, rows);
   }
   Write(c, rows, own_rows, out, lse);
 }
@@ -390,13 +451,11 @@ __device__ __forceinline__ void AttendTiles(const HopperParams& p, const Attenti
     WaitForOwnPhase(&shared->q_full[slot], use / kTiles % 2);
     const HopperItem& item = shared->item[slot];  // read anew: registers are few
     if (item.first < 0) return;
-    const int64_t tile =
-        int64_t{item.kv_head} * codes.tiles + FirstCodeTile(item.begin, shared->document[slot]);
-    const TileScales scales = {codes.k_scales + tile, codes.v_scales + tile, item.begin};
+    const int tile = item.kv_head * codes.tiles + FirstCodeTile(item.begin, shared->document[slot]);
     unsigned char* own_rows = shared->q[slot] + group * 64 * kBoxRowBytes;
-    const Context context = {p, item, scales, group, shared, RowsAlongK<64>(own_rows)};
-    AttendTile(context, codes.q_scales + PackedIndex(p, item.kv_head, item.first), own_rows, &place,
-               out, lse);
+    const Context context = {p, item, codes, group, shared, RowsAlongK<64>(own_rows)};
+    AttendTile(context, codes.q_scales + PackedIndex(p, item.kv_head, item.first), tile, own_rows,
+               &place, out, lse);
     PublishToCopies();  // what was written and read here before copies write it
     Release(&shared->q_empty[slot]);
   }
@@ -433,16 +492,21 @@ void LaunchHopperFp8Forward(const AttentionForwardArgs& args, HopperParams p,
                             const AttentionCodes& codes, int* next, Stream* stream) {
   SetTiles(args.documents, kRows / p.group_heads, 2, next, &p);
   const int dim = p.dim / 2;
+  StackBoxes values = {.data = codes.v,
+                       .matrices = p.kv_heads,
+                       .rows = p.value_dim,
+                       .columns = codes.value_keys / 2,
+                       .stride = codes.value_keys / 2,
+                       .matrix_stride = int64_t{p.value_dim} * codes.value_keys / 2,
+                       .box_rows = kWidth,
+                       .box_row_bytes = 128};
+  const TensorMap first_values = MakeStackMap(values);
+  values.box_row_bytes = 64;
   const Maps maps{
       .q = MakeHeadMap(QueryBoxes(p, codes.q, dim, int64_t{p.heads} * dim, p.tile_tokens)),
       .k = MakeHeadMap(KeyBoxes(p, codes.k, dim, int64_t{p.kv_heads} * dim, kKeys)),
-      .v = MakeStackMap({.data = codes.v,
-                         .matrices = p.kv_heads,
-                         .rows = p.value_dim,
-                         .columns = codes.value_keys / 2,
-                         .stride = codes.value_keys / 2,
-                         .matrix_stride = int64_t{p.value_dim} * codes.value_keys / 2,
-                         .box_rows = kWidth})};
+      .first_values = first_values,
+      .other_values = MakeStackMap(values)};
   LaunchHopper(HopperFp8ForwardKernel, kThreads, sizeof(Shared) + 1024, p, stream, maps, codes,
                static_cast<bf16*>(args.out), args.lse);
 }

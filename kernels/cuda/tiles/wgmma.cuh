@@ -112,45 +112,38 @@ __device__ __forceinline__ void Multiply(float (&d)[128], uint64_t a, uint64_t b
         "n"(kAcross ? 1 : 0));
 }
 
-// The same of codes in FP8, a [64, 32] in E4M3 or E5M2, b [32, 128] or [32, 256] in E4M3, both
-// along k: 32 codes lie as 16 values of bfloat16 do, and the next ones kStepAlongK further.
+// The same of codes in FP8, a [64, 32] in E4M3 or E5M2, b [32, 64], [32, 128], [32, 192] or
+// [32, 256] in E4M3, both along k: 32 codes lie as 16 values of bfloat16 do, and the next ones
+// kStepAlongK further.
 #define COXSWAIN_OF_CODES(shape, type, names, a, b, add)                              \
   "{ .reg .pred add;\n"                                                               \
   "  setp.ne.b32 add, " add                                                           \
   ", 0;\n"                                                                            \
   "  wgmma.mma_async.sync.aligned." shape ".f32." type ".e4m3 {" names "}, " a ", " b \
   ", add, 1, 1; }"
-template <bool kE5M2>
-__device__ __forceinline__ void MultiplyCodes(float (&d)[64], uint64_t a, uint64_t b, bool add) {
-  if constexpr (kE5M2) {
-    asm volatile(COXSWAIN_OF_CODES("m64n128k32", "e5m2", COXSWAIN_NAMES64, "%64", "%65", "%66")
-                 : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32)
-                 : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-  } else {
-    asm volatile(COXSWAIN_OF_CODES("m64n128k32", "e4m3", COXSWAIN_NAMES64, "%64", "%65", "%66")
-                 : COXSWAIN_D32(d, 0), COXSWAIN_D32(d, 32)
-                 : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+#define COXSWAIN_MULTIPLY_CODES(count, shape, names, a, b, add, ...)                      \
+  template <bool kE5M2>                                                                   \
+  __device__ __forceinline__ void MultiplyCodes(float(&d)[count], uint64_t x, uint64_t y, \
+                                                bool adds) {                              \
+    if constexpr (kE5M2) {                                                                \
+      asm volatile(COXSWAIN_OF_CODES(shape, "e5m2", names, a, b, add)                     \
+                   : __VA_ARGS__                                                          \
+                   : "l"(x), "l"(y), "r"(static_cast<int>(adds)));                        \
+    } else {                                                                              \
+      asm volatile(COXSWAIN_OF_CODES(shape, "e4m3", names, a, b, add)                     \
+                   : __VA_ARGS__                                                          \
+                   : "l"(x), "l"(y), "r"(static_cast<int>(adds)));                        \
+    }                                                                                     \
   }
-}
-template <bool kE5M2>
-__device__ __forceinline__ void MultiplyCodes(float (&d)[128], uint64_t a, uint64_t b, bool add) {
-  if constexpr (kE5M2) {
-    asm volatile(COXSWAIN_OF_CODES("m64n256k32", "e5m2", COXSWAIN_NAMES128, "%128", "%129", "%130")
-                 : COXSWAIN_D128(d)
-                 : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-  } else {
-    asm volatile(COXSWAIN_OF_CODES("m64n256k32", "e4m3", COXSWAIN_NAMES128, "%128", "%129", "%130")
-                 : COXSWAIN_D128(d)
-                 : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-  }
-}
-// E4M3 alone: b [32, 64]; and a in registers, its rows and columns those of four 8x16 blocks of
-// codes.
-__device__ __forceinline__ void MultiplyCodes(float (&d)[32], uint64_t a, uint64_t b, bool add) {
-  asm volatile(COXSWAIN_OF_CODES("m64n64k32", "e4m3", COXSWAIN_NAMES32, "%32", "%33", "%34")
-               : COXSWAIN_D32(d, 0)
-               : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-}
+COXSWAIN_MULTIPLY_CODES(32, "m64n64k32", COXSWAIN_NAMES32, "%32", "%33", "%34", COXSWAIN_D32(d, 0))
+COXSWAIN_MULTIPLY_CODES(64, "m64n128k32", COXSWAIN_NAMES64, "%64", "%65", "%66", COXSWAIN_D32(d, 0),
+                        COXSWAIN_D32(d, 32))
+COXSWAIN_MULTIPLY_CODES(96, "m64n192k32", COXSWAIN_NAMES96, "%96", "%97", "%98", COXSWAIN_D32(d, 0),
+                        COXSWAIN_D32(d, 32), COXSWAIN_D32(d, 64))
+COXSWAIN_MULTIPLY_CODES(128, "m64n256k32", COXSWAIN_NAMES128, "%128", "%129", "%130",
+                        COXSWAIN_D128(d))
+#undef COXSWAIN_MULTIPLY_CODES
+// a in registers, in E4M3: its rows and columns are those of four 8x16 blocks of codes.
 __device__ __forceinline__ void MultiplyCodes(float (&d)[64], const uint32_t (&a)[4], uint64_t b,
                                               bool add) {
   asm volatile(COXSWAIN_OF_CODES("m64n128k32", "e4m3", COXSWAIN_NAMES64, "{%64, %65, %66, %67}",

@@ -82,8 +82,30 @@ TEST_F(Fp8AttentionGpuTest, FormulasOverOddDocuments) {
 TEST_F(Fp8AttentionGpuTest, LengthsAroundTheTiles) {
   for (const HeadShape& shape : {HeadShape{7, 1, 128}, HeadShape{2, 2, 128}, HeadShape{3, 1, 64}}) {
     CheckFormulas(MakeFp8(shape, {15, 16, 17, 18, 19, 31, 33, 63, 64, 65}));
-    CheckFormulas(MakeFp8(shape, {127, 128, 129, 191, 193, 255, 256, 257}));
+    CheckFormulas(MakeFp8(shape, {127, 128, 129, 191, 192, 193, 255, 256, 257, 383, 385}));
   }
+}
+
+// A tensor core cuts off what is added to a sum, so that sums of many positive terms come out
+// small: by 2^-14 a step of 32 keys, less than half of 9,500 / 32 of them, were it not for runs of
+// 96 steps.
+TEST_F(Fp8AttentionGpuTest, LongDocumentsAreAddedUpInRuns) {
+  const Problem p = MakeFp8({2, 1, 32}, {3072, 9500, 3073});
+  Floats qkv = RandomQkv(p);
+  const int64_t first_v = 3 * 32;
+  for (size_t i = 0; i < qkv.size(); ++i) {
+    if (static_cast<int64_t>(i) % p.row() >= first_v) qkv[i] = qkv[i] / 8 + 1;
+  }
+  const Floats out = Compute(p, qkv, RandomDout(p)).out;
+  const ExpectedRows want = ExpectRows(p, qkv);
+  const int64_t first = (3072 + 9000) * p.out_row(), last = (3072 + 9500) * p.out_row();
+  double got_sum = 0, want_sum = 0;
+  for (int64_t i = first; i < last; ++i) {
+    got_sum += out[Size(i)];
+    want_sum += want.out[Size(i)];
+  }
+  EXPECT_NEAR(got_sum / want_sum, 1.0, 96 * 0x1p-14);
+  ExpectRelativeError(out, want.out, kBound, "out");
 }
 
 TEST_F(Fp8AttentionGpuTest, GroupsOfEverySize) {
@@ -94,8 +116,8 @@ TEST_F(Fp8AttentionGpuTest, GroupsOfEverySize) {
 }
 
 TEST_F(Fp8AttentionGpuTest, WindowsAcrossTilesOfKeys) {
-  for (const int64_t window : {1, 31, 64, 128, 129}) {
-    Problem p = MakeFp8({3, 1, 128}, {400, 1, 130});
+  for (const int64_t window : {1, 31, 64, 128, 129, 192, 193}) {
+    Problem p = MakeFp8({3, 1, 128}, {600, 1, 130});
     p.spec.window = window;
     CheckFormulas(p);
   }
@@ -127,11 +149,11 @@ TEST_F(Fp8AttentionGpuTest, Differs) {
 
 // Tiles of keys and of values whose sizes are far apart, each with a scale of its own.
 TEST_F(Fp8AttentionGpuTest, ScalesAreThoseOfTheirTile) {
-  const Problem p = MakeFp8({4, 2, 128}, {200, 700});
+  const Problem p = MakeFp8({4, 2, 128}, {200, 900});
   Floats qkv = RandomQkv(p);
   const int64_t first_k = p.spec.num_heads * 128, first_v = first_k + 2 * 128;
   for (int64_t t = 0; t < p.tokens(); ++t) {
-    const int64_t tile = (t < 200 ? t : t - 200) / 128;
+    const int64_t tile = (t < 200 ? t : t - 200) / kFp8AttentionKeys;
     const float of_keys = std::ldexp(1.0f, static_cast<int>(tile % 3) * 2 - 4);
     const float of_values = std::ldexp(1.0f, static_cast<int>(tile % 4) * 12 - 20);
     for (int64_t c = first_k; c < p.row(); ++c) {
