@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/fp8_attention.h"
 
 namespace coxswain::kernels {
 
@@ -18,6 +19,12 @@ inline bool IsAttention(const AttentionSpec& spec) {
          spec.kv_row >= 0 && spec.v_row >= 0 && std::isfinite(spec.scale) &&
          std::isfinite(spec.softcap) && spec.softcap >= 0.0f &&
          (spec.sink_dtype == DType::kFloat32 || spec.sink_dtype == spec.dtype);
+}
+
+// Whether AttentionSpec::fp8 goes with the rest of the spec.
+inline bool HasFp8Attention(const AttentionSpec& spec) {
+  return spec.softcap == 0.0f && IsFp8AttentionHead(spec.head_dim) &&
+         IsFp8AttentionHead(ValueDim(spec));
 }
 
 // Throws std::invalid_argument unless `sinks` are given where the spec has them.

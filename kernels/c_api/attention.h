@@ -85,6 +85,9 @@ typedef struct {
   int32_t sink_dtype; /* float32 or dtype */
   const void* sinks;  /* [num_heads], a logit more in the softmax of each head; null: none */
   float* dsinks;      /* [num_heads], added to; null: not asked for; backward only */
+  /* not 0: forward multiplies codes in E4M3, a scale of each row of q and of each 128 keys; without
+   * softcap, heads at most 128 wide and a multiple of 16; bfloat16, compute capability 9.0 */
+  int32_t fp8;
 } coxswain_attention_args;
 /* Chooses the algorithms of this shape. Of the pointers it looks at sinks alone, whether they are
  * there, as the functions of workspace bytes do. Takes a second at times. */

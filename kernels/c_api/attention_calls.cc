@@ -52,7 +52,8 @@ AttentionSpec HeadsSpec(const coxswain_attention_args& args) {
           .softcap = args.softcap,
           .sinks = args.sinks != nullptr,
           .sink_dtype = Type(args.sink_dtype),
-          .deterministic = args.deterministic != 0};
+          .deterministic = args.deterministic != 0,
+          .fp8 = args.fp8 != 0};
 }
 
 AttentionExtents Extents(const coxswain_attention_args& args) {

@@ -12,6 +12,7 @@
 
 #include "kernels/attention/attention_contract.h"
 #include "kernels/cpu/attention/attention_blocks.h"
+#include "kernels/cpu/attention/fp8_attention.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/vectorize.h"
@@ -21,20 +22,11 @@ namespace {
 
 using cpu::AttentionBlock;
 using cpu::AttentionShape;
-
-// Hands out aligned pieces of a workspace.
-class Scratch {
- public:
-  explicit Scratch(const Workspace& workspace) : next_(static_cast<char*>(workspace.data)) {}
-  float* Take(int64_t floats) {
-    float* piece = reinterpret_cast<float*>(next_);
-    next_ += cpu::AlignedFloatBytes(floats);
-    return piece;
-  }
-
- private:
-  char* next_;
-};
+using cpu::BlockPlaces;
+using cpu::ForEachDocumentHead;
+using cpu::Pieces;
+using cpu::PlacesOf;
+using cpu::SinksOfGroup;
 
 // In place: scores -> probabilities, 0 outside [begin, end). Returns the log of the sum, in which
 // the head's sink takes part; null: it has none.
@@ -155,33 +147,6 @@ void RequireDocuments(const Documents& documents, int64_t tokens) {
                                 std::to_string(tokens) + " tokens in steps of at most max_length " +
                                 std::to_string(documents.max_length));
   }
-}
-
-// fn(start, length, kv_head) for every document that is not empty.
-template <typename Fn>
-void ForEachDocumentHead(const Documents& documents, int64_t kv_heads, const Fn& fn) {
-  for (int64_t d = 0; d < documents.count; ++d) {
-    const int64_t start = documents.cu_seqlens[d];
-    const int64_t length = documents.cu_seqlens[d + 1] - start;
-    for (int64_t g = 0; length > 0 && g < kv_heads; ++g) fn(start, length, g);
-  }
-}
-
-// Where the kv head's group and its keys and values begin, in elements of their tensors.
-struct BlockPlaces {
-  int64_t heads, query, out, key, value;
-};
-BlockPlaces PlacesOf(const AttentionShape& shape, const AttentionBlock& block, int64_t g) {
-  const int64_t first = block.start + block.key_first, heads = g * shape.heads;
-  return {.heads = heads,
-          .query = heads * shape.dim,
-          .out = heads * shape.value_dim,
-          .key = first * shape.k_row + g * shape.dim,
-          .value = first * shape.v_row + g * shape.value_dim};
-}
-
-const float* SinksOfGroup(const void* sinks, const BlockPlaces& at) {
-  return sinks == nullptr ? nullptr : static_cast<const float*>(sinks) + at.heads;
 }
 
 struct ForwardScratch {
@@ -310,15 +275,17 @@ void ZeroKeyValueGradients(const AttentionBackwardArgs& args, const AttentionSha
 }  // namespace
 
 bool AttentionSupports(const AttentionSpec& spec) {
-  return spec.dtype == DType::kFloat32 && IsAttention(spec);
+  return spec.dtype == DType::kFloat32 && IsAttention(spec) && (!spec.fp8 || HasFp8Attention(spec));
 }
 
 std::string PrepareAttention(const AttentionSpec& spec, const AttentionExtents& extents,
                              Stream* stream) {
-  return "blocks of queries on BLAS";
+  return spec.fp8 ? "blocks of queries on BLAS, forward by codes in FP8"
+                  : "blocks of queries on BLAS";
 }
 
 int64_t AttentionForwardWorkspaceBytes(const AttentionSpec& spec, const AttentionExtents& extents) {
+  if (spec.fp8) return cpu::Fp8AttentionWorkspaceBytes(spec);
   const AttentionShape shape(spec);
   const int64_t rows = shape.block_rows();
   return cpu::AlignedFloatBytes(rows * shape.dim) + cpu::AlignedFloatBytes(rows * shape.value_dim) +
@@ -342,8 +309,9 @@ void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   cpu::RequireWorkspace(
       args.workspace,
       AttentionForwardWorkspaceBytes(args.spec, Extents(args.documents, args.tokens)), "Attention");
+  if (args.spec.fp8) return cpu::Fp8AttentionForward(args);
   const AttentionShape shape(args.spec);
-  Scratch pieces(args.workspace);
+  Pieces pieces(args.workspace);
   ForwardScratch scratch;
   scratch.q = pieces.Take(shape.block_rows() * shape.dim);
   scratch.out = pieces.Take(shape.block_rows() * shape.value_dim);
@@ -367,7 +335,7 @@ void AttentionBackward(const AttentionBackwardArgs& args, Stream* stream) {
       "Attention");
   const AttentionShape shape(args.spec);
   const int64_t score_floats = shape.block_rows() * shape.MaxKeys(longest);
-  Scratch pieces(args.workspace);
+  Pieces pieces(args.workspace);
   BackwardScratch scratch;
   for (float** piece : {&scratch.q, &scratch.dq}) {
     *piece = pieces.Take(shape.block_rows() * shape.dim);

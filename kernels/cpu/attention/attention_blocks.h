@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/attention/attention.h"
+#include "kernels/cpu/check.h"
 
 namespace coxswain::kernels::cpu {
 
@@ -61,6 +62,47 @@ struct BlockCopy {
 };
 void GatherBlock(const BlockCopy& copy, const float* heads, float* rows);
 void ScatterBlock(const BlockCopy& copy, const float* rows, float* heads);
+
+// fn(start, length, kv_head) for every document that is not empty.
+template <typename Fn>
+void ForEachDocumentHead(const Documents& documents, int64_t kv_heads, const Fn& fn) {
+  for (int64_t d = 0; d < documents.count; ++d) {
+    const int64_t start = documents.cu_seqlens[d];
+    const int64_t length = documents.cu_seqlens[d + 1] - start;
+    for (int64_t g = 0; length > 0 && g < kv_heads; ++g) fn(start, length, g);
+  }
+}
+
+// Where the kv head's group and its keys and values begin, in elements of their tensors.
+struct BlockPlaces {
+  int64_t heads, query, out, key, value;
+};
+inline BlockPlaces PlacesOf(const AttentionShape& shape, const AttentionBlock& block, int64_t g) {
+  const int64_t first = block.start + block.key_first, heads = g * shape.heads;
+  return {.heads = heads,
+          .query = heads * shape.dim,
+          .out = heads * shape.value_dim,
+          .key = first * shape.k_row + g * shape.dim,
+          .value = first * shape.v_row + g * shape.value_dim};
+}
+
+inline const float* SinksOfGroup(const void* sinks, const BlockPlaces& at) {
+  return sinks == nullptr ? nullptr : static_cast<const float*>(sinks) + at.heads;
+}
+
+// Hands out aligned pieces of a workspace.
+class Pieces {
+ public:
+  explicit Pieces(const Workspace& workspace) : next_(static_cast<char*>(workspace.data)) {}
+  float* Take(int64_t floats) {
+    float* piece = reinterpret_cast<float*>(next_);
+    next_ += AlignedFloatBytes(floats);
+    return piece;
+  }
+
+ private:
+  char* next_;
+};
 
 }  // namespace coxswain::kernels::cpu
 
