@@ -128,6 +128,7 @@ struct Fp8 {
   // The linears of experts too, forward and for the gradient of their rows. Of such recipes as
   // well.
   bool experts = false;
+  bool attention = false;             // forward, of all blocks (kernels/attention/fp8_attention.h)
   std::vector<LinearPlace> excluded;  // ascending
   bool operator==(const Fp8&) const = default;
 };

@@ -296,10 +296,14 @@ void AddGeneration(const Plan& plan, const BatchExtents& n, Table* table) {
 
 }  // namespace
 
+int64_t MostDocuments(const Plan& plan) {
+  const int64_t tail = plan.device == DeviceKind::kCuda ? 1 : 0;
+  return plan.micro_batch_bins * (plan.max_documents_per_bin + tail);
+}
+
 BatchExtents::BatchExtents(const Plan& plan)
     : tokens(plan.micro_batch_bins * plan.sequence_len),
-      documents(plan.micro_batch_bins *
-                (plan.max_documents_per_bin + (plan.device == DeviceKind::kCuda ? 1 : 0))),
+      documents(MostDocuments(plan)),
       scored_documents(plan.micro_batch_bins * plan.max_documents_per_bin),
       embedding_rows(ExchangesEmbeddingRows(plan) ? EmbeddingRowTokens(plan) : 0) {
   const int64_t chunk = plan.lm_head_chunk_tokens;

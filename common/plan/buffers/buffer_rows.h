@@ -18,6 +18,9 @@ inline constexpr int64_t kScalarsBytes = 512;
 // What self-verification sums over the ranks: doubles of each trained tensor, and of the batch.
 inline constexpr int64_t kSumsOfTensor = 4, kSumsOfBatch = 1;
 
+// Of a micro-step; on cuda the padded tail of a bin is one more document.
+int64_t MostDocuments(const Plan& plan);
+
 // Rows of tokens and documents of one micro-step at most.
 struct BatchExtents {
   explicit BatchExtents(const Plan& plan);
@@ -25,7 +28,7 @@ struct BatchExtents {
   int64_t tokens = 0;  // T
   // R: T rounded up to whole chunks of the head; the scored documents of a loss of scores
   int64_t target_rows = 0;
-  int64_t documents = 0;         // D; on cuda the padded tail of a bin is one more document
+  int64_t documents = 0;         // D, MostDocuments
   int64_t scored_documents = 0;  // of a loss of documents or a policy, without such tails
   int64_t embedding_rows = 0;    // embedding_rows.h: of all ranks, or 0
 };

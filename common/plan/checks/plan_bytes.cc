@@ -327,6 +327,7 @@ void ToProto(const Fp8& fp8, v1::Fp8* out) {
   out->set_keeps_weights(fp8.keeps_weights);
   out->set_gathers_codes(fp8.gathers_codes);
   out->set_experts(fp8.experts);
+  out->set_attention(fp8.attention);
   for (const LinearPlace& place : fp8.excluded) {
     v1::LinearPlace* excluded = out->add_excluded();
     excluded->set_layer(place.layer);
@@ -342,6 +343,7 @@ Fp8 FromProto(const v1::Fp8& in) {
   fp8.keeps_weights = in.keeps_weights();
   fp8.gathers_codes = in.gathers_codes();
   fp8.experts = in.experts();
+  fp8.attention = in.attention();
   for (const v1::LinearPlace& place : in.excluded()) {
     fp8.excluded.push_back({place.layer(), place.op()});
   }

@@ -367,6 +367,18 @@ absl::Status CheckPolicyLosses(const Plan& plan) {
                     absl::StrCat(plan.label_smoothing, " and ", plan.z_loss), "0");
 }
 
+absl::Status CheckFp8Attention(const Plan& plan) {
+  if (!plan.fp8.attention) return absl::OkStatus();
+  if (plan.fp8.recipe == Fp8Recipe::kNone) {
+    return OutOfRange("fp8.attention beside fp8.recipe", "none", "a recipe");
+  }
+  if (plan.model.attention_softcap > 0) {
+    return OutOfRange("attention_softcap beside fp8.attention",
+                      absl::StrCat(plan.model.attention_softcap), "0");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFp8(const Plan& plan) {
   const Fp8& fp8 = plan.fp8;
   RETURN_IF_ERROR(Within("fp8.recipe", static_cast<int64_t>(fp8.recipe), 0,
@@ -382,6 +394,7 @@ absl::Status CheckFp8(const Plan& plan) {
   if (fp8.experts && !ScalesWholeWeights(fp8.recipe)) {
     return OutOfRange("fp8.experts beside fp8.recipe", NameOf(fp8.recipe), "tensorwise or delayed");
   }
+  RETURN_IF_ERROR(CheckFp8Attention(plan));
   if (fp8.gathers_codes && plan.lora.dora) {
     return OutOfRange("fp8.gathers_codes beside lora.dora", "true", "false");
   }

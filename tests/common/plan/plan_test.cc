@@ -345,6 +345,7 @@ TEST(PlanTest, EveryFieldReachesTheBytes) {
       [](Plan& p) { p.fp8.keeps_weights = !p.fp8.keeps_weights; },
       [](Plan& p) { p.fp8.gathers_codes = !p.fp8.gathers_codes; },
       [](Plan& p) { p.fp8.experts = !p.fp8.experts; },
+      [](Plan& p) { p.fp8.attention = !p.fp8.attention; },
       [](Plan& p) {
         p.fp8.excluded.push_back({1, 3});
       },
@@ -475,6 +476,15 @@ TEST(PlanTest, RefusesScalarsOutOfRange) {
                 "fp8.gathers_codes beside fp8.recipe is rowwise, expected tensorwise or delayed");
   ExpectRefused([](Plan& p) { p.fp8.recipe = Fp8Recipe::kBlockwise, p.fp8.experts = true; },
                 "fp8.experts beside fp8.recipe is blockwise, expected tensorwise or delayed");
+  ExpectRefused([](Plan& p) { p.fp8.recipe = Fp8Recipe::kNone, p.fp8.attention = true; },
+                "fp8.attention beside fp8.recipe is none, expected a recipe");
+  ExpectRefused(
+      [](Plan& p) {
+        p.quantization = Quantization::kNone;
+        p.fp8.recipe = Fp8Recipe::kRowwise, p.fp8.attention = true;
+        p.model.attention_softcap = 50;
+      },
+      "attention_softcap beside fp8.attention is 50, expected 0");
   ExpectRefused(
       [](Plan& p) {
         p.fp8.recipe = Fp8Recipe::kDelayed;

@@ -416,6 +416,7 @@ absl::StatusOr<Model> BuildModel(const plan::Plan& plan, const ParameterLayout& 
   model.config = c;
   model.compute_dtype = ComputeDType(plan);
   model.attention_deterministic = plan.attention_deterministic;
+  model.fp8_attention = plan.fp8.attention;
   model.recompute_blocks = plan.recompute == RecomputeLevel::kBlock;
   model.recompute_every = plan.recompute_every;
   model.lora_scale = plan.lora.scale;

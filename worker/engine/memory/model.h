@@ -119,6 +119,7 @@ struct Model {
   Tensor head;          // [V, H]; the embedding itself when tied
   Linear adapted_head;  // the adapters of the head; has no weight
   bool attention_deterministic = true;
+  bool fp8_attention = false;     // plan::Fp8::attention
   bool recompute_blocks = false;  // plan::Plan::recompute is "block"
   int64_t recompute_every = 1;    // then blocks of a segment
   double lora_scale = 0, lora_dropout = 0;

@@ -114,7 +114,7 @@ struct Forward {
     if (sweep.cache != CacheUse::kNone) KeepKeys(sweep, op);
     if (sweep.cache == CacheUse::kRead) return AttendToCache(sweep, op);
     kernels::AttentionForwardArgs attention;
-    attention.spec = op.spec;
+    attention.spec = sweep.cache == CacheUse::kNone ? op.spec : InComputeDtype(op.spec);
     attention.tokens = sweep.batch.tokens;
     attention.documents = DocumentsOf(sweep);
     attention.in = kernels::PackedInputs(attention.spec, op.qkv);

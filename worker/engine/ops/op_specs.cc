@@ -121,6 +121,12 @@ kernels::AttentionSpec HeadsSpec(const Model& model, const model::AttentionOp& o
   spec.deterministic = model.attention_deterministic;
   spec.scale = static_cast<float>(op.scale);
   spec.softcap = static_cast<float>(op.softcap);
+  spec.fp8 = model.fp8_attention;
+  return spec;
+}
+
+kernels::AttentionSpec InComputeDtype(kernels::AttentionSpec spec) {
+  spec.fp8 = false;
   return spec;
 }
 
@@ -191,7 +197,7 @@ kernels::GroupedLoraSpec ExpertAdapterSpec(const Model& model, const model::Grou
 }
 
 kernels::CachedAttentionSpec CachedSpec(const kernels::AttentionSpec& attention, int64_t length) {
-  return {.attention = attention, .length = length};
+  return {.attention = InComputeDtype(attention), .length = length};
 }
 
 kernels::CacheRows CacheRowsOf(const Sweep& sweep) {

@@ -23,7 +23,10 @@ kernels::RmsNormSpec RmsSpec(const Model& model, const model::NormOp& op);
 kernels::LayerNormSpec LayerSpec(const Model& model, const model::NormOp& op, const Norm& norm);
 kernels::QkNormSpec QkSpec(const Model& model, const model::QkNormOp& op);
 kernels::RopeSpec RotarySpec(const Model& model, const model::RotateOp& op);
+// Of training and evaluation.
 kernels::AttentionSpec HeadsSpec(const Model& model, const model::AttentionOp& op);
+// As prompts are answered, also where training is in FP8.
+kernels::AttentionSpec InComputeDtype(kernels::AttentionSpec spec);
 // Of the attentions of all blocks, each once.
 std::vector<kernels::AttentionSpec> HeadsSpecs(const Model& model,
                                                const model::Architecture& architecture);

@@ -118,6 +118,21 @@ absl::Status CheckGeneration(const plan::Plan& plan, const Model& model) {
   });
 }
 
+// Unimplemented names what this build or this GPU has not.
+absl::Status CheckFp8Attention(const plan::Plan& plan, const Model& model) {
+  for (const kernels::AttentionSpec& spec : HeadsSpecs(model, plan.architecture)) {
+    if (kernels::AttentionSupports(spec) || !kernels::AttentionSupports(InComputeDtype(spec))) {
+      continue;
+    }
+    return absl::UnimplementedError(absl::StrCat(
+        "precision.fp8.attention is fp8, which this GPU or build has not for heads of ",
+        spec.head_dim, " and values of ", kernels::ValueDim(spec),
+        "; it takes compute capability 9.0 and widths that are multiples of 16 up to 128; set "
+        "precision.fp8.attention: bfloat16"));
+  }
+  return absl::OkStatus();
+}
+
 struct GateSupported {
   bool operator()(const kernels::SwigluSpec& spec) const { return kernels::SwigluSupports(spec); }
   bool operator()(const kernels::GegluSpec& spec) const { return kernels::GegluSupports(spec); }
@@ -268,6 +283,7 @@ absl::Status CheckOps(const plan::Plan& plan, const Model& model) {
   RETURN_IF_ERROR(CheckGeneration(plan, model));
   RETURN_IF_ERROR(CheckFp8(plan, model));
   RETURN_IF_ERROR(CheckFp8Experts(plan, model));
+  RETURN_IF_ERROR(CheckFp8Attention(plan, model));
   const bool adapted_head = !model.adapted_head.adapters.members.empty();
   if (adapted_head && !kernels::LoraLinearSupports(HeadLoraSpec(model, true))) {
     return absl::InvalidArgumentError(absl::StrCat("this build has no LoRA head of ", c.hidden_size,
@@ -360,9 +376,13 @@ struct OpScratch {
                         kernels::AttentionBackwardWorkspaceBytes(spec, extents)});
     }
     if (!plan.generates()) return bytes;
-    return std::max(bytes,
-                    kernels::CachedAttentionWorkspaceBytes(CachedSpec(spec, plan.generation.length),
-                                                           plan.generation.sequences));
+    const kernels::AttentionSpec answers = InComputeDtype(spec);
+    for (const kernels::AttentionExtents& extents : AttentionShapes(plan)) {
+      bytes = std::max(bytes, kernels::AttentionForwardWorkspaceBytes(answers, extents));
+    }
+    return std::max(
+        bytes, kernels::CachedAttentionWorkspaceBytes(CachedSpec(answers, plan.generation.length),
+                                                      plan.generation.sequences));
   }
   int64_t operator()(const model::RouteOp& op) const {
     const Tensor& bias = block.routers.at(op.id).bias;

@@ -165,6 +165,24 @@ TEST(ShardedFp8Test, ExpertsOfRanksComputeWhatThoseOfOneCompute) {
   }
 }
 
+// Scales of attention are of a document's rows, which ranks do not cut.
+TEST(ShardedFp8Test, AttentionOfRanksComputesWhatThatOfOneComputes) {
+  for (const int64_t lora_rank : {0, 4}) {
+    const auto plan_of = [lora_rank](const Mesh& mesh) {
+      plan::Plan plan = MakeCase(plan::Fp8Recipe::kDelayed, lora_rank, mesh);
+      plan.fp8.attention = true;
+      Finish(&plan);
+      return plan;
+    };
+    const Ranks one = Train(plan_of({}));
+    for (const Mesh& mesh : {Mesh{2, 1, 0}, Mesh{1, 2, 2}, Mesh{1, 3, 3}}) {
+      SCOPED_TRACE(testing::Message() << "rank " << lora_rank << ", " << mesh.replicate << " x "
+                                      << mesh.shard << ", ZeRO " << mesh.zero);
+      ExpectNear(Train(plan_of(mesh)), one[0]);
+    }
+  }
+}
+
 // Of delayed scales, whole on every rank.
 std::vector<float> HistoryOf(const State& state) {
   return ReadFloats(state.buffers.fp8_history, kernels::DType::kFloat32,
