@@ -27,7 +27,7 @@ FAMILY = re.compile(r'\b(Llama|Qwen|Mistral|Ministral|Gemma|Phi|SmolLM|Granite|C
 KNOWS_NO_FAMILY = ('common/', 'controller/planner/', 'controller/driver/', 'controller/failure/', 'controller/gang/', 'controller/scheduler/', 'worker/', 'kernels/')
 MAY_NAME_FAMILIES = ('common/model/families/', 'common/foreign_keys/')
 # Plain structs and extents of device memory, by which the planner lays out buffers.
-RECORDS = re.compile('#include "kernels/(loss/(document|policy|score)_loss|tensor_records|quantize/quantized_formats).h"')
+RECORDS = re.compile('#include "kernels/(attention/fp8_attention|loss/(document|policy|score)_loss|tensor_records|quantize/quantized_formats).h"')
 SIZES_RECORDS = ('common/plan/', 'controller/planner/')
 # The generator of random numbers is one for host and device.
 GENERATOR = ('common/philox.h', '#include "kernels/philox.h"')

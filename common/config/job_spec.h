@@ -220,6 +220,7 @@ struct Fp8Spec {
   bool keeps_weights{};  // codes of weights, where memory is left
   bool gathers_codes{};
   bool experts{};                    // of models that have some
+  bool attention{};                  // its forward
   std::vector<std::string> exclude;  // names of linears, ends of names, patterns
 };
 

@@ -19,6 +19,7 @@
 #include "common/plan/storage.h"
 #include "controller/planner/layout/gradient_sum.h"
 #include "controller/planner/memory/attention_kernels.h"
+#include "controller/planner/memory/attention_workspace.h"
 #include "controller/planner/memory/buffer_table.h"
 #include "controller/planner/memory/memory.h"
 #include "controller/planner/model/fp8_linears.h"
@@ -307,6 +308,16 @@ std::string Fp8Text(const plan::Plan& plan) {
                       WeightCodesText(plan, count));
 }
 
+// "forward in FP8, heads 128 wide, 301 MiB of workspace for codes".
+std::string Fp8AttentionText(const plan::Plan& plan) {
+  const int64_t keys = plan.model.head_dim, values = plan.model.value_dim();
+  std::string text = absl::StrCat("forward in FP8, heads ", keys, " wide");
+  if (values != keys) absl::StrAppend(&text, ", of values ", values);
+  if (plan.device != DeviceKind::kCuda) return text;
+  return absl::StrCat(text, ", ", FormatBytes(static_cast<uint64_t>(Fp8AttentionBytes(plan))),
+                      " of workspace for codes");
+}
+
 // "FP8, 111 MiB of the linears of a block instead of 222 MiB; it saves 300 MiB a rank". Empty:
 // values are gathered.
 std::string GatherText(const plan::Plan& plan) {
@@ -357,9 +368,11 @@ void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJo
   page.Row("Device", text);
   if (plan.fp8.recipe != plan::Fp8Recipe::kNone) {
     page.Row("  products", Fp8Text(plan));
+    if (plan.fp8.attention) page.Row("  attention", Fp8AttentionText(plan));
     const bool experts = CountFp8(plan).experts_in_fp8 > 0;
     page.Row("  quality",
-             absl::StrCat(Fp8Quality(plan.fp8.recipe), experts ? "; of experts not measured" : ""));
+             absl::StrCat(Fp8Quality(plan.fp8.recipe), experts ? "; of experts not measured" : "",
+                          plan.fp8.attention ? "; of attention not measured" : ""));
     const std::string gather = GatherText(plan);
     if (!gather.empty()) page.Row("  gather", gather);
   }

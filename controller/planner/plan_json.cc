@@ -124,7 +124,9 @@ Json Fp8Json(const plan::Plan& plan) {
           {"linears", count.in_fp8},
           {"of_linears", count.all},
           {"experts", count.experts_in_fp8},
-          {"of_experts", count.all_experts}};
+          {"of_experts", count.all_experts},
+          {"attention", plan.fp8.attention},
+          {"attention_bytes", plan.device == DeviceKind::kCuda ? Fp8AttentionBytes(plan) : 0}};
 }
 
 Json LayoutJson(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned) {

@@ -34,6 +34,16 @@ class Fp8Test(Cluster):
                 self.assertNotEqual(last, after, recipe)
                 self.assertAlmostEqual(last, after, delta=SHARE * (before - after), msg=recipe)
 
+    def test_attention_learns_as_float32_does(self):
+        self.start_controller()
+        self.start_workers(2)
+        before, after = self.losses('float32', '{compute: float32}')
+        alone, _ = self.losses('linears', '{compute: fp8}')
+        first, last = self.losses('attention', '{compute: fp8, fp8: {attention: fp8}}')
+        print(f'attention: {first:.4f} -> {last:.4f}, float32 {before:.4f} -> {after:.4f}')
+        self.assertNotEqual(first, alone)
+        self.assertAlmostEqual(last, after, delta=SHARE * (before - after))
+
     def test_the_plan_says_what_is_in_fp8(self):
         page = self.cox('plan', self.job('plan', '{compute: fp8, fp8: {exclude: [down_proj]}}')).stdout
         self.assertIn('12 of 16 linears in FP8, tensorwise, gradients E5M2', page)
@@ -41,6 +51,8 @@ class Fp8Test(Cluster):
         delayed = self.cox('plan', self.job('delayed', '{compute: fp8, fp8: {recipe: delayed}}')).stdout
         self.assertIn('16 of 16 linears in FP8, delayed, gradients E5M2', delayed)
         self.assertIn("held-back loss within 0.1 % of bfloat16's", delayed)
+        attention = self.cox('plan', self.job('attention', '{compute: fp8, fp8: {attention: fp8}}')).stdout
+        self.assertIn('forward in FP8, heads 64 wide', attention)
         layout = json.loads(self.cox('plan', self.job('json', '{compute: fp8}'), '-o', 'json').stdout)['layout']
         self.assertEqual(layout['fp8']['linears'], 16)
 

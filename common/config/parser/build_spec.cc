@@ -306,6 +306,7 @@ void ReadFp8(const Json& spec, JobSpec* job) {
   out.keeps_weights = fp8["weights"] == "kept";
   out.gathers_codes = fp8["gather"] == "fp8";
   out.experts = fp8["experts"] == "fp8";
+  out.attention = fp8["attention"] == "fp8";
   out.exclude = fp8["exclude"].get<std::vector<std::string>>();
 }
 

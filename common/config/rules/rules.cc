@@ -281,6 +281,7 @@ void CheckFp8(Validated* job) {
                                     std::pair<const char*, Json>("weights", "kept"),
                                     std::pair<const char*, Json>("gather", "auto"),
                                     std::pair<const char*, Json>("experts", "bfloat16"),
+                                    std::pair<const char*, Json>("attention", "bfloat16"),
                                     std::pair<const char*, Json>("exclude", Json::array())}) {
     const std::string path = absl::StrCat("spec.precision.fp8.", name);
     const Json& value = At(job->effective, path);

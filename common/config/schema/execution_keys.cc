@@ -81,6 +81,17 @@ void AppendExecutionKeys(std::vector<Key>* t) {
               "time. `bfloat16`: as with `compute: auto`; it is the default, as fp8 was slower "
               "where codes of experts are not kept. Without experts the key has no effect.",
        .short_forms = FloatShortForms()},
+      {.path = "spec.precision.fp8.attention", .type = Type::kWord, .def = "bfloat16",
+       .words = {"bfloat16", "fp8"},
+       .doc = "Products of attention. `fp8`: those of forward, in training and evaluation. Each "
+              "row of q of a head has a scale, and 128 keys of a document have one for k and one "
+              "for v; probabilities are codes too. Sums, softmax and backward stay as with "
+              "`bfloat16`, and so do answers to prompts. It goes with every recipe. Heads are "
+              "multiples of 16 up to 128 elements wide; models with a softcap of scores or with "
+              "latent attention are refused. A GPU needs compute capability 9.0, and workspace "
+              "for the codes: `cox plan` says how much, with the time. `bfloat16`: as with "
+              "`compute: auto`.",
+       .short_forms = FloatShortForms()},
       {.path = "spec.precision.fp8.exclude", .type = Type::kStringList, .def = "[]",
        .doc = "Linears whose products stay as with `auto`: `down_proj`, `layers.0`, or a pattern "
               "of a whole name. Of q, k and v, or gate and up, one name means all, as their "
@@ -121,8 +132,9 @@ void AppendExecutionKeys(std::vector<Key>* t) {
       {.path = "spec.attention.workspace_gib", .type = Type::kNumberOrAuto, .def = "auto",
        .range = {.min = 0.0625, .max = 1024},
        .doc = "Most workspace of attention on cuda, in GiB. An algorithm that needs more is not "
-              "taken. `auto`: the need of the fastest algorithm. Up to 4 GiB of it count like "
-              "other memory; more is taken only if the rest of the plan leaves it free."},
+              "taken; attention in FP8 takes what its codes need. `auto`: the need of the fastest "
+              "algorithm. Up to 4 GiB of it count like other memory; more is taken only if the "
+              "rest of the plan leaves it free."},
       {.path = "spec.loss", .doc = "How the loss of tokens is computed."},
       {.path = "spec.loss.head", .type = Type::kWord, .def = "auto",
        .words = {"auto", "chunked", "cut"},

@@ -90,6 +90,7 @@ constexpr std::initializer_list<const char*> kPossible = {
     "precision.fp8.recipe",
     "precision.fp8.gradients",
     "precision.fp8.experts",
+    "precision.fp8.attention",
     "precision.fp8.exclude",
 };
 

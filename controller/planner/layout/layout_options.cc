@@ -165,9 +165,10 @@ void ApplyLayout(const Layout& layout, plan::Plan* plan) {
   plan->experts_at_once = 0;
   plan->micro_batch_bins = layout.micro_batch;
   plan->recompute = layout.recompute;
-  plan->attention_workspace_bytes = layout.attention_workspace > 0
-                                        ? layout.attention_workspace
-                                        : OrdinaryWorkspace(*plan, layout.compute_capability);
+  const int64_t workspace = layout.attention_workspace > 0
+                                ? layout.attention_workspace
+                                : OrdinaryWorkspace(*plan, layout.compute_capability);
+  plan->attention_workspace_bytes = std::max(workspace, Fp8AttentionBytes(*plan));
   SetHead(layout, plan);
   plan->buffers = BufferTable(*plan);
 }

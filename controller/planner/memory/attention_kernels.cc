@@ -32,6 +32,7 @@ bool RunsOnWarpgroups(const plan::Plan& plan, int32_t compute_capability) {
 // What the kernels support: kernels/cuda/attention/attention.cc and what it calls.
 AttentionKernels AttentionKernelsOf(const plan::Plan& plan, int32_t compute_capability) {
   if (plan.compute_dtype != Precision::kBfloat16) return {.single = "plain", .packed = "plain"};
+  if (plan.fp8.attention) return {.single = "warpgroups", .packed = "warpgroups"};
   const char* packed =
       std::max(plan.model.head_dim, plan.model.value_dim()) <= kWidestTileHead ? "tiles" : "plain";
   if (RunsOnWarpgroups(plan, compute_capability)) {

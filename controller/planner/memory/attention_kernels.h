@@ -9,7 +9,8 @@
 namespace coxswain::planner {
 
 // "cuDNN"; "warpgroups": our kernels for compute capability 9.0; "tiles": our kernels for other
-// GPUs and other heads; "plain": one warp per row, the slowest, for everything else.
+// GPUs and other heads; "plain": one warp per row, the slowest, for everything else. Attention in
+// FP8 has those of warpgroups alone.
 struct AttentionKernels {
   const char* single = nullptr;  // for micro-steps with one document per bin
   const char* packed = nullptr;

@@ -18,6 +18,9 @@ inline constexpr int64_t kOrdinaryAttentionBytes = int64_t{4} << 30;
 // take any documents.
 int64_t FastestAttentionBytes(const plan::Plan& plan);
 int64_t LeastAttentionBytes(const plan::Plan& plan);
+// Codes and scales of attention in FP8 (kernels/attention/fp8_attention.h), which the least has
+// room for; 0 without it.
+int64_t Fp8AttentionBytes(const plan::Plan& plan);
 // The need of the fastest algorithm on a GPU of this compute capability (x 10, 0: not known). It
 // equals the least where our own kernels are faster than cuDNN's.
 int64_t FastestAttentionBytes(const plan::Plan& plan, int32_t compute_capability);

@@ -26,7 +26,10 @@ int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
   const int64_t dim = std::max(plan.model.head_dim, plan.model.value_dim());
   const int64_t block_rows =
       std::max<int64_t>(128, 16 * (plan.model.num_heads / plan.model.num_kv_heads));
-  const int64_t attention = 2 * block_rows * (2 * dim + plan.sequence_len);
+  int64_t attention = 2 * block_rows * (2 * dim + plan.sequence_len);
+  if (plan.fp8.attention) {  // rows and keys of a tile, codes, products and sums
+    attention = std::max(attention, block_rows * (3 * dim + 256) + 256 * dim);
+  }
   const int64_t adapters =
       3 * plan.lora.rank * n.tokens + 128 * std::max({n.hidden, n.query, n.intermediate});
   const int64_t columns = (n.tokens / 64 + 1) * std::max({n.packed, 2 * n.intermediate, 2 * dim});
@@ -34,7 +37,8 @@ int64_t CpuScratchBytes(const plan::Plan& plan, const BufferExtents& n) {
 }
 
 int64_t CudaAttentionBytes(const plan::Plan& plan) {
-  return std::min(FastestAttentionBytes(plan), plan.attention_workspace_bytes);
+  return std::max(std::min(FastestAttentionBytes(plan), plan.attention_workspace_bytes),
+                  Fp8AttentionBytes(plan));
 }
 
 // Parts of 64 keys, of each a row of float sums and two numbers

@@ -13,6 +13,7 @@
 #include "common/name_pattern.h"
 #include "common/plan/fp8_linears.h"
 #include "common/status_macros.h"
+#include "kernels/attention/fp8_attention.h"
 
 namespace coxswain::planner {
 namespace {
@@ -146,6 +147,39 @@ absl::Status ChooseExperts(const config::JobSpec& job, int32_t capability, plan:
   return absl::OkStatus();
 }
 
+constexpr int32_t kOfAttention = 90;
+
+absl::Status RefuseAttention(const std::string& why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("precision.fp8.attention is fp8, ", why, "; set attention: bfloat16"));
+}
+
+absl::Status ChooseAttention(const config::JobSpec& job, int32_t capability, plan::Plan* plan) {
+  if (!job.fp8->attention) return absl::OkStatus();
+  const model::ModelConfig& model = plan->model;
+  if (model.latent.has_value()) {
+    return RefuseAttention("the model has latent attention, which has no products in FP8");
+  }
+  if (model.attention_softcap > 0) {
+    return RefuseAttention(absl::StrCat("the model has a softcap of scores, ",
+                                        model.attention_softcap, ", which goes without FP8"));
+  }
+  for (const int64_t width : {model.head_dim, model.value_dim()}) {
+    if (kernels::IsFp8AttentionHead(width)) continue;
+    return RefuseAttention(absl::StrCat("heads of the model are ", width,
+                                        " wide; attention in FP8 takes multiples of 16 up to 128"));
+  }
+  if (plan->device == DeviceKind::kCuda && capability != 0 && capability != kOfAttention) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("precision.fp8.attention is fp8, the GPU has compute capability ",
+                     capability / 10, ".", capability % 10,
+                     ", which has no attention in FP8; 9.0 is needed (Hopper): "
+                     "set attention: bfloat16"));
+  }
+  plan->fp8.attention = true;
+  return absl::OkStatus();
+}
+
 absl::Status ChooseGather(const config::JobSpec& job, plan::Plan* plan) {
   if (!job.fp8->gathers_codes) return absl::OkStatus();
   if (!plan::ScalesWholeWeights(plan->fp8.recipe)) {
@@ -185,6 +219,7 @@ absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, p
                                                    "; set precision.compute: auto"));
   }
   RETURN_IF_ERROR(ChooseExperts(job, compute_capability, plan));
+  RETURN_IF_ERROR(ChooseAttention(job, compute_capability, plan));
   std::set<plan::LinearPlace> excluded;
   for (const std::string& text : job.fp8->exclude) {
     RETURN_IF_ERROR(Exclude(text, *plan, &excluded));

@@ -11,7 +11,8 @@ namespace coxswain::planner {
 // Fills plan->fp8; the plan has its model, architecture and parameters. InvalidArgument: a name of
 // precision.fp8.exclude means no linear of a block, no linear is left, the weights are quantised,
 // precision.fp8.experts is fp8 beside a recipe with more than one scale a weight, or
-// precision.fp8.gather beside such a recipe or an adapter that reads more than codes.
+// precision.fp8.gather beside such a recipe or an adapter that reads more than codes, or
+// precision.fp8.attention beside heads that have no such attention.
 // FailedPrecondition: the GPU's compute capability (x 10, 0: not known) has no such products.
 absl::Status ChooseFp8(const config::JobSpec& job, int32_t compute_capability, plan::Plan* plan);
 

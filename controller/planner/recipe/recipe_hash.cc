@@ -291,6 +291,7 @@ void AddPrecision(const RecipeFacts& facts, Lines& lines) {
   lines.Text("fp8.gradients", fp8.e4m3_gradients ? "e4m3" : "e5m2");
   // Jobs had no such line before experts were in FP8.
   if (fp8.experts && facts.model.mixture.experts > 0) lines.Text("fp8.experts", "fp8");
+  if (fp8.attention) lines.Text("fp8.attention", "fp8");  // likewise
   for (const std::string& name : fp8.exclude) lines.Text("fp8.exclude", name);
 }
 

@@ -248,6 +248,8 @@ TEST(JobErrorsTest, RulesOfFp8) {
        "goes with precision.compute: fp8"},
       {"  precision: {fp8: {experts: fp8}}\n", "spec.precision.fp8.experts", 7,
        "goes with precision.compute: fp8"},
+      {"  precision: {fp8: {attention: fp8}}\n", "spec.precision.fp8.attention", 7,
+       "goes with precision.compute: fp8"},
       {"  precision: {fp8: {exclude: [o_proj]}}\n", "spec.precision.fp8.exclude", 7,
        "goes with precision.compute: fp8"},
       {"  resources: {device: cpu}\n  precision: {compute: fp8, gradients: bf16}\n",

@@ -100,7 +100,7 @@ spec:
   reward: {center_coefficient: null}
   classification: {num_labels: null, label_names: null, problem: null}
   precision: {compute: auto, master_weights: auto, gradients: auto, gradient_sum: auto,
-              fp8: {recipe: auto, gradients: auto, activations: kept, weights: kept, gather: auto, experts: bfloat16, exclude: []}}
+              fp8: {recipe: auto, gradients: auto, activations: kept, weights: kept, gather: auto, experts: bfloat16, attention: bfloat16, exclude: []}}
   recompute: block
   attention: {deterministic: true, workspace_gib: 4}
   loss: {head: chunked, head_memory_mib: 256}

@@ -215,6 +215,21 @@ INSTANTIATE_TEST_SUITE_P(Jobs, EngineAgreementTest,
                                                 model = SmallExperts();
                                                 model.mixture.width = 48;
                                               }},
+                                         Case{"Fp8Attention",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.adapter = config::Adapter::kNone;
+                                                job.fp8.emplace().attention = true;
+                                                model.head_dim = 16;
+                                              }},
+                                         Case{"Fp8AttentionOfWideHeads",
+                                              [](config::JobSpec& job, model::ModelConfig& model) {
+                                                job.fp8.emplace().attention = true;
+                                                job.fp8->exclude = {"self_attn"};
+                                                job.sequence_len = 48;
+                                                model.intermediate_size = 48;
+                                                model.head_dim = 128;
+                                                model.layer_windows = {0, 16, 0};
+                                              }},
                                          Case{"Fp8RowwiseWithFfnRecompute",
                                               [](config::JobSpec& job, model::ModelConfig&) {
                                                 job.adapter = config::Adapter::kNone;

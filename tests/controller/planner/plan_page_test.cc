@@ -138,6 +138,32 @@ TEST_F(PlanPageTest, SaysOfARecipeInFp8WhatWasMeasured) {
   }
 }
 
+TEST_F(PlanPageTest, SaysWhetherAttentionIsInFp8) {
+  model_.head_dim = 128;
+  job_.device = config::Device::kCuda;
+  job_.workers = 1;
+  job_.compute_dtype = Precision::kBfloat16;
+  for (const bool attention : {false, true}) {
+    job_.fp8.emplace().attention = attention;
+    Make();
+    const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+    EXPECT_EQ(page.find("; of attention not measured") != std::string::npos, attention) << page;
+    EXPECT_EQ(page.find("  attention    forward in FP8, heads 128 wide, ") != std::string::npos,
+              attention)
+        << page;
+    EXPECT_EQ(page.find("Attention      warpgroups, ") != std::string::npos, attention) << page;
+    const auto json = nlohmann::json::parse(PlanJson(job_, recipe_, planned_, data_));
+    EXPECT_EQ(json["layout"]["fp8"]["attention"], attention);
+    EXPECT_EQ(json["layout"]["fp8"]["attention_bytes"] > 0, attention);
+  }
+  job_.device = config::Device::kCpu;
+  job_.compute_dtype = Precision::kFloat32;
+  Make();
+  const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+  EXPECT_NE(page.find("  attention    forward in FP8, heads 128 wide\n"), std::string::npos)
+      << page;
+}
+
 TEST_F(PlanPageTest, SaysWhichExpertsAreInFp8) {
   model_ = SmallExperts();
   model_.mixture.width = 32;

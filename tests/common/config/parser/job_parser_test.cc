@@ -190,6 +190,13 @@ TEST(JobParserTest, Fp8IsBesideTheDTypeOfTheDevice) {
         "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {", text, "}}\n"));
     EXPECT_EQ(job.fp8->experts, experts) << text;
   }
+  for (const auto& [text, attention] : {std::pair{"recipe: tensorwise", false},
+                                        {"recipe: rowwise, attention: fp8", true},
+                                        {"attention: bf16", false}}) {
+    const JobSpec job = ParseSpec(absl::StrCat(
+        "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {", text, "}}\n"));
+    EXPECT_EQ(job.fp8->attention, attention) << text;
+  }
   for (const auto& [word, codes] : {std::pair{"fp8", true}, {"bf16", false}, {"auto", true}}) {
     const JobSpec gathers = ParseSpec(absl::StrCat(
         "  resources: {device: cpu}\n  precision: {compute: fp8, fp8: {gather: ", word, "}}\n"));

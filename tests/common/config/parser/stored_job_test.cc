@@ -114,6 +114,15 @@ TEST(StoredJobTest, AJobFromBeforeExpertsInFp8HasNone) {
   EXPECT_TRUE(ParseJob(job.dump(), "/").errors.empty());
 }
 
+// Its attention was in the compute dtype.
+TEST(StoredJobTest, AJobFromBeforeAttentionInFp8HasNone) {
+  const std::string yaml = WithSpec("  precision: {compute: fp8, fp8: {attention: fp8}}\n");
+  Json job = Accepted(yaml);
+  EXPECT_TRUE(Stored(job, yaml).spec.fp8->attention);
+  job["spec"]["precision"]["fp8"].erase("attention");
+  EXPECT_FALSE(Stored(job, yaml).spec.fp8->attention);
+}
+
 // Its ranks gathered values.
 TEST(StoredJobTest, AJobWhoseGatherIsAutoGathersNoCodes) {
   const std::string yaml = WithSpec("  resources: {device: cpu}\n  precision: {compute: fp8}\n");

@@ -730,6 +730,20 @@ TEST_F(AttentionWorkspaceTest, AHopperAsksForItWhereAtomicsWin) {
   EXPECT_EQ(plan_.attention_workspace_bytes, FastestAttentionBytes(plan_));
 }
 
+// Codes take a byte an element, and four bytes a row of a head for its scale.
+TEST_F(AttentionWorkspaceTest, CodesInFp8HaveRoomWhateverIsAskedFor) {
+  job_.fp8.emplace().attention = true;
+  job_.attention_workspace_gib = 0.0625;
+  ASSERT_TRUE(Choose(4).ok());
+  const int64_t tokens = plan_.micro_batch_bins * plan_.sequence_len;
+  const int64_t least = tokens * (14 + 2 * model_.num_kv_heads) * 64;
+  EXPECT_GE(Fp8AttentionBytes(plan_), least);
+  EXPECT_LE(Fp8AttentionBytes(plan_), least + least / 8);
+  EXPECT_EQ(plan_.attention_workspace_bytes, std::max(64 * kMib, Fp8AttentionBytes(plan_)));
+  EXPECT_GE(Scratch(), Fp8AttentionBytes(plan_));
+  EXPECT_EQ(FastestAttentionBytes(plan_), LeastAttentionBytes(plan_));
+}
+
 // Its kernels keep no partial sums.
 TEST_F(AttentionWorkspaceTest, Float32AsksForNone) {
   job_.compute_dtype = job_.master_dtype = job_.gradient_dtype = Precision::kFloat32;

@@ -167,6 +167,38 @@ TEST(Fp8LinearsTest, RefusesExpertsThatHaveNoProducts) {
             "no products; set experts: bfloat16, or recipe: tensorwise");
 }
 
+TEST(Fp8LinearsTest, RefusesAttentionThatHasNoneInFp8) {
+  config::JobSpec job = JobOf(config::Fp8Recipe::kTensorwise);
+  job.fp8->attention = true;
+  const auto of = [&job](auto change, int32_t capability = 90) {
+    plan::Plan plan = PlanOf(EvenModel());
+    plan.model.head_dim = 128;
+    change(plan);
+    return Refusal(job, capability, plan);
+  };
+  const auto as_it_is = [](plan::Plan&) {};
+  EXPECT_EQ(of(as_it_is), "");
+  EXPECT_EQ(of(as_it_is, 0), "");  // not known
+  EXPECT_EQ(of(as_it_is, 100),
+            "precision.fp8.attention is fp8, the GPU has compute capability 10.0, which has no "
+            "attention in FP8; 9.0 is needed (Hopper): set attention: bfloat16");
+  EXPECT_EQ(of([](plan::Plan& plan) { plan.device = DeviceKind::kCpu; }, 100), "");
+  job.fp8->recipe = config::Fp8Recipe::kRowwise;
+  EXPECT_EQ(of(as_it_is), "");
+  EXPECT_EQ(of([](plan::Plan& plan) { plan.model.attention_softcap = 50; }),
+            "precision.fp8.attention is fp8, the model has a softcap of scores, 50, which goes "
+            "without FP8; set attention: bfloat16");
+  for (const int64_t width : {8, 72, 192, 256}) {
+    EXPECT_EQ(of([width](plan::Plan& plan) { plan.model.head_dim = width; }),
+              absl::StrCat("precision.fp8.attention is fp8, heads of the model are ", width,
+                           " wide; attention in FP8 takes multiples of 16 up to 128; set "
+                           "attention: bfloat16"));
+  }
+  EXPECT_EQ(of([](plan::Plan& plan) { plan.model.latent.emplace(); }),
+            "precision.fp8.attention is fp8, the model has latent attention, which has no "
+            "products in FP8; set attention: bfloat16");
+}
+
 TEST(Fp8LinearsTest, GathersCodesOfWeightsWithOneScale) {
   for (const config::Fp8Recipe recipe :
        {config::Fp8Recipe::kTensorwise, config::Fp8Recipe::kDelayed}) {

@@ -473,6 +473,15 @@ TEST(RecipeTest, HashKnowsWhatIsInFp8ButNotWhatIsKept) {
   EXPECT_TRUE(hashes.insert(MustMake(job, data).hash()).second);
 }
 
+TEST(RecipeTest, HashKnowsAttentionInFp8) {
+  const data::PreparedData data = SmallData(40);
+  config::JobSpec job = SmallJob();
+  job.fp8.emplace();
+  const std::string without = MustMake(job, data).hash();
+  job.fp8->attention = true;
+  EXPECT_NE(MustMake(job, data).hash(), without);
+}
+
 // A job without experts has the hash that it had before there was a choice.
 TEST(RecipeTest, HashKnowsExpertsInFp8OfAModelThatHasSome) {
   const data::PreparedData data = SmallData(40);
