@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/fp8_attention.h"
 #include "tests/kernels/values.h"
 #include "tests/reference/fp8.h"
 
@@ -51,7 +52,7 @@ class Fp8AttentionReference {
 
  private:
   static constexpr double kUnitOf32 = 0x1p-24;
-  static constexpr int64_t kTile = 128;
+  static constexpr int64_t kTile = kFp8AttentionKeys;
 
   struct Codes {
     Doubles values;  // of codes

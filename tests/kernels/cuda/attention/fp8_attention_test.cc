@@ -1,8 +1,8 @@
 // Attention whose forward multiplies codes in E4M3, against its formulas in float64.
-#include "tests/reference/fp8_attention.h"
-
 #include <limits>
 
+#include "kernels/attention/fp8_attention.h"
+#include "tests/kernels/attention/fp8_attention_reference.h"
 #include "tests/kernels/cuda/attention_problem.h"
 
 namespace coxswain::kernels {
@@ -29,21 +29,15 @@ struct ExpectedRows {
 };
 
 ExpectedRows ExpectRows(const Problem& p, const Floats& qkv) {
-  const Doubles x = Double(qkv), sinks = Double(p.sinks);
-  ExpectedRows rows{.out = Doubles(Size(p.tokens() * p.out_row())),
-                    .lse = Doubles(Size(p.tokens() * p.spec.num_heads))};
+  const Fp8AttentionReference reference(p.spec, qkv, p.sinks, p.lengths);
+  const Fp8AttentionWant& want = reference.want();
+  ExpectedRows rows{.out = want.out, .lse = Doubles(want.lse.size())};
   int64_t start = 0;
   for (const int64_t length : p.lengths) {
-    if (length == 0) continue;
-    const reference::AttentionShape<double> shape{
-        length,        p.spec.num_heads, p.spec.num_kv_heads, p.spec.head_dim,
-        p.spec.window, p.spec.scale,     p.spec.softcap,      p.spec.value_dim};
-    Doubles lse(Size(length * p.spec.num_heads));
-    reference::Fp8Attention(shape, &x[Size(start * p.row())], p.spec.sinks ? sinks.data() : nullptr)
-        .Forward(&rows.out[Size(start * p.out_row())], lse.data());
     for (int64_t h = 0; h < p.spec.num_heads; ++h) {
       for (int64_t i = 0; i < length; ++i) {
-        rows.lse[Size(SumIndex(p, start, length, i, h))] = lse[Size(h * length + i)];
+        rows.lse[Size(SumIndex(p, start, length, i, h))] =
+            want.lse[Size(h * p.tokens() + start + i)];
       }
     }
     start += length;
