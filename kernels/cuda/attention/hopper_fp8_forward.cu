@@ -16,19 +16,17 @@
 // Deterministic, and a row's bits depend on its document alone.
 // Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.2 (sums of the tensor
 // core).
-#include <cuda_fp8.h>
-
 #include "kernels/cuda/attention/fp8_attention.cuh"
+#include "kernels/cuda/attention/fp8_rows.cuh"
 #include "kernels/cuda/attention/hopper_products.cuh"
 
 namespace coxswain::kernels::cuda {
 namespace {
 
+constexpr int kKeys = fp8::kKeys, kWidth = fp8::kWidth;
 constexpr int kGroups = 2;  // warpgroups that multiply
 constexpr int kRows = 64 * kGroups;
-constexpr int kKeys = kFp8AttentionKeys;
-constexpr int kWidth = 128;  // of heads, with zeros behind them
-constexpr int kTiles = 2;    // of Q
+constexpr int kTiles = 2;  // of Q
 constexpr int kStages = 2;
 constexpr int kThreads = 128 * (kGroups + 1);
 
@@ -53,13 +51,9 @@ struct alignas(1024) Shared {
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-constexpr int kLastKeys = 64;  // of a tile's products where no row sees the others
-constexpr int kFirstKeys = 128, kOtherKeys = kKeys - kFirstKeys;  // of boxes of values
+constexpr int kLastKeys = 64;           // of a tile's products where no row sees the others
 constexpr int kKeysOfRun = 16 * kKeys;  // whose products the tensor core adds up
 constexpr int kPairs = kWidth / 2;
-constexpr int kStepCodes = 32;  // of a product's k
-constexpr float kLog2OfProbabilityScale = 8.0f;
-static_assert(kFp8ProbabilityScale == 256.0f);
 
 __device__ __forceinline__ void InitShared(Shared* shared) {
   for (int s = 0; s < kTiles; ++s) {
@@ -84,8 +78,8 @@ __device__ __forceinline__ void LoadValues(const Maps& maps, int kv_head, int va
   if (threadIdx.x % kWarp == 0) {
     ExpectBytes(full, kWidth * kKeys);
     LoadBox(to, maps.first_values, value_key / 2, 0, kv_head, full);
-    LoadBox(to + kWidth * kFirstKeys, maps.other_values, (value_key + kFirstKeys) / 2, 0, kv_head,
-            full);
+    LoadBox(to + kWidth * fp8::kFirstKeys, maps.other_values, (value_key + fp8::kFirstKeys) / 2, 0,
+            kv_head, full);
   }
   __syncwarp();
 }
@@ -126,99 +120,6 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
   }
 }
 
-// Of a warpgroup's 64 rows; [2]: of a lane's two.
-struct Rows {
-  float sums[kWidth / 2];  // in units of value_scale / 256
-  uint32_t probabilities[kKeys / kStepCodes][4];
-  float maximum[2];  // of scores, as base 2 logarithms
-  float total[2];    // of the lane's columns, times 256
-  float factor[2];   // of a product of codes without the scale of keys, as base 2 logarithms
-  float ratio[2];    // by which older sums shrink, in units of the probabilities' tile
-  float value_scale;
-};
-
-// Scores of keys from first_key on -> unnormalised probabilities times 256.
-template <int kCount>
-__device__ __forceinline__ void OnlineSoftmax(const HopperParams& p, const HopperItem& item,
-                                              int group, int first_key, float key_scale,
-                                              float value_scale, float (&s)[kCount], Rows* rows) {
-  if (IsMasked<2 * kCount>(p, item, first_key)) {
-    const int tokens[2] = {item.first + TokenOfRow(p, LaneRow(group, 0)),
-                           item.first + TokenOfRow(p, LaneRow(group, 1))};
-    ForEachSum<kCount>([&](int n, int h, int column) {
-      if (!p.Visible(tokens[h], first_key + column)) s[n] = -INFINITY;
-    });
-  }
-  const float scales = rows->value_scale * ReciprocalOfPower(value_scale);
-  rows->value_scale = value_scale;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float factor = rows->factor[h] * key_scale;
-    float largest = -INFINITY;
-#pragma unroll
-    for (int n = 2 * h; n < kCount; n += 4) largest = fmaxf(largest, fmaxf(s[n], s[n + 1]));
-    const float maximum = fmaxf(rows->maximum[h], QuadMax(largest) * factor);
-    // A row that has seen no key yet keeps -infinity, which must not meet itself in a difference.
-    const float shift = maximum == -INFINITY ? 0.0f : maximum;
-    const float shrink = Exp2(rows->maximum[h] - shift);
-    rows->maximum[h] = maximum;
-    rows->ratio[h] = shrink * scales;
-    float sum = 0.0f;
-#pragma unroll
-    for (int n = 2 * h; n < kCount; n += 4) {
-      s[n] = Exp2(s[n] * factor - (shift - kLog2OfProbabilityScale));
-      s[n + 1] = Exp2(s[n + 1] * factor - (shift - kLog2OfProbabilityScale));
-      sum += s[n] + s[n + 1];
-    }
-    rows->total[h] = rows->total[h] * shrink + sum;
-  }
-}
-
-// Probabilities as codes, where a lane has them.
-template <int kSteps>
-__device__ __forceinline__ void PackCodes(const float (&s)[16 * kSteps], uint32_t (*codes)[4]) {
-  const auto pair = [&](int block, int h) {
-    const float2 values = make_float2(s[4 * block + 2 * h], s[4 * block + 2 * h + 1]);
-    return static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(values, __NV_SATFINITE, __NV_E4M3));
-  };
-#pragma unroll
-  for (int k = 0; k < kSteps; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int block = 4 * k + i / 2 * 2;
-      codes[k][i] = pair(block, i % 2) | pair(block + 1, i % 2) << 16;
-    }
-  }
-}
-
-// Scores of rows and keys in boxes of codes.
-template <int kCount>
-__device__ __forceinline__ void MultiplyKeys(float (&s)[kCount], uint64_t q, uint64_t k) {
-#pragma unroll
-  for (int step = 0; step < kWidth / kStepCodes; ++step) {
-    const uint64_t at = static_cast<uint64_t>(step) * kStepAlongK;
-    MultiplyCodes<false>(s, q + at, k + at, step > 0);
-  }
-}
-// sums += the probabilities of 32 kSteps keys times their values.
-template <int kSteps>
-__device__ __forceinline__ void MultiplyValues(float (&sums)[kWidth / 2],
-                                               const uint32_t (*probabilities)[4],
-                                               const unsigned char* values) {
-  constexpr int kOfFirst = kFirstKeys / kStepCodes;
-  const uint64_t first = RowsAlongK<64>(values);
-  const uint64_t other = RowsAlongK<32>(values + kWidth * kFirstKeys);
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    const uint32_t a[4] = {probabilities[step][0], probabilities[step][1], probabilities[step][2],
-                           probabilities[step][3]};
-    const uint64_t v = step < kOfFirst
-                           ? first + static_cast<uint64_t>(step) * kStepAlongK
-                           : other + static_cast<uint64_t>(step - kOfFirst) * kStepAlongK;
-    MultiplyCodes(sums, a, v, true);
-  }
-}
-
 // What the tiles of an item have in common.
 struct Context {
   const HopperParams& p;
@@ -232,7 +133,7 @@ struct Context {
 // Begins a run of tiles: scores against the first kCount keys of a tile, and their probabilities.
 template <int kCount>
 __device__ __forceinline__ void BeginRows(const Context& c, const RingPlace<kStages>& place,
-                                          int key, int tile, Rows* rows) {
+                                          int key, int tile, fp8::Rows* rows) {
   float s[kCount / 2];
   const float key_scale = __ldg(c.codes.k_scales + tile);
   const float value_scale = __ldg(c.codes.v_scales + tile);
@@ -240,19 +141,19 @@ __device__ __forceinline__ void BeginRows(const Context& c, const RingPlace<kSta
   for (float& sum : rows->sums) sum = 0.0f;
   WaitForOwnPhase(&c.shared->k_full[place.stage], place.phase);
   BeginProducts();
-  MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place.stage]));
+  fp8::MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place.stage]));
   CommitProducts();
   WaitForProducts<0>();
   Finished(s);
   Release(&c.shared->k_empty[place.stage]);
-  OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
-  PackCodes<kCount / kStepCodes>(s, rows->probabilities);
+  fp8::OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  fp8::PackCodes<kCount / fp8::kStepCodes>(s, rows->probabilities);
 }
 
 // The same of the next tile of keys, beside the product of the probabilities and the values before.
 template <int kCount>
 __device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* place, int key,
-                                         int tile, Rows* rows) {
+                                         int tile, fp8::Rows* rows) {
   float s[kCount / 2];
   const float key_scale = __ldg(c.codes.k_scales + tile);
   const float value_scale = __ldg(c.codes.v_scales + tile);
@@ -262,30 +163,31 @@ __device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* p
   WaitForOwnPhase(&c.shared->k_full[place->stage], place->phase);
   MeetAt(kTurnBarrier + c.group, 256);
   BeginProducts();
-  MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place->stage]));
+  fp8::MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place->stage]));
   CommitProducts();
   WaitForOwnPhase(&c.shared->v_full[stage], phase);
-  MultiplyValues<kKeys / kStepCodes>(rows->sums, rows->probabilities, c.shared->v[stage]);
+  fp8::MultiplyValues<kKeys / fp8::kStepCodes>(rows->sums, rows->probabilities, c.shared->v[stage]);
   CommitProducts();
   PassBy(kTurnBarrier + (c.group + 1) % kGroups, 256);
   WaitForProducts<1>();
   Finished(s);
   Release(&c.shared->k_empty[place->stage]);
-  OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  fp8::OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
   WaitForProducts<0>();
   Finished(rows->sums);
   Release(&c.shared->v_empty[stage]);
 #pragma unroll
   for (int n = 0; n < kWidth / 2; ++n) rows->sums[n] *= rows->ratio[n / 2 % 2];
-  PackCodes<kCount / kStepCodes>(s, rows->probabilities);
+  fp8::PackCodes<kCount / fp8::kStepCodes>(s, rows->probabilities);
 }
 
 // Keys from `first` on of a tile of values become 0, in chunks of 16; by a warpgroup.
 __device__ __forceinline__ void ZeroKeys(unsigned char* values, int first) {
-  constexpr int kOfFirst = kFirstKeys / 16, kChunks = kKeys / 16;
+  constexpr int kOfFirst = fp8::kFirstKeys / 16, kChunks = kKeys / 16;
   const int row = static_cast<int>(threadIdx.x) % 128;
-  auto* of_first = reinterpret_cast<uint4*>(values + row * kFirstKeys);
-  auto* of_other = reinterpret_cast<uint4*>(values + kWidth * kFirstKeys + row * kOtherKeys);
+  auto* of_first = reinterpret_cast<uint4*>(values + row * fp8::kFirstKeys);
+  auto* of_other =
+      reinterpret_cast<uint4*>(values + kWidth * fp8::kFirstKeys + row * fp8::kOtherKeys);
   for (int chunk = (first + 15) / 16; chunk < kChunks; ++chunk) {
     uint4& codes = chunk < kOfFirst ? of_first[chunk ^ (row & 7)]
                                     : of_other[(chunk - kOfFirst) ^ (row >> 1 & 3)];
@@ -296,7 +198,7 @@ __device__ __forceinline__ void ZeroKeys(unsigned char* values, int first) {
 // The last probabilities, of kCount keys from `key` on, times their values.
 template <int kCount>
 __device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* place, int key,
-                                        Rows* rows) {
+                                        fp8::Rows* rows) {
   unsigned char* values = c.shared->v[place->stage];
   WaitForOwnPhase(&c.shared->v_full[place->stage], place->phase);
   if (key + kCount > c.item.end) {
@@ -304,7 +206,7 @@ __device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* pl
     PublishRows(c.group);
   }
   BeginProducts();
-  MultiplyValues<kCount / kStepCodes>(rows->sums, rows->probabilities, values);
+  fp8::MultiplyValues<kCount / fp8::kStepCodes>(rows->sums, rows->probabilities, values);
   CommitProducts();
   WaitForProducts<0>();
   Finished(rows->sums);
@@ -313,7 +215,7 @@ __device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* pl
 }
 
 // The factors that make of sums in shared memory ones in the unit of `rows`, shrunk as those are.
-__device__ __forceinline__ void FactorsOfKept(const Context& c, const Rows& rows,
+__device__ __forceinline__ void FactorsOfKept(const Context& c, const fp8::Rows& rows,
                                               float (&factors)[2]) {
   const float unit = c.shared->value_scales[c.group * 4 + threadIdx.x % 128 / kWarp];
 #pragma unroll
@@ -324,7 +226,7 @@ __device__ __forceinline__ void FactorsOfKept(const Context& c, const Rows& rows
   }
 }
 // Ends a run of tiles: its sums go into shared memory, to those of the runs before.
-__device__ __forceinline__ void KeepSums(const Context& c, bool adds, const Rows& rows) {
+__device__ __forceinline__ void KeepSums(const Context& c, bool adds, const fp8::Rows& rows) {
   float factors[2] = {0.0f, 0.0f};
   if (adds) FactorsOfKept(c, rows, factors);
 #pragma unroll
@@ -342,7 +244,7 @@ __device__ __forceinline__ void KeepSums(const Context& c, bool adds, const Rows
   }
   __syncwarp();
 }
-__device__ __forceinline__ void AddKept(const Context& c, Rows* rows) {
+__device__ __forceinline__ void AddKept(const Context& c, fp8::Rows* rows) {
   float factors[2];
   FactorsOfKept(c, *rows, factors);
 #pragma unroll
@@ -351,20 +253,8 @@ __device__ __forceinline__ void AddKept(const Context& c, Rows* rows) {
   }
 }
 
-// What a row ends with, of its largest score as a base 2 logarithm and its sum times 256: the
-// factor of its sums without their unit, and lse.
-__device__ __forceinline__ RowEnd EndOfCodes(const HopperParams& p, int head, float maximum,
-                                             float total) {
-  const float sum = total / kFp8ProbabilityScale;
-  if (!p.sinks.any()) return {1.0f / total, maximum / kLog2E + logf(sum)};
-  const float sink = p.sinks.of(head) * kLog2E, largest = fmaxf(maximum, sink);
-  const float shrink = Exp2(maximum - largest);
-  const float all = sum * shrink + Exp2(sink - largest);
-  return {shrink / (kFp8ProbabilityScale * all), largest / kLog2E + logf(all)};
-}
-
-__device__ __forceinline__ void Write(const Context& c, const Rows& rows, unsigned char* own_rows,
-                                      bf16* out, float* lse) {
+__device__ __forceinline__ void Write(const Context& c, const fp8::Rows& rows,
+                                      unsigned char* own_rows, bf16* out, float* lse) {
   const HopperParams& p = c.p;
   const HopperItem& item = c.item;
   const int tokens = min(p.tile_tokens, item.end - item.first);
@@ -374,7 +264,7 @@ __device__ __forceinline__ void Write(const Context& c, const Rows& rows, unsign
   for (int h = 0; h < 2; ++h) {
     const int lane_row = LaneRow(c.group, h), token = TokenOfRow(p, lane_row);
     const int head = item.kv_head * p.group_heads + lane_row - token * p.group_heads;
-    const RowEnd end = EndOfCodes(p, head, rows.maximum[h], QuadSum(rows.total[h]));
+    const RowEnd end = fp8::EndOfCodes(p, head, rows.maximum[h], QuadSum(rows.total[h]));
     scale[h] = end.scale * rows.value_scale;
     if (threadIdx.x % 4 == 0 && token < tokens) lse[row + lane_row] = end.lse;
   }
@@ -386,7 +276,7 @@ __device__ __forceinline__ void Write(const Context& c, const Rows& rows, unsign
 // The last tile of a run, of whose kCount first keys some row sees one. `begins`: it is the first.
 template <int kCount>
 __device__ __forceinline__ void LastKeys(const Context& c, RingPlace<kStages>* place, bool begins,
-                                         int key, int tile, Rows* rows) {
+                                         int key, int tile, fp8::Rows* rows) {
   if (begins) {
     BeginRows<kCount>(c, *place, key, tile, rows);
   } else {
@@ -395,7 +285,7 @@ __device__ __forceinline__ void LastKeys(const Context& c, RingPlace<kStages>* p
   EndRows<kCount>(c, place, key, rows);
 }
 
-__device__ __forceinline__ void SetRows(const Context& c, const float* q_scales, Rows* rows) {
+__device__ __forceinline__ void SetRows(const Context& c, const float* q_scales, fp8::Rows* rows) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = LaneRow(c.group, h), token = TokenOfRow(c.p, row);
@@ -416,7 +306,7 @@ __device__ __forceinline__ void AttendTile(const Context& c, const float* q_scal
   const int last = keys.first + (keys.last - keys.first) / kKeys * kKeys;
   int key = keys.first;
   tile += (key - c.item.begin) / kKeys;
-  Rows rows;
+  fp8::Rows rows;
   SetRows(c, q_scales, &rows);
   while (true) {
     const bool more = last - key >= kKeysOfRun;
