@@ -119,6 +119,9 @@ struct AttentionForwardArgs {
   const void* sinks = nullptr;  // [nq] of spec.sink_dtype; null without spec.sinks
   void* out = nullptr;          // [T, nq vd]
   float* lse = nullptr;         // nq T floats, saved for backward; their order is the algorithm's
+  // With spec.fp8, what the codes of q, k and v stand for (kernels/attention/fp8_attention.h): rows
+  // as those of `in`, which may be the same memory. The backward reads them.
+  HeadOutputs rounded = {};
   Workspace workspace = {};
 };
 void AttentionForward(const AttentionForwardArgs& args, Stream* stream);
@@ -127,7 +130,7 @@ struct AttentionBackwardArgs {
   AttentionSpec spec = {};
   int64_t tokens = 0;
   Documents documents = {};
-  HeadInputs in = {};              // as forward read them
+  HeadInputs in = {};              // as forward read them; with spec.fp8 as it rounded them
   const void* sinks = nullptr;     // likewise
   const void* out = nullptr;       // [T, nq vd]
   const float* lse = nullptr;      // as forward with the same spec and documents wrote it

@@ -36,6 +36,14 @@ inline void RequireSinks(const AttentionSpec& spec, const void* sinks, const cha
                                                      : ": sinks are given, but the spec has none"));
 }
 
+// Throws std::invalid_argument unless there is a place for what a forward in FP8 rounds.
+inline void RequireRounded(const AttentionForwardArgs& args) {
+  const HeadOutputs& to = args.rounded;
+  if (!args.spec.fp8 || (to.q != nullptr && to.k != nullptr && to.v != nullptr)) return;
+  throw std::invalid_argument(
+      "Attention: with fp8 give `rounded` for q, k and v, or those of `in`");
+}
+
 // Of the backward: gradients are asked for that the operands do not allow.
 inline void RequireGradients(const AttentionBackwardArgs& args) {
   const AttentionSpec& spec = args.spec;

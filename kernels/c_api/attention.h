@@ -88,6 +88,9 @@ typedef struct {
   /* not 0: forward multiplies codes in E4M3, a scale of each row of q and of each 128 keys; without
    * softcap, heads at most 128 wide and a multiple of 16; bfloat16, compute capability 9.0 */
   int32_t fp8;
+  /* rows as those of q, k and v, and may be these: what their codes stand for, which backward reads
+   * as q, k and v; forward with fp8 only */
+  void *rounded_q, *rounded_k, *rounded_v;
 } coxswain_attention_args;
 /* Chooses the algorithms of this shape. Of the pointers it looks at sinks alone, whether they are
  * there, as the functions of workspace bytes do. Takes a second at times. */

@@ -192,6 +192,7 @@ int coxswain_attention_forward(const coxswain_attention_args* args, void* stream
                                .sinks = args->sinks,
                                .out = args->out,
                                .lse = args->lse,
+                               .rounded = {args->rounded_q, args->rounded_k, args->rounded_v},
                                .workspace = c_api::Lent(args->workspace)},
                               c_api::Wrap(stream));
   });

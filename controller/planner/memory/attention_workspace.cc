@@ -46,8 +46,8 @@ int64_t Fp8AttentionBytes(const plan::Plan& plan) {
   if (!plan.fp8.attention) return 0;
   const model::ModelConfig& model = plan.model;
   const int64_t tokens = plan.micro_batch_bins * plan.sequence_len;
-  return kCounterBytes + kernels::Fp8AttentionPartsOf(model.num_heads, model.num_kv_heads,
-                                                      model.head_dim, model.value_dim(), tokens,
+  return kCounterBytes + kernels::Fp8AttentionPartsOf(model.num_kv_heads, model.head_dim,
+                                                      model.value_dim(), tokens,
                                                       plan::MostDocuments(plan))
                              .bytes;
 }

@@ -309,6 +309,7 @@ void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   cpu::RequireWorkspace(
       args.workspace,
       AttentionForwardWorkspaceBytes(args.spec, Extents(args.documents, args.tokens)), "Attention");
+  RequireRounded(args);
   if (args.spec.fp8) return cpu::Fp8AttentionForward(args);
   const AttentionShape shape(args.spec);
   Pieces pieces(args.workspace);

@@ -214,6 +214,39 @@ void ForwardBlock(const AttentionForwardArgs& args, const AttentionShape& shape,
                static_cast<float*>(args.out) + at.out);
 }
 
+// Stores what the codes of rows of one head stand for, which have one scale. `codes` [rows, n] is
+// scratch.
+void StoreRounded(const float* x, int64_t stride, int64_t rows, int64_t n, float* codes, float* y) {
+  const float scale = RoundRows(x, stride, rows, n, codes);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < n; ++j) y[i * stride + j] = scale * codes[i * n + j];
+  }
+}
+
+// Of a document and a kv head.
+void RoundDocument(const AttentionForwardArgs& args, const AttentionShape& shape, int64_t start,
+                   int64_t length, int64_t g, const Scratch& scratch) {
+  const auto from = [](const void* data, int64_t at) {
+    return static_cast<const float*>(data) + at;
+  };
+  const auto to = [](void* data, int64_t at) { return static_cast<float*>(data) + at; };
+  for (int64_t t = start; t < start + length; ++t) {
+    for (int64_t h = g * shape.heads; h < (g + 1) * shape.heads; ++h) {
+      const int64_t at = t * shape.q_row + h * shape.dim;
+      StoreRounded(from(args.in.q, at), shape.dim, 1, shape.dim, scratch.q, to(args.rounded.q, at));
+    }
+  }
+  for (int64_t first = 0; first < length; first += kFp8AttentionKeys) {
+    const int64_t keys = std::min<int64_t>(kFp8AttentionKeys, length - first);
+    const int64_t k = (start + first) * shape.k_row + g * shape.dim;
+    const int64_t v = (start + first) * shape.v_row + g * shape.value_dim;
+    StoreRounded(from(args.in.k, k), shape.k_row, keys, shape.dim, scratch.k,
+                 to(args.rounded.k, k));
+    StoreRounded(from(args.in.v, v), shape.v_row, keys, shape.value_dim, scratch.v,
+                 to(args.rounded.v, v));
+  }
+}
+
 constexpr int64_t kRowStateFloats = sizeof(RowState) / sizeof(float);
 
 Scratch TakeScratch(const AttentionShape& shape, const Workspace& workspace) {
@@ -241,9 +274,16 @@ int64_t Fp8AttentionWorkspaceBytes(const AttentionSpec& spec) {
          2 * AlignedFloatBytes(rows * shape.value_dim) + AlignedFloatBytes(rows * kRowStateFloats);
 }
 
-void Fp8AttentionForward(const AttentionForwardArgs& args) {
-  const AttentionShape shape(args.spec);
-  const Scratch scratch = TakeScratch(shape, args.workspace);
+// Codes of what was rounded stand for the same values, whatever their scale has become.
+void Fp8AttentionForward(const AttentionForwardArgs& unrounded) {
+  const AttentionShape shape(unrounded.spec);
+  const Scratch scratch = TakeScratch(shape, unrounded.workspace);
+  AttentionForwardArgs args = unrounded;
+  args.in = {args.rounded.q, args.rounded.k, args.rounded.v};
+  ForEachDocumentHead(args.documents, args.spec.num_kv_heads,
+                      [&](int64_t start, int64_t length, int64_t g) {
+                        RoundDocument(unrounded, shape, start, length, g, scratch);
+                      });
   ForEachDocumentHead(args.documents, args.spec.num_kv_heads,
                       [&](int64_t start, int64_t length, int64_t g) {
                         for (int64_t first = 0; first < length; first += shape.block_queries) {

@@ -119,6 +119,7 @@ void AttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   cuda::RequireSupported(AttentionSupports(args.spec), "Attention");
   RequireSinks(args.spec, args.sinks, "Attention");
   RequireDocuments(args.documents, args.tokens);
+  RequireRounded(args);
   cuda::RequireWorkspace(args.workspace, ForwardBytes(args.spec, args.documents, args.tokens),
                          "Attention");
   if (args.tokens == 0) return;

@@ -14,11 +14,14 @@
 
 namespace coxswain::kernels::cuda {
 
-// Codes and scales of a micro-batch in the workspace, as Fp8AttentionParts lays them out.
+// Codes and scales of the keys and values of a micro-batch in the workspace, as Fp8AttentionParts
+// lays them out. Those of q are made by the blocks that read it.
 struct AttentionCodes {
-  uint8_t *q = nullptr, *k = nullptr, *v = nullptr;
-  float *q_scales = nullptr, *k_scales = nullptr, *v_scales = nullptr;
+  uint8_t *k = nullptr, *v = nullptr;
+  float *k_scales = nullptr, *v_scales = nullptr;
   int value_keys = 0, tiles = 0;
+  // What the codes stand for: rows as those of q, k and v.
+  bf16 *rounded_q = nullptr, *rounded_k = nullptr, *rounded_v = nullptr;
 };
 
 // Of a power of two. Of NaN it is some number; the scale itself makes NaN of what is multiplied by
@@ -35,7 +38,7 @@ __device__ __forceinline__ int FirstValueKey(int begin, int document) {
   return 16 * (begin / 16 + document);
 }
 
-// Reads q, k and v once. Deterministic.
+// Of k and v, which are read once. Deterministic.
 void LaunchAttentionCodes(const HopperParams& p, const AttentionCodes& codes, Stream* stream);
 void LaunchHopperFp8Forward(const AttentionForwardArgs& args, HopperParams p,
                             const AttentionCodes& codes, int* next, Stream* stream);

@@ -74,16 +74,13 @@ int64_t StatisticsBytes(const AttentionSpec& spec, int64_t tokens) {
 }
 
 Fp8AttentionParts CodeParts(const AttentionSpec& spec, int64_t tokens, int64_t documents) {
-  return Fp8AttentionPartsOf(spec.num_heads, spec.num_kv_heads, spec.head_dim, ValueDim(spec),
-                             tokens, documents);
+  return Fp8AttentionPartsOf(spec.num_kv_heads, spec.head_dim, ValueDim(spec), tokens, documents);
 }
 AttentionCodes CodesIn(char* data, const Fp8AttentionParts& parts) {
   const auto codes = [&](int64_t at) { return reinterpret_cast<uint8_t*>(data + at); };
   const auto scales = [&](int64_t at) { return reinterpret_cast<float*>(data + at); };
-  return {.q = codes(parts.q),
-          .k = codes(parts.k),
+  return {.k = codes(parts.k),
           .v = codes(parts.v),
-          .q_scales = scales(parts.q_scales),
           .k_scales = scales(parts.k_scales),
           .v_scales = scales(parts.v_scales),
           .value_keys = static_cast<int>(parts.value_keys),
@@ -136,8 +133,11 @@ void HopperAttentionForward(const AttentionForwardArgs& args, Stream* stream) {
   p.sinks = MakeSinks(args.spec, args.sinks);
   if (args.spec.fp8) {
     const Fp8AttentionParts parts = CodeParts(args.spec, args.tokens, args.documents.count);
-    const AttentionCodes codes =
-        CodesIn(static_cast<char*>(args.workspace.data) + kCodesBegin, parts);
+    RequireFlashAligned(args.rounded);
+    AttentionCodes codes = CodesIn(static_cast<char*>(args.workspace.data) + kCodesBegin, parts);
+    codes.rounded_q = static_cast<bf16*>(args.rounded.q);
+    codes.rounded_k = static_cast<bf16*>(args.rounded.k);
+    codes.rounded_v = static_cast<bf16*>(args.rounded.v);
     LaunchAttentionCodes(p, codes, stream);
     LaunchHopperFp8Forward(args, p, codes, next, stream);
   } else {

@@ -3,45 +3,38 @@
 // hopper_forward.cu.
 //
 // A box's row of 128 bytes is 128 codes, so a head of any width is one box. The copy engine takes
-// codes in pairs as it takes values of bfloat16. A tile has 192 keys, of which the last one's
-// products take 64 where no row sees the others. Probabilities go into codes in the
-// registers where their scores were; values lie turned, their keys in the order that this asks for
-// (fp8_attention.cuh). Sums are in units of the last tile's scale of values: they shrink by the
-// softmax and by the ratio of scales in one multiplication. The tensor core adds codes with 13 bits
-// behind the largest one's first, and cuts off the others. So after a run of 16 tiles a warpgroup
-// adds its sums to those in shared memory and begins anew: a sum is off by about 48 2^-14 of
-// itself, and not by more with every key.
+// codes in pairs as it takes values of bfloat16. Probabilities go into codes in the registers where
+// their scores were; values lie turned, their keys in the order that this asks for
+// (fp8_attention.cuh). The product with values begins anew at every tile of keys, and its sums are
+// added to those before in float32: kept in units of the tile's scale of values, they shrink by the
+// softmax and by the ratio of scales in one multiplication.
 //
 // Bytes: codes of Q once, O once; codes of K and V by every tile of rows, from the L2 cache.
 // Deterministic, and a row's bits depend on its document alone.
-// Source: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.2 (sums of the tensor
-// core).
+#include "kernels/cuda/attention/code_pieces.cuh"
 #include "kernels/cuda/attention/fp8_attention.cuh"
-#include "kernels/cuda/attention/fp8_rows.cuh"
 #include "kernels/cuda/attention/hopper_products.cuh"
 
 namespace coxswain::kernels::cuda {
 namespace {
 
-constexpr int kKeys = fp8::kKeys, kWidth = fp8::kWidth;
 constexpr int kGroups = 2;  // warpgroups that multiply
 constexpr int kRows = 64 * kGroups;
-constexpr int kTiles = 2;  // of Q
-constexpr int kStages = 2;
+constexpr int kKeys = kFp8AttentionKeys;
+constexpr int kWidth = 128;  // of heads, with zeros behind them
+constexpr int kTiles = 2;    // of Q
+constexpr int kStages = 3;
 constexpr int kThreads = 128 * (kGroups + 1);
 
 struct Maps {
-  TensorMap q, k;
-  TensorMap first_values, other_values;  // 128 and 64 keys of a tile
+  TensorMap q, k, v;
 };
 
 struct alignas(1024) Shared {
-  unsigned char q[kTiles][kRows * kWidth * kBf16Bytes];  // codes in the first half; in the end out
+  unsigned char q[kTiles][kRows * kWidth * kBf16Bytes];  // then codes in the first half, then out
   unsigned char k[kStages][kKeys * kWidth];
-  unsigned char v[kStages][kWidth * kKeys];  // boxes of 128 and of 64 keys
-  float sums[kGroups][kWidth / 2][128];      // of earlier runs of tiles, by thread
-  float maxima[kRows];                       // of scores when they were written
-  float value_scales[4 * kGroups];           // their unit, by warp
+  unsigned char v[kStages][kWidth * kKeys];
+  float q_scales[kRows];
   uint64_t q_full[kTiles], q_empty[kTiles];
   uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   HopperItem item[kTiles];  // whose Q it is
@@ -51,9 +44,11 @@ struct alignas(1024) Shared {
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-constexpr int kLastKeys = 64;           // of a tile's products where no row sees the others
-constexpr int kKeysOfRun = 16 * kKeys;  // whose products the tensor core adds up
+constexpr int kLastKeys = 64;  // of a tile's products where no row sees the others
 constexpr int kPairs = kWidth / 2;
+constexpr int kStepCodes = 32;  // of a product's k
+constexpr float kLog2OfProbabilityScale = 8.0f;
+static_assert(kFp8ProbabilityScale == 256.0f);
 
 __device__ __forceinline__ void InitShared(Shared* shared) {
   for (int s = 0; s < kTiles; ++s) {
@@ -71,15 +66,13 @@ __device__ __forceinline__ void InitShared(Shared* shared) {
 }
 
 // The values of a tile of keys, once their place is empty. By a warp.
-__device__ __forceinline__ void LoadValues(const Maps& maps, int kv_head, int value_key,
+__device__ __forceinline__ void LoadValues(const TensorMap& map, int kv_head, int value_key,
                                            unsigned char* to, uint64_t* empty, uint64_t* full,
                                            unsigned phase) {
   WaitForOwnPhase(empty, phase ^ 1);
   if (threadIdx.x % kWarp == 0) {
     ExpectBytes(full, kWidth * kKeys);
-    LoadBox(to, maps.first_values, value_key / 2, 0, kv_head, full);
-    LoadBox(to + kWidth * fp8::kFirstKeys, maps.other_values, (value_key + fp8::kFirstKeys) / 2, 0,
-            kv_head, full);
+    LoadBox(to, map, value_key / 2, 0, kv_head, full);
   }
   __syncwarp();
 }
@@ -101,8 +94,8 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
       if (item.first < 0) {
         Arrive(q_full);
       } else {
-        ExpectBytes(q_full, p.tile_tokens * p.group_heads * kWidth);
-        LoadPacked<kPairs, kRows>(maps.q, p, item.kv_head, item.first, shared->q[q.stage], q_full);
+        ExpectBytes(q_full, p.tile_tokens * p.group_heads * kWidth * kBf16Bytes);
+        LoadPacked<kWidth, kRows>(maps.q, p, item.kv_head, item.first, shared->q[q.stage], q_full);
       }
     }
     __syncwarp();
@@ -113,11 +106,105 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
       LoadKeys<kPairs, kKeys>(maps.k, item, key, shared->k[place.stage],
                               &shared->k_empty[place.stage], &shared->k_full[place.stage],
                               place.phase);
-      LoadValues(maps, item.kv_head, value_key + key, shared->v[place.stage],
+      LoadValues(maps.v, item.kv_head, value_key + key, shared->v[place.stage],
                  &shared->v_empty[place.stage], &shared->v_full[place.stage], place.phase);
       place.Advance();
     }
   }
+}
+
+// Of a warpgroup's 64 rows; [2]: of a lane's two.
+struct Rows {
+  float sums[kWidth / 2];  // in units of value_scale / 256
+  uint32_t probabilities[kKeys / kStepCodes][4];
+  float maximum[2];  // of scores, as base 2 logarithms
+  float total[2];    // of the lane's columns, times 256
+  float factor[2];   // of a product of codes without the scale of keys, as base 2 logarithms
+  float ratio[2];    // by which older sums shrink, in units of the probabilities' tile
+  float value_scale;
+};
+
+// Scores of keys from first_key on -> unnormalised probabilities times 256.
+template <int kCount>
+__device__ __forceinline__ void OnlineSoftmax(const HopperParams& p, const HopperItem& item,
+                                              int group, int first_key, float key_scale,
+                                              float value_scale, float (&s)[kCount], Rows* rows) {
+  if (IsMasked<2 * kCount>(p, item, first_key)) {
+    const int tokens[2] = {item.first + TokenOfRow(p, LaneRow(group, 0)),
+                           item.first + TokenOfRow(p, LaneRow(group, 1))};
+    ForEachSum<kCount>([&](int n, int h, int column) {
+      if (!p.Visible(tokens[h], first_key + column)) s[n] = -INFINITY;
+    });
+  }
+  const float scales = rows->value_scale * ReciprocalOfPower(value_scale);
+  rows->value_scale = value_scale;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float factor = rows->factor[h] * key_scale;
+    float largest = -INFINITY;
+#pragma unroll
+    for (int n = 2 * h; n < kCount; n += 4) largest = fmaxf(largest, fmaxf(s[n], s[n + 1]));
+    const float maximum = fmaxf(rows->maximum[h], QuadMax(largest) * factor);
+    // A row that has seen no key yet keeps -infinity, which must not meet itself in a difference.
+    const float shift = maximum == -INFINITY ? 0.0f : maximum;
+    const float shrink = Exp2(rows->maximum[h] - shift);
+    rows->maximum[h] = maximum;
+    rows->ratio[h] = shrink * scales;
+    float sum = 0.0f;
+#pragma unroll
+    for (int n = 2 * h; n < kCount; n += 4) {
+      s[n] = Exp2(s[n] * factor - (shift - kLog2OfProbabilityScale));
+      s[n + 1] = Exp2(s[n + 1] * factor - (shift - kLog2OfProbabilityScale));
+      sum += s[n] + s[n + 1];
+    }
+    rows->total[h] = rows->total[h] * shrink + sum;
+  }
+}
+
+// Probabilities as codes, where a lane has them.
+template <int kSteps>
+__device__ __forceinline__ void PackCodes(const float (&s)[16 * kSteps], uint32_t (*codes)[4]) {
+  const auto pair = [&](int block, int h) {
+    const float2 values = make_float2(s[4 * block + 2 * h], s[4 * block + 2 * h + 1]);
+    return static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(values, __NV_SATFINITE, __NV_E4M3));
+  };
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int block = 4 * k + i / 2 * 2;
+      codes[k][i] = pair(block, i % 2) | pair(block + 1, i % 2) << 16;
+    }
+  }
+}
+
+// Scores of rows and keys in boxes of codes.
+template <int kCount>
+__device__ __forceinline__ void MultiplyKeys(float (&s)[kCount], uint64_t q, uint64_t k) {
+#pragma unroll
+  for (int step = 0; step < kWidth / kStepCodes; ++step) {
+    const uint64_t at = static_cast<uint64_t>(step) * kStepAlongK;
+    if constexpr (kCount == 64) {
+      MultiplyCodes<false>(s, q + at, k + at, step > 0);
+    } else {
+      MultiplyCodes<false>(s, q + at, k + at, step > 0);
+    }
+  }
+}
+template <int kSteps>
+__device__ __forceinline__ void MultiplyValues(float (&sums)[kWidth / 2],
+                                               const uint32_t (*probabilities)[4], uint64_t v) {
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const uint32_t a[4] = {probabilities[step][0], probabilities[step][1], probabilities[step][2],
+                           probabilities[step][3]};
+    MultiplyCodes(sums, a, v + static_cast<uint64_t>(step) * kStepAlongK, step > 0);
+  }
+}
+__device__ __forceinline__ void AddProduct(const float (&product)[kWidth / 2],
+                                           const float (&ratio)[2], float (&sums)[kWidth / 2]) {
+#pragma unroll
+  for (int n = 0; n < kWidth / 2; ++n) sums[n] = sums[n] * ratio[n / 2 % 2] + product[n];
 }
 
 // What the tiles of an item have in common.
@@ -130,131 +217,109 @@ struct Context {
   const uint64_t q;
 };
 
-// Begins a run of tiles: scores against the first kCount keys of a tile, and their probabilities.
+// Scores against the first keys of a tile, kCount of them, and their probabilities.
 template <int kCount>
 __device__ __forceinline__ void BeginRows(const Context& c, const RingPlace<kStages>& place,
-                                          int key, int tile, fp8::Rows* rows) {
+                                          int key, int tile, Rows* rows) {
   float s[kCount / 2];
   const float key_scale = __ldg(c.codes.k_scales + tile);
   const float value_scale = __ldg(c.codes.v_scales + tile);
 #pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    rows->maximum[h] = -INFINITY;
+    rows->total[h] = 0.0f;
+  }
+  rows->value_scale = value_scale;
+#pragma unroll
   for (float& sum : rows->sums) sum = 0.0f;
   WaitForOwnPhase(&c.shared->k_full[place.stage], place.phase);
   BeginProducts();
-  fp8::MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place.stage]));
+  MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place.stage]));
   CommitProducts();
   WaitForProducts<0>();
   Finished(s);
   Release(&c.shared->k_empty[place.stage]);
-  fp8::OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
-  fp8::PackCodes<kCount / fp8::kStepCodes>(s, rows->probabilities);
+  OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  PackCodes<kCount / kStepCodes>(s, rows->probabilities);
 }
 
 // The same of the next tile of keys, beside the product of the probabilities and the values before.
 template <int kCount>
 __device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* place, int key,
-                                         int tile, fp8::Rows* rows) {
-  float s[kCount / 2];
+                                         int tile, Rows* rows) {
+  float s[kCount / 2], product[kWidth / 2];
   const float key_scale = __ldg(c.codes.k_scales + tile);
   const float value_scale = __ldg(c.codes.v_scales + tile);
+  const float ratio[2] = {rows->ratio[0], rows->ratio[1]};
   const int stage = place->stage;
   const unsigned phase = place->phase;
   place->Advance();
   WaitForOwnPhase(&c.shared->k_full[place->stage], place->phase);
   MeetAt(kTurnBarrier + c.group, 256);
   BeginProducts();
-  fp8::MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place->stage]));
+  MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place->stage]));
   CommitProducts();
   WaitForOwnPhase(&c.shared->v_full[stage], phase);
-  fp8::MultiplyValues<kKeys / fp8::kStepCodes>(rows->sums, rows->probabilities, c.shared->v[stage]);
+  MultiplyValues<kKeys / kStepCodes>(product, rows->probabilities,
+                                     RowsAlongK<64>(c.shared->v[stage]));
   CommitProducts();
   PassBy(kTurnBarrier + (c.group + 1) % kGroups, 256);
   WaitForProducts<1>();
   Finished(s);
   Release(&c.shared->k_empty[place->stage]);
-  fp8::OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  // A branch that is never taken: ptxas moves the wait over no branch, and else over the softmax.
+  if (__any_sync(~0u, rows->total[0] == -1.0f)) __trap();
   WaitForProducts<0>();
-  Finished(rows->sums);
+  Finished(product);
   Release(&c.shared->v_empty[stage]);
-#pragma unroll
-  for (int n = 0; n < kWidth / 2; ++n) rows->sums[n] *= rows->ratio[n / 2 % 2];
-  fp8::PackCodes<kCount / fp8::kStepCodes>(s, rows->probabilities);
+  AddProduct(product, ratio, rows->sums);
+  PackCodes<kCount / kStepCodes>(s, rows->probabilities);
 }
 
 // Keys from `first` on of a tile of values become 0, in chunks of 16; by a warpgroup.
 __device__ __forceinline__ void ZeroKeys(unsigned char* values, int first) {
-  constexpr int kOfFirst = fp8::kFirstKeys / 16, kChunks = kKeys / 16;
   const int row = static_cast<int>(threadIdx.x) % 128;
-  auto* of_first = reinterpret_cast<uint4*>(values + row * fp8::kFirstKeys);
-  auto* of_other =
-      reinterpret_cast<uint4*>(values + kWidth * fp8::kFirstKeys + row * fp8::kOtherKeys);
-  for (int chunk = (first + 15) / 16; chunk < kChunks; ++chunk) {
-    uint4& codes = chunk < kOfFirst ? of_first[chunk ^ (row & 7)]
-                                    : of_other[(chunk - kOfFirst) ^ (row >> 1 & 3)];
-    codes = uint4{0, 0, 0, 0};
+  for (int chunk = (first + 15) / 16; chunk < kKeys / 16; ++chunk) {
+    reinterpret_cast<uint4*>(values + row * kBoxRowBytes)[chunk ^ (row & 7)] = uint4{0, 0, 0, 0};
   }
 }
 
-// The last probabilities, of kCount keys from `key` on, times their values.
+// The last probabilities, of keys from `key` on, times their values.
 template <int kCount>
 __device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* place, int key,
-                                        fp8::Rows* rows) {
+                                        Rows* rows) {
   unsigned char* values = c.shared->v[place->stage];
   WaitForOwnPhase(&c.shared->v_full[place->stage], place->phase);
   if (key + kCount > c.item.end) {
     ZeroKeys(values, c.item.end - key);
     PublishRows(c.group);
   }
+  float product[kWidth / 2];
   BeginProducts();
-  fp8::MultiplyValues<kCount / fp8::kStepCodes>(rows->sums, rows->probabilities, values);
+  MultiplyValues<kCount / kStepCodes>(product, rows->probabilities, RowsAlongK<64>(values));
   CommitProducts();
   WaitForProducts<0>();
-  Finished(rows->sums);
+  Finished(product);
   Release(&c.shared->v_empty[place->stage]);
+  AddProduct(product, rows->ratio, rows->sums);
   place->Advance();
 }
 
-// The factors that make of sums in shared memory ones in the unit of `rows`, shrunk as those are.
-__device__ __forceinline__ void FactorsOfKept(const Context& c, const fp8::Rows& rows,
-                                              float (&factors)[2]) {
-  const float unit = c.shared->value_scales[c.group * 4 + threadIdx.x % 128 / kWarp];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float shift = rows.maximum[h] == -INFINITY ? 0.0f : rows.maximum[h];
-    factors[h] = Exp2(c.shared->maxima[LaneRow(c.group, h)] - shift) * unit *
-                 ReciprocalOfPower(rows.value_scale);
-  }
-}
-// Ends a run of tiles: its sums go into shared memory, to those of the runs before.
-__device__ __forceinline__ void KeepSums(const Context& c, bool adds, const fp8::Rows& rows) {
-  float factors[2] = {0.0f, 0.0f};
-  if (adds) FactorsOfKept(c, rows, factors);
-#pragma unroll
-  for (int n = 0; n < kWidth / 2; ++n) {
-    float* at = &c.shared->sums[c.group][n][threadIdx.x % 128];
-    *at = adds ? *at * factors[n / 2 % 2] + rows.sums[n] : rows.sums[n];
-  }
-  __syncwarp();
-  if (threadIdx.x % kWarp == 0) {
-    c.shared->value_scales[c.group * 4 + threadIdx.x % 128 / kWarp] = rows.value_scale;
-  }
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    if (threadIdx.x % 4 == 0) c.shared->maxima[LaneRow(c.group, h)] = rows.maximum[h];
-  }
-  __syncwarp();
-}
-__device__ __forceinline__ void AddKept(const Context& c, fp8::Rows* rows) {
-  float factors[2];
-  FactorsOfKept(c, *rows, factors);
-#pragma unroll
-  for (int n = 0; n < kWidth / 2; ++n) {
-    rows->sums[n] += c.shared->sums[c.group][n][threadIdx.x % 128] * factors[n / 2 % 2];
-  }
+// What a row ends with, of its largest score as a base 2 logarithm and its sum times 256: the
+// factor of its sums without their unit, and lse.
+__device__ __forceinline__ RowEnd EndOfCodes(const HopperParams& p, int head, float maximum,
+                                             float total) {
+  const float sum = total / kFp8ProbabilityScale;
+  if (!p.sinks.any()) return {1.0f / total, maximum / kLog2E + logf(sum)};
+  const float sink = p.sinks.of(head) * kLog2E, largest = fmaxf(maximum, sink);
+  const float shrink = Exp2(maximum - largest);
+  const float all = sum * shrink + Exp2(sink - largest);
+  return {shrink / (kFp8ProbabilityScale * all), largest / kLog2E + logf(all)};
 }
 
-__device__ __forceinline__ void Write(const Context& c, const fp8::Rows& rows,
-                                      unsigned char* own_rows, bf16* out, float* lse) {
+__device__ __forceinline__ void Write(const Context& c, const Rows& rows, unsigned char* own_rows,
+                                      bf16* out, float* lse) {
   const HopperParams& p = c.p;
   const HopperItem& item = c.item;
   const int tokens = min(p.tile_tokens, item.end - item.first);
@@ -264,7 +329,7 @@ __device__ __forceinline__ void Write(const Context& c, const fp8::Rows& rows,
   for (int h = 0; h < 2; ++h) {
     const int lane_row = LaneRow(c.group, h), token = TokenOfRow(p, lane_row);
     const int head = item.kv_head * p.group_heads + lane_row - token * p.group_heads;
-    const RowEnd end = fp8::EndOfCodes(p, head, rows.maximum[h], QuadSum(rows.total[h]));
+    const RowEnd end = EndOfCodes(p, head, rows.maximum[h], QuadSum(rows.total[h]));
     scale[h] = end.scale * rows.value_scale;
     if (threadIdx.x % 4 == 0 && token < tokens) lse[row + lane_row] = end.lse;
   }
@@ -273,61 +338,70 @@ __device__ __forceinline__ void Write(const Context& c, const fp8::Rows& rows,
                     tokens, p.reciprocal, p.value_dim});
 }
 
-// The last tile of a run, of whose kCount first keys some row sees one. `begins`: it is the first.
-template <int kCount>
-__device__ __forceinline__ void LastKeys(const Context& c, RingPlace<kStages>* place, bool begins,
-                                         int key, int tile, fp8::Rows* rows) {
-  if (begins) {
-    BeginRows<kCount>(c, *place, key, tile, rows);
-  } else {
-    NextKeys<kCount>(c, place, key, tile, rows);
-  }
-  EndRows<kCount>(c, place, key, rows);
-}
-
-__device__ __forceinline__ void SetRows(const Context& c, const float* q_scales, fp8::Rows* rows) {
+// Makes codes of the warp's 16 rows of Q, in their place, and stores what the codes stand for.
+__device__ __forceinline__ void EncodeRows(const Context& c, unsigned char* tile) {
+  constexpr int kLanes = kWidth / 8;  // of a row, 8 elements each
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int first = LaneRow(c.group, 0) / 16 * 16 + static_cast<int>(threadIdx.x) % kWarp / kLanes;
+  const int tokens = min(c.p.tile_tokens, c.item.end - c.item.first);
+  uint4 pieces[8];
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int row = LaneRow(c.group, h), token = TokenOfRow(c.p, row);
-    const bool exists = token < min(c.p.tile_tokens, c.item.end - c.item.first);
-    rows->factor[h] = exists ? c.p.scale * kLog2E * __ldg(q_scales + row) : 0.0f;
-    rows->maximum[h] = -INFINITY;
-    rows->total[h] = 0.0f;
+  for (int i = 0; i < 8; ++i) {
+    const int row = first + 2 * i;
+    pieces[i] = *reinterpret_cast<const uint4*>(tile + lane / 8 * (kRows * kBoxRowBytes) +
+                                                row * kBoxRowBytes + (lane % 8 ^ (row & 7)) * 16);
   }
-  rows->value_scale = 1.0f;
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int row = first + 2 * i, token = TokenOfRow(c.p, row);
+    uint32_t largest = LargestSize(LargerSizes(0, pieces[i]));
+#pragma unroll
+    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+      largest = max(largest, __shfl_xor_sync(~0u, largest, offset));
+    }
+    const float scale = Fp8AttentionScale(largest);
+    const uint2 codes = CodesOf(pieces[i], ReciprocalOfPower(scale));
+    *reinterpret_cast<uint2*>(tile + row * kBoxRowBytes + (lane / 2 ^ (row & 7)) * 16 +
+                              lane % 2 * 8) = codes;
+    if (lane == 0) c.shared->q_scales[row] = scale;
+    if (token >= tokens || lane * 8 >= c.p.dim) continue;
+    const int head = c.item.kv_head * c.p.group_heads + row - token * c.p.group_heads;
+    *reinterpret_cast<uint4*>(c.codes.rounded_q + c.p.query(c.item.first + token, head) +
+                              lane * 8) = ValuesOf(codes, scale);
+  }
+  PublishRows(c.group);
 }
 
-// A tile's rows of a warpgroup; its place in the ring goes on. `tile`: of the document's first
-// keys.
-__device__ __forceinline__ void AttendTile(const Context& c, const float* q_scales, int tile,
-                                           unsigned char* own_rows, RingPlace<kStages>* place,
-                                           bf16* out, float* lse) {
+// A tile's rows of a warpgroup; its place in the ring goes on. Of the last keys one half is left
+// out where no row sees it.
+__device__ __forceinline__ void AttendTile(const Context& c, int tile, unsigned char* own_rows,
+                                           RingPlace<kStages>* place, bf16* out, float* lse) {
   const KeyRange keys = KeysOf<kKeys>(c.p, c.item);
   const int last = keys.first + (keys.last - keys.first) / kKeys * kKeys;
+  const bool half = keys.last - last < kLastKeys;
   int key = keys.first;
+  Rows rows;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    rows.factor[h] = c.p.scale * kLog2E * c.shared->q_scales[LaneRow(c.group, h)];
+  }
   tile += (key - c.item.begin) / kKeys;
-  fp8::Rows rows;
-  SetRows(c, q_scales, &rows);
-  while (true) {
-    const bool more = last - key >= kKeysOfRun;
-    const int end = more ? key + kKeysOfRun - kKeys : last;
-    const bool begins = key == end;
-    if (!begins) {
-      BeginRows<kKeys>(c, *place, key, tile++, &rows);
-      for (key += kKeys; key < end; key += kKeys) NextKeys<kKeys>(c, place, key, tile++, &rows);
+  if (half && key == last) {
+    BeginRows<kLastKeys>(c, *place, key, tile, &rows);
+  } else {
+    BeginRows<kKeys>(c, *place, key, tile++, &rows);
+    const int whole = half ? last - kKeys : last;
+    while (key < whole) {
+      key += kKeys;
+      NextKeys<kKeys>(c, place, key, tile++, &rows);
     }
-    if (!more && keys.last - last < kLastKeys) {
-      LastKeys<kLastKeys>(c, place, begins, key, tile++, &rows);
-    } else {
-      LastKeys<kKeys>(c, place, begins, key, tile++, &rows);
-    }
-    key += kKeys;
-    const bool kept = end - keys.first >= kKeysOfRun;
-    if (!more) {
-      if (kept) AddKept(c, &rows);
-      break;
-    }
-    KeepSums(c, kept, rows);
+    if (half) NextKeys<kLastKeys>(c, place, last, tile, &rows);
+  }
+  if (half) {
+    EndRows<kLastKeys>(c, place, last, &rows);
+  } else {
+    EndRows<kKeys>(c, place, last, &rows);
   }
   Write(c, rows, own_rows, out, lse);
 }
@@ -344,8 +418,8 @@ __device__ __forceinline__ void AttendTiles(const HopperParams& p, const Attenti
     const int tile = item.kv_head * codes.tiles + FirstCodeTile(item.begin, shared->document[slot]);
     unsigned char* own_rows = shared->q[slot] + group * 64 * kBoxRowBytes;
     const Context context = {p, item, codes, group, shared, RowsAlongK<64>(own_rows)};
-    AttendTile(context, codes.q_scales + PackedIndex(p, item.kv_head, item.first), tile, own_rows,
-               &place, out, lse);
+    EncodeRows(context, shared->q[slot]);
+    AttendTile(context, tile, own_rows, &place, out, lse);
     PublishToCopies();  // what was written and read here before copies write it
     Release(&shared->q_empty[slot]);
   }
@@ -382,21 +456,15 @@ void LaunchHopperFp8Forward(const AttentionForwardArgs& args, HopperParams p,
                             const AttentionCodes& codes, int* next, Stream* stream) {
   SetTiles(args.documents, kRows / p.group_heads, 2, next, &p);
   const int dim = p.dim / 2;
-  StackBoxes values = {.data = codes.v,
-                       .matrices = p.kv_heads,
-                       .rows = p.value_dim,
-                       .columns = codes.value_keys / 2,
-                       .stride = codes.value_keys / 2,
-                       .matrix_stride = int64_t{p.value_dim} * codes.value_keys / 2,
-                       .box_rows = kWidth,
-                       .box_row_bytes = 128};
-  const TensorMap first_values = MakeStackMap(values);
-  values.box_row_bytes = 64;
-  const Maps maps{
-      .q = MakeHeadMap(QueryBoxes(p, codes.q, dim, int64_t{p.heads} * dim, p.tile_tokens)),
-      .k = MakeHeadMap(KeyBoxes(p, codes.k, dim, int64_t{p.kv_heads} * dim, kKeys)),
-      .first_values = first_values,
-      .other_values = MakeStackMap(values)};
+  const Maps maps{.q = MakeHeadMap(QueryBoxes(p, p.q, p.dim, p.q_row, p.tile_tokens)),
+                  .k = MakeHeadMap(KeyBoxes(p, codes.k, dim, int64_t{p.kv_heads} * dim, kKeys)),
+                  .v = MakeStackMap({.data = codes.v,
+                                     .matrices = p.kv_heads,
+                                     .rows = p.value_dim,
+                                     .columns = codes.value_keys / 2,
+                                     .stride = codes.value_keys / 2,
+                                     .matrix_stride = int64_t{p.value_dim} * codes.value_keys / 2,
+                                     .box_rows = kWidth})};
   LaunchHopper(HopperFp8ForwardKernel, kThreads, sizeof(Shared) + 1024, p, stream, maps, codes,
                static_cast<bf16*>(args.out), args.lse);
 }

@@ -166,9 +166,11 @@ inline void Run(bool captured, const std::function<void()>& launch) {
   DestroyGraph(graph);
 }
 
-// `forward_out`: what the backward reads for out; null: this forward's.
+// `forward_out`: what the backward reads for out; null: this forward's. `read`: what it reads for
+// qkv, which a forward in FP8 rounds.
 inline Result Compute(const Problem& p, const Floats& qkv, const Floats& dout,
-                      bool captured = false, const Floats* forward_out = nullptr) {
+                      bool captured = false, const Floats* forward_out = nullptr,
+                      Floats* read = nullptr) {
   const WorkspaceBytes bytes = WorkspaceBytesOf(p);
   const DType dtype = p.spec.dtype;
   const DeviceValues<int32_t> cu(p.cu_seqlens());
@@ -191,6 +193,7 @@ inline Result Compute(const Problem& p, const Floats& qkv, const Floats& dout,
                 .sinks = logits,
                 .out = out.data(),
                 .lse = lse.floats(),
+                .rounded = p.spec.fp8 ? PackedOutputs(p.spec, x.data()) : HeadOutputs{},
                 .workspace = forward.workspace()});
     if (forward_out != nullptr) read_out.Write(*forward_out);
     Backward(p, {.spec = p.spec,
@@ -205,6 +208,7 @@ inline Result Compute(const Problem& p, const Floats& qkv, const Floats& dout,
                  .sink_gradient = p.spec.sinks ? dsinks.floats() : nullptr,
                  .workspace = backward.workspace()});
   });
+  if (read != nullptr) *read = x.Read();
   return {out.Read(), lse.Read(), dx.Read(), dsinks.Read()};
 }
 

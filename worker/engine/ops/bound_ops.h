@@ -102,7 +102,7 @@ struct BoundRotation {
 struct BoundAttention {
   kernels::AttentionSpec spec;
   const Tensor* sinks = nullptr;  // value null without
-  const void* qkv = nullptr;
+  void* qkv = nullptr;            // in FP8, forward rounds it
   void* out = nullptr;
   float* lse = nullptr;
   const void* dout = nullptr;

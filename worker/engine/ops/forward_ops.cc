@@ -121,6 +121,7 @@ struct Forward {
     attention.sinks = op.sinks->value;
     attention.out = op.out;
     attention.lse = op.lse;
+    if (attention.spec.fp8) attention.rounded = kernels::PackedOutputs(attention.spec, op.qkv);
     attention.workspace = sweep.buffers.scratch;
     kernels::AttentionForward(attention, sweep.stream);
   }
