@@ -324,10 +324,12 @@ TEST(Fp8AttentionTest, BackwardHasTheProbabilitiesOfTheForward) {
   for (int64_t h = 0; h < 4; ++h) {
     for (int64_t i = 0; i < 150; ++i) {
       double exact = 0, other = 0;
-      reference::Probabilities(shape, &rounded[Size(40 * p.row())], nullptr, h, i, &exact);
-      reference::Probabilities(shape, &raw[Size(40 * p.row())], nullptr, h, i, &other);
+      reference::Probabilities<double>(shape, &rounded[Size(40 * p.row())], nullptr, h, i, &exact);
+      reference::Probabilities<double>(shape, &raw[Size(40 * p.row())], nullptr, h, i, &other);
       EXPECT_NEAR(r.lse[Size(h * p.tokens() + 40 + i)], exact, 1e-5);
-      if (i == 100) EXPECT_GT(std::abs(exact - other), 1e-5);
+      if (i == 100) {
+        EXPECT_GT(std::abs(exact - other), 1e-5);
+      }
     }
   }
 }
