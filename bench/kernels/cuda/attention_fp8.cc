@@ -94,11 +94,11 @@ std::shared_ptr<fe::graph::Graph> Build(int64_t length, fe::DataType_t output, S
 
 // q, k and v in bfloat16 behind each other in a row, and their codes apart.
 struct Inputs {
-  const char* packed = nullptr;
+  char* packed = nullptr;
   std::array<Fp8QuantizeArgs, 3> quantize;
 };
 Inputs MakeInputs(Memory* memory) {
-  Inputs inputs{.packed = static_cast<const char*>(memory->BFloat16(kTokens * kPacked)),
+  Inputs inputs{.packed = static_cast<char*>(memory->BFloat16(kTokens * kPacked)),
                 .quantize = {}};
   int64_t first = 0;
   for (size_t i = 0; i < inputs.quantize.size(); ++i) {
@@ -178,6 +178,7 @@ AttentionForwardArgs Ours(bool fp8, int64_t length, const Inputs& inputs, Stream
           .in = PackedInputs(spec, inputs.packed),
           .out = memory->BFloat16(kTokens * kQuery),
           .lse = memory->Floats(kTokens * kHeads),
+          .rounded = fp8 ? PackedOutputs(spec, inputs.packed) : HeadOutputs{},
           .workspace = memory->Scratch(AttentionForwardWorkspaceBytes(spec, extents))};
 }
 

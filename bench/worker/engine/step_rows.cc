@@ -78,8 +78,20 @@ std::vector<Row> ContextRows() {
                .lora_rank = 16,
                .settings = {"recompute: auto"}};
   };
-  return {lora("llama31_8b", 41943040, 32768), lora("llama31_8b", 41943040, 131072),
-          lora("qwen3_4b", 33030144, 65536)};
+  std::vector<Row> rows = {lora("llama31_8b", 41943040, 32768),
+                           lora("llama31_8b", 41943040, 131072), lora("qwen3_4b", 33030144, 65536)};
+  // The same tokens in documents of two lengths, with forward of attention in FP8 and without.
+  for (const int64_t length : {8192, 32768}) {
+    Row row = lora("llama31_8b", 41943040, length);
+    row.micro_bins = 32768 / length;
+    row.name += "_fp8";
+    row.settings.push_back("precision: {compute: fp8}");
+    rows.push_back(row);
+    row.name += "_attention";
+    row.settings.back() = "precision: {compute: fp8, fp8: {attention: fp8}}";
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 // The shapes of Chronicals, arXiv 2601.02609: 16 documents of 512 tokens, all weights or LoRA of

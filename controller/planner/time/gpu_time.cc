@@ -51,8 +51,8 @@ const AttentionLines& LinesOf(int64_t head_dim) {
 // which leave less power for it.
 constexpr double kLinesFlopsPerSecond = 685e12, kLongerInAStep = 1.09;
 
-// How much shorter forward is in FP8, with its codes made. Source: gpu_bench on one H200,
-// bench/results/h200_fp8_kernels.json.
+// How much shorter forward is in FP8, with its codes made. Source: gpu_bench on one H200, documents
+// of 8,192 to 32,768 tokens, bench/results/h200_fp8_kernels.json.
 constexpr double kFp8AttentionShorter = 1.25;
 
 struct SecondsPerToken {
