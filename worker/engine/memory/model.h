@@ -125,9 +125,10 @@ struct Model {
   double lora_scale = 0, lora_dropout = 0;
   int64_t lora_rank = 0;
   bool dora = false;
-  bool keeps_fp8_weights = false;   // plan::Fp8::keeps_weights
-  bool trains_fp8_weights = false;  // then some of them are trained
-  uint64_t seed = 0;                // of dropout, and of how gradients are rounded
+  bool keeps_fp8_weights = false;     // plan::Fp8::keeps_weights
+  bool remembers_fp8_amaxes = false;  // of weights (plan::Fp8Amaxes)
+  bool trains_fp8_weights = false;    // with either some of them are trained
+  uint64_t seed = 0;                  // of dropout, and of how gradients are rounded
   plan::GradientSum gradient_sum = plan::GradientSum::kNearest;
   plan::RouterLosses router_losses;
   kernels::RouterLossSpec router_spec;  // of every layer with experts
@@ -135,6 +136,8 @@ struct Model {
   int64_t generation_length = 0;        // of plan::Generation
   int64_t experts_at_once = 0;          // of plan::Plan
 
+  // Whether a forward reads weights for what those after it know.
+  bool reads_fp8_weights_once() const { return keeps_fp8_weights || remembers_fp8_amaxes; }
   // Whether the first forward of a command launches more than others (micro_step.cc).
   bool first_differs() const { return dora || trains_fp8_weights; }
 };

@@ -89,7 +89,7 @@ void RunSweep(State& state, const Sweep& sweep, const SweepKind& kind, std::vect
 
 void RunForwardSweep(State& state, const Sweep& sweep, const char* name, PhaseSeconds* seconds) {
   Sweep own = sweep;
-  own.after_load = sweep.model.keeps_fp8_weights && !state.has_frozen_codes && !sweep.idle();
+  own.after_load = sweep.model.reads_fp8_weights_once() && !state.has_frozen_codes && !sweep.idle();
   const SweepKind kind{.name = name,
                        .differs_first = sweep.model.first_differs(),
                        .reads_targets = false,

@@ -83,7 +83,7 @@ struct State {
   TensorList gradient_list, sample_list;  // sample: the first chunks of the trained values
   bool warming_up = false;                // there is no group yet, and none is needed
   bool holds_written = false;             // weights that LoadWritten read, whatever was trained
-  bool has_frozen_codes = false;          // in FP8, of the weights as they were read last
+  bool has_frozen_codes = false;          // or amaxes, of the weights as they were read last
   int64_t start_step = 0;
   int64_t applied_updates = 0;
   PendingGradients pending;
