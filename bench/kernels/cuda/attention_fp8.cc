@@ -98,8 +98,7 @@ struct Inputs {
   std::array<Fp8QuantizeArgs, 3> quantize;
 };
 Inputs MakeInputs(Memory* memory) {
-  Inputs inputs{.packed = static_cast<char*>(memory->BFloat16(kTokens * kPacked)),
-                .quantize = {}};
+  Inputs inputs{.packed = static_cast<char*>(memory->BFloat16(kTokens * kPacked)), .quantize = {}};
   int64_t first = 0;
   for (size_t i = 0; i < inputs.quantize.size(); ++i) {
     const int64_t cols = i == 0 ? kQuery : kKey;

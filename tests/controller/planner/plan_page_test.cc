@@ -147,7 +147,8 @@ TEST_F(PlanPageTest, SaysWhetherAttentionIsInFp8) {
     job_.fp8.emplace().attention = attention;
     Make();
     const std::string page = FormatPlan(job_, recipe_, planned_, data_);
-    EXPECT_EQ(page.find("; with attention in FP8 within 0.3 %") != std::string::npos, attention) << page;
+    EXPECT_EQ(page.find("; with attention in FP8 within 0.3 %") != std::string::npos, attention)
+        << page;
     EXPECT_EQ(page.find("  attention    forward in FP8, heads 128 wide, ") != std::string::npos,
               attention)
         << page;
