@@ -6,6 +6,7 @@
 // row sums: 4 per element of out, 12 per row. Deterministic: a row's sum has a fixed order.
 #include "kernels/cuda/attention/hopper_attention.h"
 
+#include "kernels/attention/attention_contract.h"
 #include "kernels/cuda/attention/fp8_attention.cuh"
 #include "kernels/cuda/attention/hopper_tiles.cuh"
 
@@ -90,9 +91,7 @@ AttentionCodes CodesIn(char* data, const Fp8AttentionParts& parts) {
 // What the kernels take of heads whose wider side has `widest` elements.
 bool TakesHeads(const AttentionSpec& spec, int64_t widest) {
   const int64_t values = ValueDim(spec);
-  if (spec.fp8) {
-    return spec.softcap == 0.0f && spec.head_dim % 16 == 0 && values % 16 == 0 && widest <= 128;
-  }
+  if (spec.fp8) return HasFp8Attention(spec);
   return spec.head_dim % 8 == 0 && values % 8 == 0 && widest > kFlashHeadDim && widest <= 256;
 }
 

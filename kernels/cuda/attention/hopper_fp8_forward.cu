@@ -7,22 +7,24 @@
 // their scores were; values lie turned, their keys in the order that this asks for
 // (fp8_attention.cuh). The product with values begins anew at every tile of keys, and its sums are
 // added to those before in float32: kept in units of the tile's scale of values, they shrink by the
-// softmax and by the ratio of scales in one multiplication.
+// softmax and by the ratio of scales in one multiplication. Q comes in bfloat16: each warp makes
+// the codes of its rows in their place, and stores what they stand for.
 //
-// Bytes: codes of Q once, O once; codes of K and V by every tile of rows, from the L2 cache.
+// Bytes: Q once and its rounded rows, O once; codes of K and V by every tile of rows, from the L2
+// cache.
 // Deterministic, and a row's bits depend on its document alone.
 #include "kernels/cuda/attention/code_pieces.cuh"
 #include "kernels/cuda/attention/fp8_attention.cuh"
+#include "kernels/cuda/attention/fp8_rows.cuh"
 #include "kernels/cuda/attention/hopper_products.cuh"
 
 namespace coxswain::kernels::cuda {
 namespace {
 
+constexpr int kKeys = fp8::kKeys, kWidth = fp8::kWidth;
 constexpr int kGroups = 2;  // warpgroups that multiply
 constexpr int kRows = 64 * kGroups;
-constexpr int kKeys = kFp8AttentionKeys;
-constexpr int kWidth = 128;  // of heads, with zeros behind them
-constexpr int kTiles = 2;    // of Q
+constexpr int kTiles = 2;  // of Q
 constexpr int kStages = 3;
 constexpr int kThreads = 128 * (kGroups + 1);
 
@@ -46,9 +48,6 @@ struct alignas(1024) Shared {
 
 constexpr int kLastKeys = 64;  // of a tile's products where no row sees the others
 constexpr int kPairs = kWidth / 2;
-constexpr int kStepCodes = 32;  // of a product's k
-constexpr float kLog2OfProbabilityScale = 8.0f;
-static_assert(kFp8ProbabilityScale == 256.0f);
 
 __device__ __forceinline__ void InitShared(Shared* shared) {
   for (int s = 0; s < kTiles; ++s) {
@@ -113,100 +112,6 @@ __device__ __forceinline__ void LoadTiles(const Maps& maps, const HopperParams& 
   }
 }
 
-// Of a warpgroup's 64 rows; [2]: of a lane's two.
-struct Rows {
-  float sums[kWidth / 2];  // in units of value_scale / 256
-  uint32_t probabilities[kKeys / kStepCodes][4];
-  float maximum[2];  // of scores, as base 2 logarithms
-  float total[2];    // of the lane's columns, times 256
-  float factor[2];   // of a product of codes without the scale of keys, as base 2 logarithms
-  float ratio[2];    // by which older sums shrink, in units of the probabilities' tile
-  float value_scale;
-};
-
-// Scores of keys from first_key on -> unnormalised probabilities times 256.
-template <int kCount>
-__device__ __forceinline__ void OnlineSoftmax(const HopperParams& p, const HopperItem& item,
-                                              int group, int first_key, float key_scale,
-                                              float value_scale, float (&s)[kCount], Rows* rows) {
-  if (IsMasked<2 * kCount>(p, item, first_key)) {
-    const int tokens[2] = {item.first + TokenOfRow(p, LaneRow(group, 0)),
-                           item.first + TokenOfRow(p, LaneRow(group, 1))};
-    ForEachSum<kCount>([&](int n, int h, int column) {
-      if (!p.Visible(tokens[h], first_key + column)) s[n] = -INFINITY;
-    });
-  }
-  const float scales = rows->value_scale * ReciprocalOfPower(value_scale);
-  rows->value_scale = value_scale;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const float factor = rows->factor[h] * key_scale;
-    float largest = -INFINITY;
-#pragma unroll
-    for (int n = 2 * h; n < kCount; n += 4) largest = fmaxf(largest, fmaxf(s[n], s[n + 1]));
-    const float maximum = fmaxf(rows->maximum[h], QuadMax(largest) * factor);
-    // A row that has seen no key yet keeps -infinity, which must not meet itself in a difference.
-    const float shift = maximum == -INFINITY ? 0.0f : maximum;
-    const float shrink = Exp2(rows->maximum[h] - shift);
-    rows->maximum[h] = maximum;
-    rows->ratio[h] = shrink * scales;
-    float sum = 0.0f;
-#pragma unroll
-    for (int n = 2 * h; n < kCount; n += 4) {
-      s[n] = Exp2(s[n] * factor - (shift - kLog2OfProbabilityScale));
-      s[n + 1] = Exp2(s[n + 1] * factor - (shift - kLog2OfProbabilityScale));
-      sum += s[n] + s[n + 1];
-    }
-    rows->total[h] = rows->total[h] * shrink + sum;
-  }
-}
-
-// Probabilities as codes, where a lane has them.
-template <int kSteps>
-__device__ __forceinline__ void PackCodes(const float (&s)[16 * kSteps], uint32_t (*codes)[4]) {
-  const auto pair = [&](int block, int h) {
-    const float2 values = make_float2(s[4 * block + 2 * h], s[4 * block + 2 * h + 1]);
-    return static_cast<uint32_t>(__nv_cvt_float2_to_fp8x2(values, __NV_SATFINITE, __NV_E4M3));
-  };
-#pragma unroll
-  for (int k = 0; k < kSteps; ++k) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int block = 4 * k + i / 2 * 2;
-      codes[k][i] = pair(block, i % 2) | pair(block + 1, i % 2) << 16;
-    }
-  }
-}
-
-// Scores of rows and keys in boxes of codes.
-template <int kCount>
-__device__ __forceinline__ void MultiplyKeys(float (&s)[kCount], uint64_t q, uint64_t k) {
-#pragma unroll
-  for (int step = 0; step < kWidth / kStepCodes; ++step) {
-    const uint64_t at = static_cast<uint64_t>(step) * kStepAlongK;
-    if constexpr (kCount == 64) {
-      MultiplyCodes<false>(s, q + at, k + at, step > 0);
-    } else {
-      MultiplyCodes<false>(s, q + at, k + at, step > 0);
-    }
-  }
-}
-template <int kSteps>
-__device__ __forceinline__ void MultiplyValues(float (&sums)[kWidth / 2],
-                                               const uint32_t (*probabilities)[4], uint64_t v) {
-#pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    const uint32_t a[4] = {probabilities[step][0], probabilities[step][1], probabilities[step][2],
-                           probabilities[step][3]};
-    MultiplyCodes(sums, a, v + static_cast<uint64_t>(step) * kStepAlongK, step > 0);
-  }
-}
-__device__ __forceinline__ void AddProduct(const float (&product)[kWidth / 2],
-                                           const float (&ratio)[2], float (&sums)[kWidth / 2]) {
-#pragma unroll
-  for (int n = 0; n < kWidth / 2; ++n) sums[n] = sums[n] * ratio[n / 2 % 2] + product[n];
-}
-
 // What the tiles of an item have in common.
 struct Context {
   const HopperParams& p;
@@ -220,7 +125,7 @@ struct Context {
 // Scores against the first keys of a tile, kCount of them, and their probabilities.
 template <int kCount>
 __device__ __forceinline__ void BeginRows(const Context& c, const RingPlace<kStages>& place,
-                                          int key, int tile, Rows* rows) {
+                                          int key, int tile, fp8::Rows* rows) {
   float s[kCount / 2];
   const float key_scale = __ldg(c.codes.k_scales + tile);
   const float value_scale = __ldg(c.codes.v_scales + tile);
@@ -234,19 +139,19 @@ __device__ __forceinline__ void BeginRows(const Context& c, const RingPlace<kSta
   for (float& sum : rows->sums) sum = 0.0f;
   WaitForOwnPhase(&c.shared->k_full[place.stage], place.phase);
   BeginProducts();
-  MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place.stage]));
+  fp8::MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place.stage]));
   CommitProducts();
   WaitForProducts<0>();
   Finished(s);
   Release(&c.shared->k_empty[place.stage]);
-  OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
-  PackCodes<kCount / kStepCodes>(s, rows->probabilities);
+  fp8::OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  fp8::PackCodes<kCount / fp8::kStepCodes>(s, rows->probabilities);
 }
 
 // The same of the next tile of keys, beside the product of the probabilities and the values before.
 template <int kCount>
 __device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* place, int key,
-                                         int tile, Rows* rows) {
+                                         int tile, fp8::Rows* rows) {
   float s[kCount / 2], product[kWidth / 2];
   const float key_scale = __ldg(c.codes.k_scales + tile);
   const float value_scale = __ldg(c.codes.v_scales + tile);
@@ -257,24 +162,24 @@ __device__ __forceinline__ void NextKeys(const Context& c, RingPlace<kStages>* p
   WaitForOwnPhase(&c.shared->k_full[place->stage], place->phase);
   MeetAt(kTurnBarrier + c.group, 256);
   BeginProducts();
-  MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place->stage]));
+  fp8::MultiplyKeys(s, c.q, RowsAlongK<64>(c.shared->k[place->stage]));
   CommitProducts();
   WaitForOwnPhase(&c.shared->v_full[stage], phase);
-  MultiplyValues<kKeys / kStepCodes>(product, rows->probabilities,
-                                     RowsAlongK<64>(c.shared->v[stage]));
+  fp8::MultiplyValues<kKeys / fp8::kStepCodes>(product, rows->probabilities,
+                                               RowsAlongK<64>(c.shared->v[stage]));
   CommitProducts();
   PassBy(kTurnBarrier + (c.group + 1) % kGroups, 256);
   WaitForProducts<1>();
   Finished(s);
   Release(&c.shared->k_empty[place->stage]);
-  OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
-  // A branch that is never taken: ptxas moves the wait over no branch, and else over the softmax.
+  fp8::OnlineSoftmax(c.p, c.item, c.group, key, key_scale, value_scale, s, rows);
+  // A branch that is never taken: ptxas moves the wait before the softmax, but over no branch.
   if (__any_sync(~0u, rows->total[0] == -1.0f)) __trap();
   WaitForProducts<0>();
   Finished(product);
   Release(&c.shared->v_empty[stage]);
-  AddProduct(product, ratio, rows->sums);
-  PackCodes<kCount / kStepCodes>(s, rows->probabilities);
+  fp8::AddProduct(product, ratio, rows->sums);
+  fp8::PackCodes<kCount / fp8::kStepCodes>(s, rows->probabilities);
 }
 
 // Keys from `first` on of a tile of values become 0, in chunks of 16; by a warpgroup.
@@ -288,7 +193,7 @@ __device__ __forceinline__ void ZeroKeys(unsigned char* values, int first) {
 // The last probabilities, of keys from `key` on, times their values.
 template <int kCount>
 __device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* place, int key,
-                                        Rows* rows) {
+                                        fp8::Rows* rows) {
   unsigned char* values = c.shared->v[place->stage];
   WaitForOwnPhase(&c.shared->v_full[place->stage], place->phase);
   if (key + kCount > c.item.end) {
@@ -297,29 +202,18 @@ __device__ __forceinline__ void EndRows(const Context& c, RingPlace<kStages>* pl
   }
   float product[kWidth / 2];
   BeginProducts();
-  MultiplyValues<kCount / kStepCodes>(product, rows->probabilities, RowsAlongK<64>(values));
+  fp8::MultiplyValues<kCount / fp8::kStepCodes>(product, rows->probabilities,
+                                                RowsAlongK<64>(values));
   CommitProducts();
   WaitForProducts<0>();
   Finished(product);
   Release(&c.shared->v_empty[place->stage]);
-  AddProduct(product, rows->ratio, rows->sums);
+  fp8::AddProduct(product, rows->ratio, rows->sums);
   place->Advance();
 }
 
-// What a row ends with, of its largest score as a base 2 logarithm and its sum times 256: the
-// factor of its sums without their unit, and lse.
-__device__ __forceinline__ RowEnd EndOfCodes(const HopperParams& p, int head, float maximum,
-                                             float total) {
-  const float sum = total / kFp8ProbabilityScale;
-  if (!p.sinks.any()) return {1.0f / total, maximum / kLog2E + logf(sum)};
-  const float sink = p.sinks.of(head) * kLog2E, largest = fmaxf(maximum, sink);
-  const float shrink = Exp2(maximum - largest);
-  const float all = sum * shrink + Exp2(sink - largest);
-  return {shrink / (kFp8ProbabilityScale * all), largest / kLog2E + logf(all)};
-}
-
-__device__ __forceinline__ void Write(const Context& c, const Rows& rows, unsigned char* own_rows,
-                                      bf16* out, float* lse) {
+__device__ __forceinline__ void Write(const Context& c, const fp8::Rows& rows,
+                                      unsigned char* own_rows, bf16* out, float* lse) {
   const HopperParams& p = c.p;
   const HopperItem& item = c.item;
   const int tokens = min(p.tile_tokens, item.end - item.first);
@@ -329,7 +223,7 @@ __device__ __forceinline__ void Write(const Context& c, const Rows& rows, unsign
   for (int h = 0; h < 2; ++h) {
     const int lane_row = LaneRow(c.group, h), token = TokenOfRow(p, lane_row);
     const int head = item.kv_head * p.group_heads + lane_row - token * p.group_heads;
-    const RowEnd end = EndOfCodes(p, head, rows.maximum[h], QuadSum(rows.total[h]));
+    const RowEnd end = fp8::EndOfCodes(p, head, rows.maximum[h], QuadSum(rows.total[h]));
     scale[h] = end.scale * rows.value_scale;
     if (threadIdx.x % 4 == 0 && token < tokens) lse[row + lane_row] = end.lse;
   }
@@ -381,7 +275,7 @@ __device__ __forceinline__ void AttendTile(const Context& c, int tile, unsigned 
   const int last = keys.first + (keys.last - keys.first) / kKeys * kKeys;
   const bool half = keys.last - last < kLastKeys;
   int key = keys.first;
-  Rows rows;
+  fp8::Rows rows;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     rows.factor[h] = c.p.scale * kLog2E * c.shared->q_scales[LaneRow(c.group, h)];

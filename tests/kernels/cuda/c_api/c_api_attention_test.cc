@@ -73,6 +73,12 @@ void ExpectPackedTwins(const AttentionSpec& spec) {
   args.dq = into.q;
   args.dk = into.k;
   args.dv = into.v;
+  // Both round qkv in place, to the same.
+  const HeadOutputs rounded = spec.fp8 ? PackedOutputs(spec, qkv.data()) : HeadOutputs{};
+  args.fp8 = spec.fp8;
+  args.rounded_q = rounded.q;
+  args.rounded_k = rounded.k;
+  args.rounded_v = rounded.v;
   EXPECT_OK(coxswain_prepare_attention(&args, nullptr));
   const Scratch forward(coxswain_attention_forward_workspace_bytes(&args));
   EXPECT_EQ(forward.bytes(), AttentionForwardWorkspaceBytes(spec, extents));
@@ -87,6 +93,7 @@ void ExpectPackedTwins(const AttentionSpec& spec) {
                     .sinks = sinks,
                     .out = out.op.data(),
                     .lse = lse.op.floats(),
+                    .rounded = rounded,
                     .workspace = forward.workspace()},
                    TestStream());
   for (const Twins* t : {&out, &lse}) t->ExpectSame("attention");
@@ -115,6 +122,9 @@ void ExpectPackedTwins(const AttentionSpec& spec) {
 TEST(CApiAttentionGpuTest, PackedDocumentsForwardAndBackward) {
   ExpectPackedTwins(Spec());
   ExpectPackedTwins(SpecWithSinks());
+  AttentionSpec fp8 = Spec();
+  fp8.fp8 = true;
+  if (AttentionSupports(fp8)) ExpectPackedTwins(fp8);  // compute capability 9.0
 }
 
 void ExpectCachedTwins(const AttentionSpec& attention) {
