@@ -42,7 +42,7 @@ class ScriptsTest(unittest.TestCase):
                 cls.tables[script] = json.load(file)
 
     def test_every_row_is_measured_and_named(self):
-        counts = {'memory': 5, 'ablation': 12, 'packing': 4, 'convergence': 4, 'fp8': 12}
+        counts = {'memory': 5, 'ablation': 12, 'packing': 4, 'convergence': 4, 'fp8': 18}
         for script, count in counts.items():
             with self.subTest(script):
                 table = self.tables[script]
@@ -76,7 +76,7 @@ class ScriptsTest(unittest.TestCase):
         found = fp8_losses.differences(rows, 'float32')
         # Float32, products and sums of 4 million elements in other orders: far below this.
         self.assertLess(abs(found['cut'][1]), 1e-3)
-        for variant in ('tensorwise', 'blockwise', 'rowwise'):
+        for variant in ('tensorwise', 'blockwise', 'rowwise', 'tensorwise+attention'):
             self.assertNotEqual(found[variant][1], 0, variant)
         self.assertGreater(fp8_losses.spread(rows, 'float32'), 0)
 
