@@ -39,7 +39,8 @@ inline void RequireSinks(const AttentionSpec& spec, const void* sinks, const cha
 // Throws std::invalid_argument unless there is a place for what a forward in FP8 rounds.
 inline void RequireRounded(const AttentionForwardArgs& args) {
   const HeadOutputs& to = args.rounded;
-  if (!args.spec.fp8 || (to.q != nullptr && to.k != nullptr && to.v != nullptr)) return;
+  if (!args.spec.fp8 || args.tokens == 0 || (to.q != nullptr && to.k != nullptr && to.v != nullptr))
+    return;
   throw std::invalid_argument(
       "Attention: with fp8 give `rounded` for q, k and v, or those of `in`");
 }

@@ -19,6 +19,7 @@ namespace {
 Plan TensorwisePlan() {
   Plan plan = TwoLayers();
   plan.fp8.recipe = Fp8Recipe::kTensorwise;
+  plan.fp8.keeps_weights = true;
   return plan;
 }
 
@@ -118,6 +119,29 @@ TEST(Fp8AmaxesTest, AFloatEach) {
   plan.groups.clear();  // trains nothing
   EXPECT_EQ(KnownOf(plan, 0), (Known{kAll.x, {}}));
   EXPECT_EQ(Fp8AmaxRows(plan)[0].bytes, 4 * 6);
+}
+
+// Weights of one scale whose codes are made at each reading, numbered behind what is stored.
+TEST(Fp8AmaxesTest, WeightsThatAreReadRememberTheirs) {
+  Plan plan = TensorwisePlan();
+  plan.fp8.keeps_weights = false;
+  const Fp8Amaxes amaxes = Fp8AmaxesOf(plan);
+  EXPECT_EQ(amaxes.weights, 8);
+  EXPECT_EQ(Fp8AmaxRows(plan)[0].bytes, 4 * (12 + 8));
+  int64_t next = 12;
+  VisitFp8Linears(plan, [&](const model::LinearOp& linear, int64_t layer) {
+    EXPECT_EQ(amaxes.blocks[static_cast<size_t>(layer)].ReadBy(linear.id).weight, next++);
+  });
+  plan.fp8.recipe = Fp8Recipe::kDelayed;
+  EXPECT_EQ(Fp8AmaxRows(plan)[0].bytes, 4 * 8);
+  for (const Fp8Recipe recipe : {Fp8Recipe::kRowwise, Fp8Recipe::kBlockwise}) {
+    plan.fp8.recipe = recipe;
+    EXPECT_TRUE(Fp8AmaxRows(plan).empty());
+  }
+  plan.fp8.recipe = Fp8Recipe::kTensorwise;
+  plan.fp8.gathers_codes = true;
+  plan.zero = 3;
+  EXPECT_EQ(Fp8AmaxesOf(plan).weights, 0);
 }
 
 }  // namespace
