@@ -55,7 +55,7 @@ constexpr double kLinesFlopsPerSecond = 685e12, kLongerInAStep = 1.09;
 // H200, bench/results/h200_fp8_kernels.json, 32,768 tokens, 32/8 heads x 128, ms of 8,192 | 32,768
 // tokens: 3.073 | 11.514.
 constexpr Line kFp8Forward = {1.94e-12, 2.559e-15};
-constexpr int64_t kFp8Width = 128;
+constexpr int64_t kFp8HeadWidth = 128;
 
 struct SecondsPerToken {
   double forward = 0, backward = 0, again = 0;  // `again`: recomputation in backward
@@ -107,7 +107,8 @@ SecondsPerToken Attention(const plan::Plan& plan, int64_t attention_span, const 
   const AttentionLines& lines = LinesOf(plan.model.head_dim);
   const bool fp8 = plan.fp8.attention;
   const Line& forward = fp8 ? kFp8Forward : lines.forward;
-  const double forward_query = fp8 ? static_cast<double>(plan.model.num_heads * kFp8Width) : query;
+  const double forward_query =
+      fp8 ? static_cast<double>(plan.model.num_heads * kFp8HeadWidth) : query;
   const bool plain = std::string_view(AttentionKernelsOf(plan, 0).packed) == "plain";
   SecondsPerToken seconds;
   for (const int64_t window : plan.model.layer_windows) {
