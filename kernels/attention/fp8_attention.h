@@ -17,7 +17,8 @@
 // 2^-8 / 3, and those of q, k, P and v add up (tests/kernels/attention/fp8_attention_test.cc).
 // Sums are in float32. A tensor core adds up one tile at most: it cuts every product off at 13 bits
 // behind the first one of its sum, which after 3,072 keys was 5 % short of its terms.
-// A maximum that is no number makes its scale NaN, and all rows of out that read it.
+// A maximum that is no number makes its scale NaN, and all rows of out that read it; on a GPU also
+// rows of the same document that share a tile of rows with them.
 // Source: Shah and others, "FlashAttention-3", 2024, section 3.3, which has a scale for each block
 // of q, k and v; DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.3.2 (sums of codes).
 #ifndef COXSWAIN_KERNELS_ATTENTION_FP8_ATTENTION_H_
@@ -56,7 +57,7 @@ COXSWAIN_HOST_DEVICE inline float Fp8AttentionScale(uint32_t amax) {
 // Where a GPU keeps codes and scales, in bytes of its workspace; parts begin at multiples of 256.
 struct Fp8AttentionParts {
   int64_t value_keys = 0;  // K: document i has keys 16 (cu_seqlens[i] / 16 + i) on of it
-  int64_t tiles = 0;       // M: document i has tiles cu_seqlens[i] / 192 + i on of it
+  int64_t tiles = 0;       // M: document i has tiles cu_seqlens[i] / 128 + i on of it
   int64_t k = 0;           // [T, nkv, hd]
   int64_t v = 0;           // [nkv, vd, K]
   int64_t k_scales = 0;    // [nkv, M] floats

@@ -46,7 +46,9 @@ Segment RecomputedSegment(const Model& model, int64_t layer) {
   return {begin, end};
 }
 
-void BlockRecompute(const Sweep& sweep, int64_t layer) {
+void BlockRecompute(const Sweep& backward, int64_t layer) {
+  Sweep sweep = backward;
+  sweep.first = false;  // of backward's sweeps; what forward found once is known
   if (sweep.model.recompute_blocks) {
     return RecomputeSegment(sweep, RecomputedSegment(sweep.model, layer));
   }
