@@ -84,14 +84,14 @@ void AppendExecutionKeys(std::vector<Key>* t) {
       {.path = "spec.precision.fp8.attention", .type = Type::kWord, .def = "bfloat16",
        .words = {"bfloat16", "fp8"},
        .doc = "Products of attention. `fp8`: those of forward, in training and evaluation. Each "
-              "row of q of a head has a scale, and 128 keys of a document have one for k and one "
-              "for v; probabilities are codes too. Backward computes as with `bfloat16`, on q, k "
-              "and v as they were rounded. Answers to prompts stay as with `bfloat16`. It goes "
-              "with every recipe, and is faster where heads are 128 wide, from documents of about "
-              "3,000 tokens on. Heads are multiples of 16 up to 128 elements wide; models with a "
-              "softcap of scores or with latent attention are refused. A GPU needs compute capability 9.0, and "
-              "workspace for the codes: `cox plan` says how much, with the time. `bfloat16`: as "
-              "with `compute: auto`.",
+              "row of q of a head has a scale, and 128 keys of a document have one for k and "
+              "one for v; probabilities are codes too. Backward computes as with `bfloat16`, on "
+              "q, k and v as they were rounded. Answers to prompts stay as with `bfloat16`. It "
+              "goes with every recipe, and is faster where heads are 128 wide, from documents "
+              "of about 3,000 tokens on. Heads are multiples of 16 up to 128 elements wide; "
+              "models with a softcap of scores or with latent attention are refused. A GPU "
+              "needs compute capability 9.0, and workspace for the codes: `cox plan` says how "
+              "much, with the time. `bfloat16`: as with `compute: auto`.",
        .short_forms = FloatShortForms()},
       {.path = "spec.precision.fp8.exclude", .type = Type::kStringList, .def = "[]",
        .doc = "Linears whose products stay as with `auto`: `down_proj`, `layers.0`, or a pattern "
