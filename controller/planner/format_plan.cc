@@ -353,6 +353,14 @@ const char* Fp8Quality(plan::Fp8Recipe recipe) {
   return "";
 }
 
+// What was measured of attention in FP8 beside the linears. Source: bench/results/papers_fp8.json.
+const char* Fp8AttentionQuality(const plan::Fp8& fp8) {
+  if (!fp8.attention) return "";
+  const bool measured =
+      fp8.recipe == plan::Fp8Recipe::kTensorwise || fp8.recipe == plan::Fp8Recipe::kBlockwise;
+  return measured ? "; with attention in FP8 within 0.3 %" : "; of attention not measured";
+}
+
 // What computes, in which number formats.
 void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJob& planned,
                Page& page) {
@@ -372,7 +380,7 @@ void AddDevice(const config::JobSpec& job, const Recipe& recipe, const PlannedJo
     const bool experts = CountFp8(plan).experts_in_fp8 > 0;
     page.Row("  quality",
              absl::StrCat(Fp8Quality(plan.fp8.recipe), experts ? "; of experts not measured" : "",
-                          plan.fp8.attention ? "; with attention in FP8 within 0.3 %" : ""));
+                          Fp8AttentionQuality(plan.fp8)));
     const std::string gather = GatherText(plan);
     if (!gather.empty()) page.Row("  gather", gather);
   }

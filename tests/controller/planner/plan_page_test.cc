@@ -138,6 +138,23 @@ TEST_F(PlanPageTest, SaysOfARecipeInFp8WhatWasMeasured) {
   }
 }
 
+TEST_F(PlanPageTest, SaysOfWhichRecipesAttentionInFp8WasMeasured) {
+  model_.head_dim = 128;
+  job_.device = config::Device::kCuda;
+  job_.workers = 1;
+  job_.compute_dtype = Precision::kBfloat16;
+  for (const auto& [recipe, words] :
+       {std::pair{config::Fp8Recipe::kBlockwise, "within 0.3 %"},
+        {config::Fp8Recipe::kRowwise, "; of attention not measured"},
+        {config::Fp8Recipe::kDelayed, "; of attention not measured"}}) {
+    job_.fp8.emplace().attention = true;
+    job_.fp8->recipe = recipe;
+    Make();
+    const std::string page = FormatPlan(job_, recipe_, planned_, data_);
+    EXPECT_NE(page.find(words), std::string::npos) << page;
+  }
+}
+
 TEST_F(PlanPageTest, SaysWhetherAttentionIsInFp8) {
   model_.head_dim = 128;
   job_.device = config::Device::kCuda;
