@@ -24,6 +24,7 @@
 #include "common/identity.h"
 #include "common/logging.h"
 #include "common/status_macros.h"
+#include "kernels/cpu/blas_core.h"
 #include "worker/agent/endpoint_file.h"
 #include "worker/agent/host_info.h"
 #include "worker/agent/life_sign.h"
@@ -281,6 +282,7 @@ int Run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : agent::kExitBadConfig;
   }
   FillDefaults(app, flags.worker);
+  if (!kCuda) kernels::cpu::UseWidestBlasCore(argv);
   if (!kCuda) PinThreads(flags.worker.threads, argv);
 
   sigset_t signals;

@@ -20,6 +20,7 @@
 #include "kernels/activations/gates.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/heads.h"
+#include "kernels/cpu/blas_core.h"
 #include "kernels/device.h"
 #include "kernels/lora/lora_linear.h"
 #include "kernels/loss/cross_entropy.h"
@@ -487,4 +488,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace coxswain::kernels
 
-int main(int argc, char** argv) { return coxswain::kernels::Main(argc, argv); }
+int main(int argc, char** argv) {
+  coxswain::kernels::cpu::UseWidestBlasCore(argv);
+  return coxswain::kernels::Main(argc, argv);
+}

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/cpu/blas_core.h"
 #include "kernels/cpu/parallel.h"
 
 namespace coxswain::kernels {
@@ -20,18 +21,6 @@ constexpr int64_t kAlignment = 64;
 template <typename Fn>
 Fn* BlasSymbol(const char* name) {
   return reinterpret_cast<Fn*>(dlsym(RTLD_DEFAULT, name));
-}
-
-const char* VectorUnits() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
-    return "avx512";
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-#endif
-  return "baseline";
 }
 
 }  // namespace
@@ -119,8 +108,8 @@ int NumThreads() { return cpu::ParallelThreads(); }
 std::string DeviceFingerprint() {
   std::string blas = "unknown";
   if (auto* config = BlasSymbol<char*()>("openblas_get_config")) blas = config();
-  if (auto* core = BlasSymbol<char*()>("openblas_get_corename")) blas += std::string("/") + core();
-  return std::string("device=cpu vector=") + VectorUnits() + " blas=" + blas +
+  if (const std::string core = cpu::BlasCore(); !core.empty()) blas += "/" + core;
+  return std::string("device=cpu vector=") + cpu::VectorUnits() + " blas=" + blas +
          " threads=" + std::to_string(NumThreads());
 }
 

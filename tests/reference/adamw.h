@@ -55,9 +55,17 @@ std::vector<T> DynamicMapValues(bool has_sign) {
 // Index of the nearest, the lower one in the middle of two.
 template <typename T>
 uint8_t NearestIndex(const std::vector<T>& values, T x) {
-  size_t index = 0;
-  while (index + 1 < values.size() && (values[index] + values[index + 1]) / 2 < x) ++index;
-  return static_cast<uint8_t>(index);
+  const T* const sorted = values.data();
+  size_t first = 0, last = values.size() - 1;
+  while (first < last) {
+    const size_t middle = (first + last) / 2;
+    if ((sorted[middle] + sorted[middle + 1]) / 2 < x) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  return static_cast<uint8_t>(first);
 }
 
 // As bitsandbytes looks it up on a CPU: x is rounded to one of 65,536 points of [-1, 1] first.

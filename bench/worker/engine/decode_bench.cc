@@ -26,6 +26,7 @@
 #include "common/model/read/read_model_config.h"
 #include "common/status_macros.h"
 #include "controller/planner/generation_plan.h"
+#include "kernels/cpu/blas_core.h"
 #include "kernels/device.h"
 #include "worker/engine/device/device.h"
 #include "worker/engine/engine.h"
@@ -153,6 +154,7 @@ int Run(const Flags& flags) {
 }  // namespace coxswain::bench
 
 int main(int argc, char** argv) {
+  coxswain::kernels::cpu::UseWidestBlasCore(argv);
   coxswain::bench::Flags flags;
   CLI::App app{"Answers through the worker's engine"};
   app.add_option("--model", flags.model, "folder of bench/models");

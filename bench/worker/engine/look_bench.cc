@@ -20,6 +20,7 @@
 #include "bench/worker/engine/step_plan.h"
 #include "bench/worker/engine/step_rows.h"
 #include "common/status_macros.h"
+#include "kernels/cpu/blas_core.h"
 #include "kernels/device.h"
 #include "worker/engine/device/device.h"
 #include "worker/engine/make_state.h"
@@ -98,6 +99,7 @@ absl::Status Run(const Flags& flags) {
 }  // namespace coxswain::bench
 
 int main(int argc, char** argv) {
+  coxswain::kernels::cpu::UseWidestBlasCore(argv);
   coxswain::bench::Flags flags;
   CLI::App app{"What self-verification costs a step"};
   app.add_option("--row", flags.row, "only this row");

@@ -42,6 +42,7 @@
 #include "common/plan/optimizer_states.h"
 #include "common/plan/storage.h"
 #include "common/status_macros.h"
+#include "kernels/cpu/blas_core.h"
 #include "kernels/device.h"
 #include "worker/engine/device/device.h"
 #include "worker/engine/engine.h"
@@ -378,6 +379,7 @@ int Run(Flags flags) {
 }  // namespace coxswain::bench
 
 int main(int argc, char** argv) {
+  coxswain::kernels::cpu::UseWidestBlasCore(argv);
   coxswain::bench::Flags flags;
   CLI::App app{"Training steps through the worker's engine"};
   app.add_option("--row", flags.rows, "only this row; may be repeated");

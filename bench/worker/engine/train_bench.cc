@@ -35,6 +35,7 @@
 #include "common/status_macros.h"
 #include "controller/data/prepare/prepare.h"
 #include "controller/planner/planner.h"
+#include "kernels/cpu/blas_core.h"
 #include "kernels/device.h"
 #include "worker/engine/device/device.h"
 #include "worker/engine/engine.h"
@@ -184,6 +185,7 @@ absl::Status Main(const Flags& flags) {
 }  // namespace coxswain::bench
 
 int main(int argc, char** argv) {
+  coxswain::kernels::cpu::UseWidestBlasCore(argv);
   coxswain::bench::Flags flags;
   CLI::App app{"A job in one process: its losses"};
   app.add_option("job", flags.job, "job file")->required();

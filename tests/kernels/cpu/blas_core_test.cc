@@ -1,0 +1,28 @@
+#include "kernels/cpu/blas_core.h"
+
+#include <gtest/gtest.h>
+
+namespace coxswain::kernels::cpu {
+namespace {
+
+TEST(BlasCoreTest, UnknownCpusGetTheWidestKernelsThatTheyRun) {
+  EXPECT_EQ(WiderBlasCore("Prescott", "avx512"), "SkylakeX");
+  EXPECT_EQ(WiderBlasCore("Prescott", "avx2"), "Haswell");
+}
+
+TEST(BlasCoreTest, WhatOpenBlasKnowsStays) {
+  EXPECT_EQ(WiderBlasCore("Prescott", "baseline"), "") << "a CPU without AVX2 runs no other";
+  for (const char* core :
+       {"Zen", "Haswell", "SkylakeX", "Cooperlake", "Sapphirerapids", "Nehalem"}) {
+    EXPECT_EQ(WiderBlasCore(core, "avx512"), "") << core;
+  }
+  EXPECT_EQ(WiderBlasCore("", "avx512"), "") << "another BLAS";
+}
+
+TEST(BlasCoreTest, TellsTheUnitsOfThisCpu) {
+  const std::string units = VectorUnits();
+  EXPECT_TRUE(units == "avx512" || units == "avx2" || units == "baseline") << units;
+}
+
+}  // namespace
+}  // namespace coxswain::kernels::cpu
