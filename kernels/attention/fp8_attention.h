@@ -34,6 +34,7 @@ namespace coxswain::kernels {
 inline constexpr int kFp8AttentionKeys = 128;          // that share a scale
 inline constexpr float kFp8ProbabilityScale = 256.0f;  // P is at most 1, a code at most 448
 inline constexpr int kFp8SmallestExponent = -40;
+inline constexpr int kFp8QueryHeads = 64;  // of a kv head at most, on a GPU
 
 // Elements of a head of q and k, or of v.
 constexpr bool IsFp8AttentionHead(int64_t width) {

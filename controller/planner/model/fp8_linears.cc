@@ -154,6 +154,21 @@ absl::Status RefuseAttention(const std::string& why) {
       absl::StrCat("precision.fp8.attention is fp8, ", why, "; set attention: bfloat16"));
 }
 
+absl::Status CheckAttentionOnGpu(const model::ModelConfig& model, int32_t capability) {
+  const int64_t group = model.num_heads / model.num_kv_heads;
+  if (group > kernels::kFp8QueryHeads) {
+    return RefuseAttention(absl::StrCat(group, " query heads of the model share a kv head; on a ",
+                                        "GPU attention in FP8 takes up to ",
+                                        kernels::kFp8QueryHeads));
+  }
+  if (capability == 0 || capability == kOfAttention) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("precision.fp8.attention is fp8, the GPU has compute capability ",
+                   capability / 10, ".", capability % 10,
+                   ", which has no attention in FP8; 9.0 is needed (Hopper): "
+                   "set attention: bfloat16"));
+}
+
 absl::Status ChooseAttention(const config::JobSpec& job, int32_t capability, plan::Plan* plan) {
   if (!job.fp8->attention) return absl::OkStatus();
   const model::ModelConfig& model = plan->model;
@@ -169,13 +184,7 @@ absl::Status ChooseAttention(const config::JobSpec& job, int32_t capability, pla
     return RefuseAttention(absl::StrCat("heads of the model are ", width,
                                         " wide; attention in FP8 takes multiples of 16 up to 128"));
   }
-  if (plan->device == DeviceKind::kCuda && capability != 0 && capability != kOfAttention) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("precision.fp8.attention is fp8, the GPU has compute capability ",
-                     capability / 10, ".", capability % 10,
-                     ", which has no attention in FP8; 9.0 is needed (Hopper): "
-                     "set attention: bfloat16"));
-  }
+  if (plan->device == DeviceKind::kCuda) RETURN_IF_ERROR(CheckAttentionOnGpu(model, capability));
   plan->fp8.attention = true;
   return absl::OkStatus();
 }

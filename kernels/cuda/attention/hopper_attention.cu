@@ -14,6 +14,7 @@ namespace coxswain::kernels::cuda {
 namespace {
 
 constexpr int kMostGroupHeads = 64;
+static_assert(kMostGroupHeads == kFp8QueryHeads);
 constexpr int64_t kFlashHeadDim = 32;  // heads of at most that are half zeros here
 constexpr int64_t kCounterBytes = 16;
 constexpr int64_t kCodesBegin = 256;  // of a forward's workspace, behind the counter

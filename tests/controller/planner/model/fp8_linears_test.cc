@@ -194,6 +194,18 @@ TEST(Fp8LinearsTest, RefusesAttentionThatHasNoneInFp8) {
                            " wide; attention in FP8 takes multiples of 16 up to 128; set "
                            "attention: bfloat16"));
   }
+  const auto many_heads = [](plan::Plan& plan) {
+    plan.model.num_heads = 130;
+    plan.model.num_kv_heads = 2;
+  };
+  EXPECT_EQ(of(many_heads),
+            "precision.fp8.attention is fp8, 65 query heads of the model share a kv head; on a GPU "
+            "attention in FP8 takes up to 64; set attention: bfloat16");
+  EXPECT_EQ(of([&](plan::Plan& plan) {
+              many_heads(plan);
+              plan.device = DeviceKind::kCpu;
+            }),
+            "");
   EXPECT_EQ(of([](plan::Plan& plan) { plan.model.latent.emplace(); }),
             "precision.fp8.attention is fp8, the model has latent attention, which has no "
             "products in FP8; set attention: bfloat16");
