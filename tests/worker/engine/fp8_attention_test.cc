@@ -14,6 +14,7 @@
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
 #include "tests/worker/engine/support/test_state.h"
+#include "tests/worker/engine/support/trained_steps.h"
 #include "worker/engine/generate/generate.h"
 #include "worker/engine/make_state.h"
 #include "worker/engine/step/step.h"
@@ -56,14 +57,8 @@ PlanOptions Options(bool attention, int64_t lora_rank = 0) {
   return options;
 }
 
-std::unique_ptr<State> Prepare(const plan::Plan& plan) {
-  std::string doing;
-  auto state = MakeState(plan, 0, "", &doing);
-  EXPECT_TRUE(state.ok()) << doing << ": " << state.status();
-  return state.ok() ? std::move(*state) : nullptr;
-}
 std::unique_ptr<State> Prepare(const PlanOptions& options) {
-  return Prepare(MakePlan(Config(), options));
+  return StartState(MakePlan(Config(), options));
 }
 
 BinBatch BinsOf(int64_t step) {
@@ -102,37 +97,14 @@ TEST(Fp8AttentionEngineTest, GradientsAreNearThoseOfTheComputeDtype) {
   }
 }
 
-struct Trained {
-  std::vector<double> losses, norms;
-  std::vector<float> values;  // of all trained tensors in the end
-  bool operator==(const Trained&) const = default;
-};
-
-Trained TrainThreeSteps(const PlanOptions& options, bool graphs = true) {
-  Trained run;
-  const std::unique_ptr<State> state = Prepare(options);
-  if (state == nullptr) return run;
-  if (!graphs) state->graphs.Disable();
-  for (int64_t step = 0; step < 3; ++step) {
-    const auto stats = RunTrainStep(*state, MakeStep(step, BinsOf(step)));
-    EXPECT_TRUE(stats.ok()) << stats.status();
-    if (!stats.ok()) return run;
-    EXPECT_TRUE(stats->applied);
-    run.losses.push_back(stats->loss_sum);
-    run.norms.push_back(stats->grad_norm);
-  }
-  for (size_t i = 0; i < state->plan.parameters.size(); ++i) {
-    if (!state->plan.parameters[i].trainable()) continue;
-    const std::vector<float> values = TrainedValues(*state, i);
-    run.values.insert(run.values.end(), values.begin(), values.end());
-  }
-  return run;
+TrainedSteps TrainThreeSteps(const PlanOptions& options, bool graphs = true) {
+  return TrainSteps(MakePlan(Config(), options), 3, BinsOf, graphs);
 }
 
 TEST(Fp8AttentionEngineTest, HoweverAStepIsRunItsBitsAreTheSame) {
   for (const int64_t rank : {0, 4}) {
     const PlanOptions options = Options(true, rank);
-    const Trained run = TrainThreeSteps(options);
+    const TrainedSteps run = TrainThreeSteps(options);
     EXPECT_EQ(TrainThreeSteps(options), run);
     EXPECT_EQ(TrainThreeSteps(options, /*graphs=*/false), run);
     EXPECT_NE(TrainThreeSteps(Options(false, rank)), run);
@@ -204,7 +176,7 @@ TEST(Fp8AttentionEngineTest, AnswersAreThoseOfTheComputeDtype) {
   std::vector<std::vector<float>> logits;
   for (const bool attention : {false, true}) {
     const std::unique_ptr<State> state =
-        Prepare(WithGeneration(MakePlan(Config(), Options(attention)), 2, 80));
+        StartState(WithGeneration(MakePlan(Config(), Options(attention)), 2, 80));
     ASSERT_NE(state, nullptr);
     GenerateChunk chunk{.prompts = {{5, 6, 7, 8, 9, 1, 2}, {3, 4, 11}}};
     chunk.tokens = 4;

@@ -16,7 +16,7 @@
 #include "tests/worker/engine/support/golden_case.h"
 #include "tests/worker/engine/support/mixture_cases.h"
 #include "tests/worker/engine/support/test_state.h"
-#include "worker/engine/make_state.h"
+#include "tests/worker/engine/support/trained_steps.h"
 #include "worker/engine/step/step.h"
 
 namespace coxswain::engine {
@@ -61,10 +61,7 @@ PlanOptions OptionsOf(const ExpertsCase& mixture, Fp8Recipe recipe, bool experts
 }
 
 std::unique_ptr<State> Prepare(const ExpertsCase& mixture, const PlanOptions& options) {
-  std::string doing;
-  auto state = MakeState(MakePlan(mixture.config, options), 0, "", &doing);
-  EXPECT_TRUE(state.ok()) << doing << ": " << state.status();
-  return state.ok() ? *std::move(state) : nullptr;
+  return StartState(MakePlan(mixture.config, options));
 }
 
 struct Trained {

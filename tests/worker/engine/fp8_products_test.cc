@@ -12,6 +12,7 @@
 #include "tests/worker/engine/support/test_batch.h"
 #include "tests/worker/engine/support/test_plan.h"
 #include "tests/worker/engine/support/test_state.h"
+#include "tests/worker/engine/support/trained_steps.h"
 #include "worker/engine/make_state.h"
 #include "worker/engine/step/step.h"
 
@@ -46,10 +47,7 @@ PlanOptions Options(Fp8Recipe recipe, int64_t lora_rank = 0) {
 }
 
 std::unique_ptr<State> Prepare(const PlanOptions& options) {
-  std::string doing;
-  auto state = MakeState(MakePlan(Config(), options), 0, "", &doing);
-  EXPECT_TRUE(state.ok()) << state.status();
-  return state.ok() ? std::move(*state) : nullptr;
+  return StartState(MakePlan(Config(), options));
 }
 
 // Micro-steps of one document and of several in turns: a shape is seen first at a later micro-step.
@@ -60,31 +58,8 @@ BinBatch BinsOf(int64_t step) {
 
 BinBatch Bins() { return RandomBins({{17, 9, 1}, {31, 3}, {8}}, Config().vocab_size, 5); }
 
-struct Trained {
-  std::vector<double> losses, norms;
-  std::vector<float> values;  // of all trained tensors in the end
-  bool operator==(const Trained&) const = default;
-};
-
-Trained TrainThreeSteps(const PlanOptions& options, bool graphs = true) {
-  Trained run;
-  const std::unique_ptr<State> state = Prepare(options);
-  if (state == nullptr) return run;
-  if (!graphs) state->graphs.Disable();
-  for (int64_t step = 0; step < 3; ++step) {
-    const auto stats = RunTrainStep(*state, MakeStep(step, BinsOf(step)));
-    EXPECT_TRUE(stats.ok()) << stats.status();
-    if (!stats.ok()) return run;
-    EXPECT_TRUE(stats->applied);
-    run.losses.push_back(stats->loss_sum);
-    run.norms.push_back(stats->grad_norm);
-  }
-  for (size_t i = 0; i < state->plan.parameters.size(); ++i) {
-    if (!state->plan.parameters[i].trainable()) continue;
-    const std::vector<float> values = TrainedValues(*state, i);
-    run.values.insert(run.values.end(), values.begin(), values.end());
-  }
-  return run;
+TrainedSteps TrainThreeSteps(const PlanOptions& options, bool graphs = true) {
+  return TrainSteps(MakePlan(Config(), options), 3, BinsOf, graphs);
 }
 
 // A value in E4M3 is off by a relative e, uniform within 2^-4 at most: e^2 is 2^-8 / 3 on average
@@ -130,7 +105,7 @@ TEST(Fp8ProductsTest, HoweverAStepIsRunItsBitsAreTheSame) {
     for (const int64_t rank : {0, 4}) {
       SCOPED_TRACE(testing::Message() << plan::NameOf(recipe) << " rank " << rank);
       const PlanOptions options = Options(recipe, rank);
-      const Trained run = TrainThreeSteps(options);
+      const TrainedSteps run = TrainThreeSteps(options);
       EXPECT_EQ(TrainThreeSteps(options), run);
       EXPECT_EQ(TrainThreeSteps(options, /*graphs=*/false), run);
       for (const bool kept : {true, false}) {
@@ -152,11 +127,11 @@ TEST(Fp8ProductsTest, DoraAndDropoutRun) {
   for (const Fp8Recipe recipe : kRecipes) {
     PlanOptions options = Options(recipe, 4);
     options.dora = true;
-    const Trained dora = TrainThreeSteps(options);
+    const TrainedSteps dora = TrainThreeSteps(options);
     options.recompute = "block";
     EXPECT_EQ(TrainThreeSteps(options), dora) << plan::NameOf(recipe);
     options = Options(recipe, 4);
-    const Trained plain = TrainThreeSteps(options);
+    const TrainedSteps plain = TrainThreeSteps(options);
     options.dropout = 0.3;
     EXPECT_NE(TrainThreeSteps(options), plain) << plan::NameOf(recipe);
     EXPECT_NE(dora, plain) << plan::NameOf(recipe);
@@ -278,7 +253,7 @@ TEST(Fp8ProductsTest, ExcludedLinearsStayAsTheyAre) {
       if (linear != nullptr) options.fp8.excluded.push_back({layer, linear->id});
     }
   }
-  const Trained none = TrainThreeSteps(Options(Fp8Recipe::kNone));
+  const TrainedSteps none = TrainThreeSteps(Options(Fp8Recipe::kNone));
   EXPECT_EQ(TrainThreeSteps(options), none);
   options.fp8.excluded.pop_back();
   EXPECT_NE(TrainThreeSteps(options), none);
