@@ -26,7 +26,7 @@ std::string BlasCore() {
 }
 
 std::string_view WiderBlasCore(std::string_view core, std::string_view units) {
-  if (core != "Prescott") return "";
+  if (core != "Prescott" && core != "Barcelona") return "";
   if (units == "avx512") return "SkylakeX";
   return units == "avx2" ? "Haswell" : "";
 }

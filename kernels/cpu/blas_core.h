@@ -15,8 +15,9 @@ std::string BlasCore();
 
 // The name that OPENBLAS_CORETYPE needs on a CPU with `units`, for OpenBLAS that took `core`; empty
 // where its choice is right. OpenBLAS before 0.3.25 multiplies with its kernels for SSE3 on every
-// Intel CPU whose model it does not know, at a quarter of the speed or less.
-// Source: https://github.com/OpenMathLib/OpenBLAS/pull/4268
+// Intel CPU whose model it does not know, and on AMD's likewise, at a quarter of the speed or less.
+// Source: https://github.com/OpenMathLib/OpenBLAS/pull/4268 (Prescott),
+// https://github.com/OpenMathLib/OpenBLAS/issues/3620 (Barcelona)
 std::string_view WiderBlasCore(std::string_view core, std::string_view units);
 
 // Starts this program again with OPENBLAS_CORETYPE set where WiderBlasCore has a name: OpenBLAS

@@ -6,8 +6,10 @@ namespace coxswain::kernels::cpu {
 namespace {
 
 TEST(BlasCoreTest, UnknownCpusGetTheWidestKernelsThatTheyRun) {
-  EXPECT_EQ(WiderBlasCore("Prescott", "avx512"), "SkylakeX");
-  EXPECT_EQ(WiderBlasCore("Prescott", "avx2"), "Haswell");
+  for (const char* core : {"Prescott", "Barcelona"}) {  // of Intel and of AMD
+    EXPECT_EQ(WiderBlasCore(core, "avx512"), "SkylakeX") << core;
+    EXPECT_EQ(WiderBlasCore(core, "avx2"), "Haswell") << core;
+  }
 }
 
 TEST(BlasCoreTest, WhatOpenBlasKnowsStays) {
