@@ -251,7 +251,7 @@ void PinThreads(int threads, char** argv) {
     setenv(name, count.c_str(), 1);
   }
   if (pinned) return;
-  execv("/proc/self/exe", argv);
+  kernels::cpu::StartAgain(argv);
   std::perror("coxswain-worker-cpu: cannot start itself again with pinned threads");
   std::_Exit(1);
 }

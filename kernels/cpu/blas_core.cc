@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 
@@ -31,11 +32,19 @@ std::string_view WiderBlasCore(std::string_view core, std::string_view units) {
   return units == "avx2" ? "Haswell" : "";
 }
 
+void StartAgain(char** argv) {
+  char path[PATH_MAX] = {};
+  // By its path the process keeps its name in lists of processes. A program that was replaced since
+  // has none, and the other name still leads to it.
+  if (readlink("/proc/self/exe", path, sizeof(path) - 1) > 0) execv(path, argv);
+  execv("/proc/self/exe", argv);
+}
+
 void UseWidestBlasCore(char** argv) {
   const std::string core(WiderBlasCore(BlasCore(), VectorUnits()));
   if (core.empty() || std::getenv("OPENBLAS_CORETYPE") != nullptr) return;
   setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
-  execv("/proc/self/exe", argv);
+  StartAgain(argv);
   std::perror("cannot start again with faster kernels of OpenBLAS: going on with slow ones");
 }
 

@@ -20,6 +20,10 @@ std::string BlasCore();
 // https://github.com/OpenMathLib/OpenBLAS/issues/3620 (Barcelona)
 std::string_view WiderBlasCore(std::string_view core, std::string_view units);
 
+// Starts this program again in this process, with the environment as it is now. Returns where the
+// system refuses; errno says why.
+void StartAgain(char** argv);
+
 // Starts this program again with OPENBLAS_CORETYPE set where WiderBlasCore has a name: OpenBLAS
 // reads the variable when it is loaded, before main. Keeps a value that the user set. Call it first
 // in main; returns where nothing is to change or the program cannot be started again.

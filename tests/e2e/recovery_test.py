@@ -167,6 +167,9 @@ class RecoveryTest(Cluster):
         self.start_workers(1, '--host-id', 'one', folder='one')
         away = self.start_workers(1, '--host-id', 'two', folder='two')
         expected = self.undisturbed(SHORT)
+        for pid in self.worker_pids():  # they started again with pinned threads
+            with open(f'/proc/{pid}/comm') as name:
+                self.assertEqual(name.read().strip(), 'coxswain-worker-cpu'[:15])
         job = self.submit(self.job_file(replace=SHORT))
         wait_for('five steps', lambda: len(self.step_events(job)) >= 5, 120)
         away.kill()
