@@ -24,7 +24,10 @@ class Cache:
                         "--generate-code=arch=compute_80,code=[sm_80]",
                         "--generate-code=arch=compute_90a,code=[sm_90a]", "-MD", "-MT", "store.o",
                         "-MF", "store.d", "-x", "cu", "-c", "store.cu", "-o", "store.o"]
-        self.environment = dict(os.environ, CCACHE_DIR=os.path.join(folder, "cache"))
+        # A cache of its own and switched on, whatever the caller set for the build.
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith("CCACHE_")}
+        self.environment["CCACHE_DIR"] = os.path.join(folder, "cache")
         self.write("store.cu", SOURCE)
 
     def write(self, name, text):
