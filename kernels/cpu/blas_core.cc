@@ -34,8 +34,8 @@ std::string_view WiderBlasCore(std::string_view core, std::string_view units) {
 
 void StartAgain(char** argv) {
   char path[PATH_MAX] = {};
-  // By its path the process keeps its name in lists of processes. A program that was replaced since
-  // has none, and the other name still leads to it.
+  // Its path gives the process its name in lists of processes. /proc/self/exe would name it "exe",
+  // but leads to the program even where its file was replaced or removed since.
   if (readlink("/proc/self/exe", path, sizeof(path) - 1) > 0) execv(path, argv);
   execv("/proc/self/exe", argv);
 }

@@ -25,8 +25,9 @@ std::string_view WiderBlasCore(std::string_view core, std::string_view units);
 void StartAgain(char** argv);
 
 // Starts this program again with OPENBLAS_CORETYPE set where WiderBlasCore has a name: OpenBLAS
-// reads the variable when it is loaded, before main. Keeps a value that the user set. Call it first
-// in main; returns where nothing is to change or the program cannot be started again.
+// reads the variable when it is loaded, before main. Keeps a value that the user set. Returns where
+// nothing is to change or the program cannot be started again. To be called from main, before a
+// thread is started or a file is opened.
 void UseWidestBlasCore(char** argv);
 
 }  // namespace coxswain::kernels::cpu
